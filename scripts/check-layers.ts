@@ -1,0 +1,190 @@
+/**
+ * @module Checks that imports go one way only, as docs/architecture.md says, and that package.json exports what exists.
+ *
+ *     tsx scripts/check-layers.ts [folder]
+ *
+ * Prints one line per violation and ends with status 1 if there is any.
+ */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, posix, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. */
+export const layers: readonly (readonly string[])[] = [
+  ["util"],
+  ["ir"],
+  ["rewrite"],
+  ["ops"],
+  ["autodiff", "passes"],
+  ["plan"],
+  ["program", "lower"],
+  ["runtime", "comm"],
+  ["tensor"],
+  ["nn", "optim", "losses", "linalg", "data"],
+  ["train", "serve"],
+  ["launch", "studio"],
+  ["cli"],
+];
+
+/** Imports inside one group that are meant: lowering turns a program into kernel calls. */
+const allowedInGroup: ReadonlySet<string> = new Set(["lower → program"]);
+
+/** What is left of this group runs in a browser. */
+const firstWithNode = "runtime";
+
+/** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
+const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
+
+/** One `import` or `export … from` of a file. */
+interface Import {
+  readonly specifier: string;
+  readonly line: number;
+  readonly late: boolean;
+  readonly typeOnly: boolean;
+}
+
+/** Every violation under `root` (a folder with `src/` and `package.json`), as `file:line: message`, in file order. */
+export function checkLayers(root: string): string[] {
+  const source = join(root, "src");
+  const files = readdirSync(source, { recursive: true, encoding: "utf8" })
+    .map((name) => name.split(sep).join("/"))
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+    .sort();
+  const imports = new Map(files.map((file) => [file, importsOf(readFileSync(join(source, file), "utf8"))]));
+  const problems: string[] = [];
+  for (const [file, found] of imports) {
+    for (const one of found) {
+      const message = problemOf(file, one, imports);
+      if (message !== undefined) problems.push(`src/${file}:${one.line}: ${message}`);
+    }
+  }
+  return [...problems, ...unknownFolders(files), ...findCycles(imports), ...checkExports(root, files)];
+}
+
+/** The imports of a module. Comments are blanked first; the code base has no import in a string. */
+export function importsOf(text: string): Import[] {
+  const code = blankComments(text);
+  const found: Import[] = [];
+  const add = (match: RegExpExecArray, specifier: string, late: boolean, typeOnly: boolean) => {
+    found.push({ specifier, line: code.slice(0, match.index).split("\n").length, late, typeOnly });
+  };
+  const fixed = /^[ \t]*(?:import|export)\b\s*(type\s+)?(?:[\w*${}\s,]+?\bfrom\s*)?["']([^"'\n]+)["']/gm;
+  for (const match of code.matchAll(fixed)) add(match, match[2] ?? "", false, match[1] !== undefined);
+  for (const match of code.matchAll(/\bimport\s*\(\s*["'`]?([^"'`)]*)/g)) {
+    // `typeof import("x")` and `import("x").Name` in a type are erased; a type position follows one of these.
+    const before = code.slice(0, match.index).trimEnd();
+    const inType = /(?:typeof|[:<|&])$/.test(before);
+    add(match, match[1] ?? "", !inType, inType);
+  }
+  return found.sort((a, b) => a.line - b.line);
+}
+
+/** Replaces comments with blanks of the same length, so that lines keep their numbers. Strings are left as they are. */
+function blankComments(text: string): string {
+  const token = /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
+  return text.replace(token, (part) => (part.startsWith("/") ? part.replace(/[^\n]/g, " ") : part));
+}
+
+function problemOf(file: string, one: Import, all: ReadonlyMap<string, unknown>): string | undefined {
+  const from = folderOf(file);
+  const { specifier } = one;
+  if (one.late && !mayImportLate.has(from)) {
+    return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
+  }
+  if (specifier.startsWith("node:")) {
+    const early = from !== "" && groupOf(from) < groupOf(firstWithNode);
+    return early
+      ? `${from} may not import ${specifier}: all that is left of ${firstWithNode} runs in a browser`
+      : undefined;
+  }
+  if (specifier.startsWith("heddle")) return `import "${specifier}" by its relative path`;
+  if (!specifier.startsWith(".")) return undefined;
+  const target = posix.normalize(posix.join(posix.dirname(file), specifier));
+  if (target.startsWith("../")) return target.endsWith(".json") ? undefined : `${specifier} lies outside src/`;
+  if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
+  return layerProblem(from, folderOf(target));
+}
+
+function layerProblem(from: string, to: string): string | undefined {
+  // src/index.ts, which belongs to no folder, gathers everything; nothing imports it.
+  if (from === "" || from === to) return undefined;
+  if (to === "") return `${from} may not import src/index.ts`;
+  const [left, right] = [groupOf(to), groupOf(from)];
+  if (left < right || allowedInGroup.has(`${from} → ${to}`)) return undefined;
+  const why = left === right ? "they are of one group" : "imports go left only";
+  return `${from} may not import ${to}: ${why} (${layers.map((group) => group.join(", ")).join(" ← ")})`;
+}
+
+function groupOf(folder: string): number {
+  return layers.findIndex((group) => group.includes(folder));
+}
+
+function folderOf(file: string): string {
+  return file.includes("/") ? (file.split("/")[0] ?? "") : "";
+}
+
+function unknownFolders(files: readonly string[]): string[] {
+  const folders = new Set(files.map(folderOf).filter((folder) => folder !== ""));
+  return [...folders]
+    .filter((folder) => groupOf(folder) < 0)
+    .map((folder) => `src/${folder}: no layer; add it to scripts/check-layers.ts and docs/architecture.md`);
+}
+
+/** Cycles between files, by imports that exist at run time; each is told once, from its first file in name order. */
+function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
+  const state = new Map<string, "open" | "done">();
+  const problems: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    if (state.get(file) === "done") return;
+    if (state.get(file) === "open") {
+      const cycle = [...path.slice(path.indexOf(file)), file];
+      problems.push(`src/${file}:1: cycle ${cycle.map((name) => `src/${name}`).join(" → ")}`);
+      return;
+    }
+    state.set(file, "open");
+    for (const { specifier, typeOnly } of imports.get(file) ?? []) {
+      if (typeOnly || !specifier.startsWith(".")) continue;
+      visit(posix.normalize(posix.join(posix.dirname(file), specifier)), [...path, file]);
+    }
+    state.set(file, "done");
+  };
+  for (const file of imports.keys()) visit(file, []);
+  return problems;
+}
+
+/** package.json's exports against the folders: each `src/<folder>/index.ts` has one, and each has its folder. */
+function checkExports(root: string, files: readonly string[]): string[] {
+  const manifest = join(root, "package.json");
+  if (!existsSync(manifest)) return [];
+  const { exports = {} } = JSON.parse(readFileSync(manifest, "utf8")) as { exports?: Record<string, unknown> };
+  const expected = new Map(
+    files
+      .filter((file) => file === "index.ts" || /^[^/]+\/index\.ts$/.test(file))
+      .map((file) => [file === "index.ts" ? "." : `./${posix.dirname(file)}`, file] as const),
+  );
+  const problems: string[] = [];
+  for (const [name, file] of expected) {
+    const stem = file.slice(0, -".ts".length);
+    const wanted = { "heddle-source": `./src/${file}`, types: `./dist/${stem}.d.ts`, default: `./dist/${stem}.js` };
+    if (JSON.stringify(exports[name]) !== JSON.stringify(wanted)) {
+      problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(wanted)}`);
+    }
+  }
+  for (const name of Object.keys(exports)) {
+    if (!expected.has(name) && name !== "./package.json") {
+      problems.push(`package.json: exports["${name}"] has no ${posix.join("src", name, "index.ts")}`);
+    }
+  }
+  return problems;
+}
+
+const self = fileURLToPath(import.meta.url);
+if (process.argv[1] !== undefined && resolve(process.argv[1]) === self) {
+  const root = resolve(process.argv[2] ?? join(dirname(self), ".."));
+  const problems = checkLayers(root);
+  for (const problem of problems) console.error(problem);
+  const count = problems.length === 1 ? "1 violation" : `${problems.length} violations`;
+  if (problems.length > 0) console.error(`${count} in ${relative(process.cwd(), root) || "."}`);
+  process.exitCode = problems.length > 0 ? 1 : 0;
+}

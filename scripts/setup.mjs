@@ -1,0 +1,190 @@
+// The one place that makes a fresh clone work: packages, native core, build. Plain Node, no dependencies.
+//
+//   node scripts/setup.mjs [--only packages,native,build] [--force]
+//
+// Each part runs only when it has something to do; when all is up to date nothing is printed.
+
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { handleSignals, run } from "./process.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const parts = ["packages", "native", "build"];
+const minimalNode = [20, 17];
+
+/** Says what is done, one short line; dimmed words of explanation come from the tools themselves. */
+const say = (line) => console.log(`heddle setup: ${line}`);
+
+/** A step that failed; its message is all that is shown. */
+export class SetupError extends Error {}
+
+/**
+ * Brings the clone up to date. Resolves with what is known about the native core:
+ * `{ native: { ready: true } | { ready: false, reason } }`. A missing compiler is no error.
+ */
+export async function setup({ only = parts, force = false } = {}) {
+  checkNode();
+  process.chdir(root);
+  if (only.includes("packages")) await installPackages(force);
+  const native = only.includes("native") ? await buildNative() : { ready: false, reason: "not asked for" };
+  if (only.includes("build")) await buildDist(force);
+  return { native };
+}
+
+function checkNode() {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major > minimalNode[0] || (major === minimalNode[0] && minor >= minimalNode[1])) return;
+  throw new SetupError(`Node ${minimalNode.join(".")} or newer is needed; this is ${process.version}`);
+}
+
+// Packages
+
+async function installPackages(force) {
+  const lockfile = join(root, "package-lock.json");
+  const installed = join(root, "node_modules/.package-lock.json");
+  const stamp = join(root, "node_modules/.heddle-lock");
+  const wanted = hashOf(readFileSync(lockfile));
+  if (!force && existsSync(installed)) {
+    if (readIfThere(stamp) === wanted) return;
+    // Installed by hand (`npm install`): as good, if it is newer than the lockfile.
+    if (statSync(installed).mtimeMs >= statSync(lockfile).mtimeMs) return writeFileSync(stamp, wanted);
+  }
+  say("installing packages (npm ci)");
+  const npm = process.platform === "win32" ? "npm.cmd" : "npm";
+  const { status, output } = await run(npm, ["ci", "--no-fund", "--no-audit", "--loglevel=error"], {
+    cwd: root,
+    stdio: "capture",
+  });
+  if (status !== 0) throw new SetupError(`npm ci failed (status ${status})\n${output}`);
+  writeFileSync(stamp, wanted);
+}
+
+// Native core
+
+async function buildNative() {
+  const script = join(root, "native/build.mjs");
+  if (!existsSync(script)) return { ready: false, reason: "this copy has no native/build.mjs" };
+  const env = withCargo(process.env);
+  const missing = missingTools(env.PATH);
+  if (missing !== undefined && !hasNativeBinary()) return { ready: false, reason: missing };
+  const { status } = await run(process.execPath, [script], { cwd: root, env });
+  if (status === 0) return { ready: true };
+  return { ready: false, reason: missing ?? "the native core did not build; the messages above say why" };
+}
+
+/** Whether a binary for this platform lies where the build puts it: it serves when there is no compiler. */
+function hasNativeBinary() {
+  const folder = join(root, "native/npm");
+  if (!existsSync(folder)) return false;
+  const names = readdirSync(folder, { recursive: true });
+  return names.some((name) => name.startsWith(`${process.platform}-${process.arch}`) && name.endsWith(".node"));
+}
+
+/** rustup installs to ~/.cargo/bin, which a shell opened before has not on its PATH. */
+export function withCargo(env) {
+  const bin = join(env.CARGO_HOME ?? join(homedir(), ".cargo"), "bin");
+  if (!existsSync(bin) || (env.PATH ?? "").split(delimiter).includes(bin)) return { ...env };
+  return { ...env, PATH: `${env.PATH ?? ""}${delimiter}${bin}` };
+}
+
+/** What is missing to compile Rust, with how to get it; undefined when nothing is. */
+export function missingTools(path) {
+  if (!onPath("cargo", path)) {
+    return (
+      "Rust is not installed (needed: 1.89 or newer, to build the native core).\n" +
+      "  get it from https://rustup.rs, then run the same command again"
+    );
+  }
+  if (!["cc", "gcc", "clang"].some((name) => onPath(name, path))) {
+    return (
+      "a C linker is not installed (Rust needs one to build the native core).\n" +
+      "  Debian and Ubuntu: apt-get install build-essential; Fedora: dnf install gcc; macOS: xcode-select --install"
+    );
+  }
+  return undefined;
+}
+
+function onPath(name, path = "") {
+  const file = process.platform === "win32" ? `${name}.exe` : name;
+  return path.split(delimiter).some((folder) => folder !== "" && existsSync(join(folder, file)));
+}
+
+// Build
+
+async function buildDist(force) {
+  const dist = join(root, "dist");
+  const stamp = join(dist, ".stamp");
+  const wanted = sourcesKey();
+  if (!force && readIfThere(stamp) === wanted) return;
+  say("compiling TypeScript");
+  // Built beside and moved in one step: a running process never sees half a build, and no stale file stays.
+  const fresh = join(root, `.build-${process.pid}`);
+  try {
+    const tsc = join(root, "node_modules/typescript/bin/tsc");
+    if (!existsSync(tsc)) throw new SetupError("TypeScript is not installed; run: npm run setup");
+    const { status, output } = await run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", fresh], {
+      cwd: root,
+      stdio: "capture",
+    });
+    if (status !== 0) throw new SetupError(`the TypeScript build failed\n${output}`);
+    mkdirSync(fresh, { recursive: true });
+    writeFileSync(join(fresh, ".stamp"), wanted);
+    replaceFolder(fresh, dist);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
+}
+
+function replaceFolder(fresh, target) {
+  const old = `${fresh}-old`;
+  if (existsSync(target)) renameSync(target, old);
+  renameSync(fresh, target);
+  rmSync(old, { recursive: true, force: true });
+}
+
+/** A key of all that the build depends on: names, sizes and times, since reading every file would take longer. */
+function sourcesKey() {
+  const hash = createHash("sha256");
+  hash.update(readFileSync(join(root, "package.json"))).update(readFileSync(join(root, "tsconfig.json")));
+  hash.update(readFileSync(join(root, "tsconfig.build.json")));
+  for (const name of readdirSync(join(root, "src"), { recursive: true }).sort()) {
+    if (!name.endsWith(".ts")) continue;
+    const { size, mtimeMs } = statSync(join(root, "src", name));
+    hash.update(`${name} ${size} ${mtimeMs}\n`);
+  }
+  return hash.digest("hex");
+}
+
+function hashOf(bytes) {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+function readIfThere(file) {
+  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
+}
+
+// Command line
+
+async function main(args) {
+  const force = args.includes("--force");
+  const at = args.indexOf("--only");
+  const only = at < 0 ? parts : (args[at + 1] ?? "").split(",");
+  const unknown = only.find((part) => !parts.includes(part));
+  if (unknown !== undefined) throw new SetupError(`unknown part "${unknown}"; the parts are ${parts.join(", ")}`);
+  const { native } = await setup({ only, force });
+  if (!native.ready && only.includes("native")) {
+    say(native.reason);
+    say("going on without the native core: the reference executor works, slowly, in one process");
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  handleSignals();
+  main(process.argv.slice(2)).catch((error) => {
+    console.error(error instanceof SetupError ? `heddle setup: ${error.message}` : error);
+    process.exit(1);
+  });
+}

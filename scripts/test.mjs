@@ -1,0 +1,135 @@
+// `npm test`: everything that must hold before a change goes in, section by section.
+//
+//   npm test                               all of it
+//   npm test -- --only vitest test/cli     one section; what follows goes to its command
+//   npm test -- --only lint,types          several
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
+import { handleSignals, run } from "./process.mjs";
+import { missingTools, SetupError, setup, withCargo } from "./setup.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const bin = (name) => join(root, "node_modules", ...name.split("/"));
+
+/** Every section: a name, the command, and a reason to leave it out here, if there is one. */
+const sections = [
+  { name: "lint", what: "biome", command: [process.execPath, bin("@biomejs/biome/bin/biome"), "check"] },
+  { name: "types", what: "tsc", command: [process.execPath, bin("typescript/bin/tsc"), "-p", "tsconfig.json"] },
+  { name: "layers", what: "imports", command: [process.execPath, "--import", "tsx", "scripts/check-layers.ts"] },
+  {
+    name: "format",
+    what: "cargo fmt",
+    command: ["cargo", "fmt", "--all", "--check"],
+    cwd: "native",
+    skip: skipCargo,
+  },
+  {
+    name: "clippy",
+    what: "cargo clippy",
+    command: ["cargo", "clippy", "--release", "--all-targets", "--quiet", "--", "-D", "warnings"],
+    cwd: "native",
+    skip: skipCargo,
+  },
+  { name: "cargo", what: "cargo test", command: ["cargo", "test", "--release"], cwd: "native", skip: skipCargo },
+  { name: "vitest", what: "vitest", command: [process.execPath, bin("vitest/vitest.mjs"), "run"] },
+];
+
+function skipCargo(env) {
+  if (!existsSync(join(root, "native/Cargo.toml"))) return "no native/Cargo.toml";
+  return missingTools(env.PATH)?.split("\n")[0];
+}
+
+async function main(args) {
+  const { only, rest } = parseArguments(args);
+  const started = performance.now();
+  heading("setup", "packages, native core, build");
+  const { native } = await setup();
+  if (!native.ready) console.log(`native core: ${native.reason}`);
+
+  const env = withCargo(process.env);
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  const failed = [];
+  for (const section of sections.filter(({ name }) => only === undefined || only.includes(name))) {
+    const outcome = await runSection(section, rest, env);
+    for (const key of Object.keys(counts)) counts[key] += outcome[key];
+    if (outcome.failed > 0) failed.push(section.name);
+  }
+  heading("result", `${((performance.now() - started) / 1000).toFixed(1)} s`);
+  if (failed.length > 0) console.log(`failed: ${failed.join(", ")}`);
+  const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
+  console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
+  return failed.length > 0 ? 1 : 0;
+}
+
+async function runSection({ name, what, command, cwd, skip }, rest, env) {
+  const started = performance.now();
+  heading(name, what);
+  const reason = skip?.(env);
+  if (reason !== undefined) {
+    console.log(`left out: ${reason}`);
+    return { passed: 0, failed: 0, skipped: 1 };
+  }
+  const [program, ...args] = command;
+  const { status, output } = await run(program, [...args, ...rest], {
+    cwd: cwd === undefined ? root : join(root, cwd),
+    env,
+    stdio: "both",
+  });
+  console.log(`${name}: ${status === 0 ? "ok" : `failed (status ${status})`}, ${seconds(started)} s`);
+  const counts = countTests(name, output);
+  // A section without tests of its own counts as one; a failing command is never counted as nothing failed.
+  if (counts === undefined) return { passed: status === 0 ? 1 : 0, failed: status === 0 ? 0 : 1, skipped: 0 };
+  return status !== 0 && counts.failed === 0 ? { ...counts, failed: 1 } : counts;
+}
+
+/** The counts that a test runner's output closes with; undefined for a tool that counts nothing. */
+function countTests(name, output) {
+  const plain = stripVTControlCharacters(output);
+  if (name === "vitest") {
+    const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
+    const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
+    return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };
+  }
+  if (name !== "cargo") return undefined;
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  for (const [, passed, failed, ignored] of plain.matchAll(
+    /test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored/g,
+  )) {
+    total.passed += Number(passed);
+    total.failed += Number(failed);
+    total.skipped += Number(ignored);
+  }
+  return total;
+}
+
+function parseArguments(args) {
+  const at = args.indexOf("--only");
+  if (at < 0 && args.length === 0) return { only: undefined, rest: [] };
+  const names = sections.map(({ name }) => name);
+  const only = at === 0 ? (args[1] ?? "").split(",") : undefined;
+  const unknown = only?.find((name) => !names.includes(name));
+  if (only === undefined || unknown !== undefined) {
+    throw new SetupError(`use: npm test [-- --only ${names.join("|")} [arguments of that command]]`);
+  }
+  return { only, rest: args.slice(2) };
+}
+
+function heading(name, what) {
+  console.log(`\n── ${name} (${what}) ${"─".repeat(Math.max(0, 70 - name.length - what.length))}`);
+}
+
+function seconds(started) {
+  return ((performance.now() - started) / 1000).toFixed(1);
+}
+
+handleSignals();
+main(process.argv.slice(2)).then(
+  (status) => process.exit(status),
+  (error) => {
+    console.error(error instanceof SetupError ? `heddle test: ${error.message}` : error);
+    process.exit(2);
+  },
+);

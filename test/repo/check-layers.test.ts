@@ -1,0 +1,153 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { checkLayers, importsOf } from "../../scripts/check-layers.ts";
+
+const folders: string[] = [];
+
+/** A tree of files in a temporary folder. */
+function tree(files: Record<string, string>): string {
+  const root = mkdtempSync(join(tmpdir(), "heddle-layers-"));
+  folders.push(root);
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, name)), { recursive: true });
+    writeFileSync(join(root, name), text);
+  }
+  return root;
+}
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+
+/** A repository's sources, each of which breaks at most one rule, with what is said about it. */
+const cases: readonly { name: string; files: Record<string, string>; problems: readonly (string | RegExp)[] }[] = [
+  {
+    name: "imports to the left",
+    files: {
+      "src/util/errors.ts": "export const x = 1;",
+      "src/ir/node.ts": 'import { x } from "../util/errors.ts";\nexport const y = x;',
+      "src/program/program.ts": "export const p = 1;",
+      "src/lower/lower.ts": 'import { p } from "../program/program.ts";\nexport const q = p;',
+      "src/runtime/files.ts": 'import { readFileSync } from "node:fs";\nexport const r = readFileSync;',
+      "src/cli/main.ts": 'export const main = () => import("./run.ts");',
+      "src/cli/run.ts": 'import "../launch/local.ts";',
+      "src/launch/local.ts": "export {};",
+    },
+    problems: [],
+  },
+  {
+    name: "imports to the right",
+    files: {
+      "src/util/errors.ts": '\nimport type {\n  N,\n} from "../ir/node.ts";',
+      "src/ir/node.ts": "export type N = 1;",
+    },
+    problems: [/^src\/util\/errors\.ts:2: util may not import ir: imports go left only/],
+  },
+  {
+    name: "imports inside a group",
+    files: { "src/nn/linear.ts": 'export * from "../losses/mean.ts";', "src/losses/mean.ts": "export const m = 1;" },
+    problems: [/^src\/nn\/linear\.ts:1: nn may not import losses: they are of one group/],
+  },
+  {
+    name: "a program that imports lowering",
+    files: { "src/program/a.ts": 'import "../lower/b.ts";', "src/lower/b.ts": "export {};" },
+    problems: [/^src\/program\/a\.ts:1: program may not import lower/],
+  },
+  {
+    name: "node: left of the runtime",
+    files: { "src/plan/plan.ts": 'import { cpus } from "node:os";\nexport const c = cpus;' },
+    problems: [/^src\/plan\/plan\.ts:1: plan may not import node:os/],
+  },
+  {
+    name: "an import inside a function",
+    files: {
+      "src/train/a.ts": 'export async function f() {\n  await import("./b.ts");\n}',
+      "src/train/b.ts": "export {};",
+    },
+    problems: [/^src\/train\/a\.ts:2: import\("\.\/b\.ts"\) inside the code/],
+  },
+  {
+    name: "a cycle",
+    files: {
+      "src/ir/a.ts": 'import { b } from "./b.ts";\nexport const a = () => b;',
+      "src/ir/b.ts": 'import { c } from "./c.ts";\nexport const b = () => c;',
+      "src/ir/c.ts": 'import { a } from "./a.ts";\nexport const c = () => a;',
+    },
+    problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/c.ts → src/ir/a.ts"],
+  },
+  {
+    name: "a cycle of types only, which does not exist at run time",
+    files: {
+      "src/ir/a.ts": 'import type { B } from "./b.ts";\nexport type A = B | 1;',
+      "src/ir/b.ts": 'import type { A } from "./a.ts";\nexport type B = A[];',
+    },
+    problems: [],
+  },
+  {
+    name: "a file that is not there",
+    files: { "src/ir/a.ts": 'import "./gone.ts";' },
+    problems: [/^src\/ir\/a\.ts:1: \.\/gone\.ts does not exist/],
+  },
+  {
+    name: "a folder without a layer",
+    files: { "src/extra/a.ts": "export {};" },
+    problems: [/^src\/extra: no layer/],
+  },
+  {
+    name: "the package's own name",
+    files: { "src/train/a.ts": 'import { nn } from "heddle";\nexport const n = nn;' },
+    problems: [/^src\/train\/a\.ts:1: import "heddle" by its relative path/],
+  },
+  {
+    name: "exports that disagree with the folders",
+    files: {
+      "package.json": JSON.stringify({ exports: { "./nn": { default: "./dist/nn/index.js" }, "./gone": {} } }),
+      "src/nn/index.ts": "export {};",
+      "src/ops/index.ts": "export {};",
+    },
+    problems: [/exports\["\.\/nn"\] should be/, /exports\["\.\/ops"\] should be/, /exports\["\.\/gone"\] has no/],
+  },
+];
+
+describe("check-layers", () => {
+  test.each(cases)("$name", ({ files, problems }) => {
+    const found = checkLayers(tree(files));
+    expect(found).toHaveLength(problems.length);
+    for (const [index, problem] of problems.entries()) expect(found[index]).toMatch(problem);
+  });
+
+  test("finds imports of every form, and none in comments", () => {
+    const text = `
+import a from "./a.ts";
+import type { B } from "./b.ts";
+import * as c from './c.ts'; // import x from "./no.ts"
+export { d } from "./d.ts";
+export * from "./e.ts";
+/* import "./no.ts"; */
+import "./f.ts";
+const url = "https://example.org"; const g = import("./g.ts");
+type H = typeof import("./h.ts");
+let i: import("./i.ts").I;
+import {
+  j,
+  type K,
+} from "./j.ts";
+`;
+    expect(
+      importsOf(text.trimStart()).map(({ specifier, line, late, typeOnly }) => [specifier, line, late, typeOnly]),
+    ).toEqual([
+      ["./a.ts", 1, false, false],
+      ["./b.ts", 2, false, true],
+      ["./c.ts", 3, false, false],
+      ["./d.ts", 4, false, false],
+      ["./e.ts", 5, false, false],
+      ["./f.ts", 7, false, false],
+      ["./g.ts", 8, true, false],
+      ["./h.ts", 9, false, true],
+      ["./i.ts", 10, false, true],
+      ["./j.ts", 11, false, false],
+    ]);
+  });
+});

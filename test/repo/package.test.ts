@@ -1,0 +1,77 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const native = join(root, "native/npm/linux-x64-gnu");
+const project = mkdtempSync(join(tmpdir(), "heddle-package-"));
+const built = existsSync(join(root, "dist/.stamp"));
+const nativeBuilt = existsSync(native) && readdirSync(native).some((name) => name.endsWith(".node"));
+
+/** A user's machine: Node and the system's tools, no Rust. */
+const environment = {
+  ...process.env,
+  PATH: [dirname(process.execPath), "/usr/bin", "/bin"].join(delimiter),
+  CARGO_HOME: join(project, "no-cargo"),
+  NO_COLOR: "1",
+};
+
+function run(command: string, args: readonly string[], cwd: string): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, env: environment, encoding: "utf8" });
+  if (error !== undefined) throw error;
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")}: status ${status}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+function pack(folder: string): string {
+  const output = run("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", project], folder);
+  const [{ filename }] = JSON.parse(output) as [{ filename: string }];
+  return join(project, filename);
+}
+
+describe.skipIf(!built)("the package, installed into an empty project without Rust", () => {
+  const app = join(project, "app");
+
+  beforeAll(() => {
+    const tarballs = [pack(root), ...(nativeBuilt ? [pack(native)] : [])];
+    mkdirSync(app);
+    writeFileSync(join(app, "package.json"), '{ "name": "app", "private": true }\n');
+    run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", ...tarballs], app);
+  }, 180_000);
+
+  afterAll(() => rmSync(project, { recursive: true, force: true }));
+
+  test("holds what is needed, and nothing else", () => {
+    const files = readdirSync(join(app, "node_modules/heddle"));
+    const expected = ["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "package.json"];
+    expect(files.filter((name) => name !== "node_modules").sort()).toEqual(expected);
+  });
+
+  test("every subpath can be imported", () => {
+    const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { exports: object };
+    const names = Object.keys(exports)
+      .filter((name) => existsSync(join(root, "src", name, "index.ts")))
+      .map((name) => join("heddle", name));
+    writeFileSync(join(app, "imports.mjs"), names.map((name) => `import ${JSON.stringify(name)};\n`).join(""));
+    run(process.execPath, ["imports.mjs"], app);
+  });
+
+  test("the command runs a TypeScript file", () => {
+    writeFileSync(
+      join(app, "hello.ts"),
+      'const text: string = await Promise.resolve("hello");\nconsole.log(text);\nexport {};\n',
+    );
+    expect(run("npx", ["heddle", "run", "hello.ts"], app)).toBe("hello\n");
+  });
+
+  test.skipIf(!nativeBuilt)("the native package loads", () => {
+    const { native: found } = JSON.parse(run("npx", ["heddle", "doctor", "--json"], app)) as { native: unknown };
+    expect(found).toMatchObject({ loaded: true });
+  });
+
+  // An MLP on a few lines of data, once `heddle/train` is there.
+  test.todo("an MLP trains");
+});

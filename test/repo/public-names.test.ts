@@ -1,0 +1,22 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  exports: Record<string, unknown>;
+};
+const modules = Object.keys(exports)
+  .map((name) => ({ name: join("heddle", name), file: join(root, "src", name, "index.ts") }))
+  .filter(({ file }) => existsSync(file));
+
+// A name that appears or goes here is a change of what users have: look at the difference, then `vitest run -u`.
+test("public names", async () => {
+  const lines: string[] = [];
+  for (const { name, file } of modules) {
+    const names = Object.keys((await import(pathToFileURL(file).href)) as object).sort();
+    lines.push(name, ...names.map((one) => `  ${one}`), "");
+  }
+  await expect(lines.join("\n")).toMatchFileSnapshot("./public-names.txt");
+});

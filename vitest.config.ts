@@ -1,0 +1,22 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const source = fileURLToPath(new URL("./src/", import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
+    alias: [
+      { find: /^heddle$/, replacement: `${source}index.ts` },
+      { find: /^heddle\/(.+)$/, replacement: `${source}$1/index.ts` },
+    ],
+  },
+  test: {
+    include: ["test/**/*.test.ts", "src/**/*.test.ts"],
+    pool: "forks",
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+    // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.
+    typecheck: { enabled: false },
+  },
+});
