@@ -1,0 +1,2 @@
+/** @module Differentiation of graphs. */
+export { gradients, pullback } from "./gradient.ts";

@@ -1,0 +1,66 @@
+/** @module Working with graphs: order, copying into another trace, tracing functions over nodes. */
+import { HeddleError } from "../util/errors.ts";
+import { fingerprint } from "../util/hash.ts";
+import { parameterOp } from "./leaf.ts";
+import type { Attrs, Graph, Node } from "./node.ts";
+import { printGraph } from "./print.ts";
+import type { TensorType } from "./shape.ts";
+import { apply, atPositionOf, currentTrace, Trace, withTrace } from "./trace.ts";
+import { topological } from "./walk.ts";
+
+/** Names and types of a graph's inputs. */
+export interface InputSpec {
+  readonly name: string;
+  readonly type: TensorType;
+}
+
+/** Traces `body` over fresh parameters into a graph. */
+export function traceGraph(name: string, inputs: readonly InputSpec[], body: (...inputs: Node[]) => readonly Node[]): Graph {
+  return withTrace(new Trace(), () => {
+    const nodes = inputs.map((input, index) => parameter(index, input));
+    return { kind: "graph", name, inputs: nodes, outputs: body(...nodes) };
+  });
+}
+
+/** A graph input in the current trace. */
+export function parameter(index: number, input: InputSpec): Node {
+  return apply(parameterOp, [], { index, name: input.name, dtype: input.type.dtype, shape: input.type.shape });
+}
+
+/** Name and type of each input of a graph. */
+export function inputSpecs(graph: Graph): InputSpec[] {
+  return graph.inputs.map((node) => ({ name: String(node.attrs["name"]), type: node.types[0] as TensorType }));
+}
+
+/** What happens to each node of a graph when it is copied: given the new inputs, the new node. */
+export type NodeMapper = (node: Node, inputs: readonly Node[]) => Node;
+
+const sameOp: NodeMapper = (node, inputs) => apply(node.op, inputs, node.attrs as Attrs);
+
+/**
+ * Copies the nodes of `graph` into the current trace, with `inputs` for its parameters; returns the outputs. Copies keep
+ * their source positions, unless the caller has set one for all (a body takes that of its composite).
+ */
+export function inlineGraph(graph: Graph, inputs: readonly Node[], map: NodeMapper = sameOp): Node[] {
+  if (inputs.length !== graph.inputs.length) {
+    throw new HeddleError("graph", `graph '${graph.name}' takes ${graph.inputs.length} inputs, got ${inputs.length}`);
+  }
+  const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
+  const positioned = currentTrace()?.positionOf !== undefined;
+  for (const node of topological(graph.outputs)) {
+    if (copies.has(node)) continue;
+    const own = node.inputs.map((input) => copies.get(input) as Node);
+    copies.set(node, positioned ? map(node, own) : atPositionOf(node, () => map(node, own)));
+  }
+  return graph.outputs.map((output) => copies.get(output) as Node);
+}
+
+/** A graph with every node sent through `map` (in topological order). */
+export function mapGraph(graph: Graph, map: NodeMapper): Graph {
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => inlineGraph(graph, inputs, map));
+}
+
+/** A text that two graphs share only if they are the same function, whatever trace made them. */
+export function graphFingerprint(graph: Graph): string {
+  return fingerprint(printGraph(graph));
+}

@@ -1,0 +1,135 @@
+/** @module What an op says about its native kernels, as data: `lower` reads it and never asks which op it is. */
+import type { DType } from "./dtype.ts";
+import type { Attrs } from "./node.ts";
+import type { Shape, TensorType } from "./shape.ts";
+
+/** A strided window on a value: `origin` plus `offset` elements. `origin` is opaque to ops. */
+export interface View {
+  readonly origin: object;
+  /** In elements. */
+  readonly offset: number;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly strides: readonly number[];
+}
+
+/** An address in a kernel call that is resolved to `[space, byteOffset]` once memory is assigned. */
+export class Ref {
+  readonly origin: object;
+  readonly byteOffset: number;
+  constructor(origin: object, byteOffset: number) {
+    this.origin = origin;
+    this.byteOffset = byteOffset;
+  }
+}
+
+/** Fields of one kernel call (docs/internals/lowered-program.md); addresses are {@link Ref}s. */
+export type KernelCall = { readonly k: string; readonly [field: string]: unknown };
+
+/** What a kernel is given to emit its calls. */
+export interface KernelContext<A extends Attrs> {
+  readonly attrs: A;
+  /** Inputs; contiguous unless the rule says `strided`. */
+  readonly inputs: readonly View[];
+  /** Outputs, contiguous, freshly assigned. */
+  readonly outputs: readonly View[];
+  /** Address of a view's first element. */
+  at(view: View): Ref;
+  /** Asks for scratch memory for the length of this call. */
+  scratch(bytes: number): Ref;
+  /** A temporary of this type that lives for the length of the node. */
+  temporary(type: TensorType): View;
+  /** The view itself when it is contiguous, else a contiguous copy and the calls that make it. */
+  contiguous(view: View): { readonly view: View; readonly calls: readonly KernelCall[] };
+  /** Number of scratch pieces worth giving to a kernel that runs in parallel. */
+  readonly slots: number;
+  /** Index of a mesh axis. */
+  axisIndex(axis: string): number;
+}
+
+/** How an op becomes native work. */
+export type LowerRule<A extends Attrs> =
+  /** One instruction of a fused elementwise group; operands have the result's shape. */
+  | { readonly kind: "scalar"; readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction }
+  /** No work: another view of the input; undefined when strides cannot express it, then the input is copied first. */
+  | { readonly kind: "view"; readonly view: (input: View, attrs: A, output: TensorType) => View | undefined }
+  /** Kernel calls. `strided` inputs may have any strides; others are made contiguous first. */
+  | {
+      readonly kind: "kernel";
+      readonly strided?: readonly number[];
+      /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
+      readonly inPlace?: number | "each";
+      /** Axis and so on of a communication step: it gets a place of its own in the program. */
+      readonly emit: (context: KernelContext<A>) => readonly KernelCall[];
+    }
+  /** The same value as input 0's result `index`. */
+  | { readonly kind: "element"; readonly index: (attrs: A) => number };
+
+/** `[name, dtype]` plus literal operands; registers are filled in by lowering. */
+export interface ScalarInstruction {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Literal for `const` (value) and `iota` (dim). */
+  readonly literal?: number;
+}
+
+/** Contiguous view of a whole value. */
+export function wholeView(origin: object, type: TensorType): View {
+  const strides = new Array<number>(type.shape.length);
+  let stride = 1;
+  for (let dim = type.shape.length - 1; dim >= 0; dim--) {
+    strides[dim] = stride;
+    stride *= type.shape[dim] as number;
+  }
+  return { origin, offset: 0, dtype: type.dtype, shape: type.shape, strides };
+}
+
+/** Whether a view is row-major without gaps (sizes of 1 do not matter). */
+export function isContiguous(view: View): boolean {
+  let stride = 1;
+  for (let dim = view.shape.length - 1; dim >= 0; dim--) {
+    const size = view.shape[dim] as number;
+    if (size === 0) return true;
+    if (size !== 1 && view.strides[dim] !== stride) return false;
+    stride *= size;
+  }
+  return true;
+}
+
+/** The view with another shape, when no copy is needed for it. */
+export function reshapeView(view: View, shape: Shape): View | undefined {
+  const sizes = view.shape.filter((size) => size !== 1);
+  const steps = view.strides.filter((_stride, dim) => view.shape[dim] !== 1);
+  if (shape.some((size) => size === 0)) return { ...view, shape, strides: shape.map(() => 0) };
+  const strides = new Array<number>(shape.length).fill(0);
+  let from = sizes.length - 1;
+  let to = shape.length - 1;
+  while (from >= 0 || to >= 0) {
+    while (to >= 0 && shape[to] === 1) to--;
+    if (from < 0 || to < 0) break;
+    // One run of old dims that merge, against one run of new dims that split it.
+    let oldSize = sizes[from] as number;
+    let newSize = shape[to] as number;
+    const first = to;
+    let stride = steps[from] as number;
+    while (oldSize !== newSize) {
+      if (oldSize < newSize) {
+        const outer = from - 1;
+        if (outer < 0 || steps[outer] !== (steps[from] as number) * (sizes[from] as number)) return undefined;
+        from = outer;
+        oldSize *= sizes[from] as number;
+      } else {
+        to--;
+        if (to < 0) return undefined;
+        newSize *= shape[to] as number;
+      }
+    }
+    for (let dim = first; dim >= to; dim--) {
+      strides[dim] = stride;
+      stride *= shape[dim] as number;
+    }
+    from--;
+    to--;
+  }
+  return { ...view, shape, strides };
+}

@@ -1,0 +1,124 @@
+/**
+ * @module The central structures: a node of a graph, the definition of an op, a graph.
+ *
+ * A node is immutable and interned within one trace: equal op, inputs and attributes give the same object. Its types
+ * are derived by the op once, when it is made.
+ */
+import type { Plain } from "../util/text.ts";
+import type { TypedArray } from "./dtype.ts";
+import type { Equation } from "./equation.ts";
+import type { LowerRule } from "./kernel.ts";
+import type { Shape, TensorType } from "./shape.ts";
+
+/** Attributes of a node: plain data, and the graphs that an op with a body owns. */
+export type Attrs = { readonly [key: string]: Plain | Graph };
+
+/** A field of an {@link OpDef} that does not apply, with the reason. */
+export interface Absent {
+  readonly absent: string;
+}
+
+/** Marks a field of an op as not applying; `reason` is shown where somebody asks for it. */
+export const absent = (reason: string): Absent => ({ absent: reason });
+
+export function isAbsent(rule: unknown): rule is Absent {
+  return typeof rule === "object" && rule !== null && "absent" in rule;
+}
+
+/** One operation applied to values. Most ops have one result; of several, `element` nodes pick one. */
+export interface Node<A extends Attrs = Attrs> {
+  /** Counts up in order of creation within a trace; inputs always have smaller ids. */
+  readonly id: number;
+  readonly op: AnyOpDef;
+  readonly inputs: readonly Node[];
+  readonly attrs: A;
+  readonly types: readonly TensorType[];
+  /** The first result's. */
+  readonly shape: Shape;
+  readonly dtype: TensorType["dtype"];
+}
+
+/** A traced function. `inputs` are `parameter` nodes in order; `outputs` may repeat and may be inputs. */
+export interface Graph {
+  readonly kind: "graph";
+  readonly name: string;
+  readonly inputs: readonly Node[];
+  readonly outputs: readonly Node[];
+}
+
+/** A tensor in JavaScript memory: row-major, contiguous. */
+export interface HostTensor extends TensorType {
+  readonly data: TypedArray;
+}
+
+/** What a reference implementation may ask of its surroundings. */
+export interface ReferenceContext {
+  evaluate(graph: Graph, inputs: readonly HostTensor[]): HostTensor[];
+  /** This device's coordinate on a mesh axis. */
+  coordinate(axis: string): number;
+}
+
+/** The op whose gradient is asked for, and the cotangents of its results (undefined: zero). */
+export interface GradientContext<A extends Attrs> {
+  readonly node: Node<A>;
+  readonly cotangents: readonly (Node | undefined)[];
+}
+
+/** A mesh axis that splits dims of an op: which dim of each input and output (undefined: none). */
+export interface Split {
+  readonly axis: string;
+  /** Number of devices on the axis. */
+  readonly parts: number;
+  readonly inputs: readonly (number | undefined)[];
+  readonly outputs: readonly (number | undefined)[];
+}
+
+/** Asks an op for its form on one device. A dim that several axes split is cut by the first one first. */
+export interface LocalContext<A extends Attrs> {
+  readonly attrs: A;
+  /** Local inputs. */
+  readonly inputs: readonly Node[];
+  readonly splits: readonly Split[];
+}
+
+// The attribute type of an op is known where the op is defined; graphs hold ops of all kinds.
+// biome-ignore lint/suspicious/noExplicitAny: an existential type, which TypeScript cannot spell
+export type AnyOpDef = OpDef<any>;
+
+/** Everything about one op, in one object. Every field is required; one that does not apply says why. */
+export interface OpDef<A extends Attrs = Attrs> {
+  readonly name: string;
+  /** What it does, in a sentence or two. */
+  readonly doc: string;
+  /** A worked example that the tests run on every executor. */
+  readonly example: OpExample<A> | Absent;
+  /** Result types from input types; throws a HeddleError naming shapes and dtypes when they do not fit. */
+  readonly infer: (inputs: readonly TensorType[], attrs: A) => TensorType | readonly TensorType[];
+  /** The index equation: which dims correspond, which are contracted. Shardings are derived from it. */
+  readonly equation: ((inputs: readonly TensorType[], attrs: A) => Equation) | Absent;
+  /** Sets of inputs in which the op is jointly linear: `Partial(sum)` passes through each set. */
+  readonly linear: readonly (readonly number[])[] | ((attrs: A) => readonly (readonly number[])[]);
+  /** Cotangents of the inputs (undefined: zero). */
+  readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
+  /** The op on one device. Absent where attributes hold no sizes: then it is the same op on local inputs. */
+  readonly localize: ((context: LocalContext<A>) => Node) | Absent;
+  /** Arithmetic operations. */
+  readonly cost: (inputs: readonly TensorType[], outputs: readonly TensorType[], attrs: A) => number;
+  /** The meaning, in TypeScript: the oracle of every executor. */
+  readonly reference:
+    | ((inputs: readonly HostTensor[], attrs: A, outputs: readonly TensorType[], context: ReferenceContext) => readonly TypedArray[])
+    | Absent;
+  /** How native kernels compute it. */
+  readonly lower: LowerRule<A> | Absent;
+  /**
+   * For a composite, its meaning as other ops: its fallback wherever a rule above is absent, and its oracle. Absent for
+   * a primitive.
+   */
+  readonly body: ((inputs: readonly Node[], attrs: A) => readonly Node[]) | Absent;
+}
+
+export interface OpExample<A extends Attrs = Attrs> {
+  readonly inputs: readonly HostTensor[];
+  readonly attrs: A;
+  readonly outputs: readonly HostTensor[];
+}

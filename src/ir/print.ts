@@ -1,0 +1,73 @@
+/** @module Text of graphs: the form in which they are read, compared and fingerprinted. */
+import { canonicalJson, type Plain } from "../util/text.ts";
+import { parameterOp } from "./leaf.ts";
+import type { Attrs, Graph, Node } from "./node.ts";
+import { formatType } from "./shape.ts";
+import { isGraph } from "./trace.ts";
+import { topological } from "./walk.ts";
+
+/**
+ * Prints a graph, after the graphs that its ops own:
+ *
+ *     graph @loss(%0 x: f32[4]) {
+ *       %1 = mul %0, %0 : f32[4]
+ *       return %1
+ *     }
+ */
+export function printGraph(graph: Graph): string {
+  const printer = new GraphPrinter();
+  printer.add(graph, graph.name);
+  return `${printer.parts.join("\n\n")}\n`;
+}
+
+class GraphPrinter {
+  readonly parts: string[] = [];
+  private readonly names = new Map<Graph, string>();
+  private readonly taken = new Set<string>();
+
+  add(graph: Graph, wanted: string): string {
+    const known = this.names.get(graph);
+    if (known !== undefined) return known;
+    const name = this.unique(wanted);
+    this.names.set(graph, name);
+    const numbers = new Map<Node, number>();
+    const number = (node: Node): string => `%${numbers.get(node)}`;
+    for (const input of graph.inputs) numbers.set(input, numbers.size);
+    const inputs = graph.inputs.map((node) => `${number(node)} ${String(node.attrs["name"])}: ${formatType(node)}`);
+    const lines: string[] = [];
+    for (const node of topological(graph.outputs)) {
+      if (numbers.has(node)) continue;
+      numbers.set(node, numbers.size);
+      lines.push(`  ${number(node)} = ${this.expression(node, number)} : ${node.types.map(formatType).join(", ")}`);
+    }
+    lines.push(`  return ${graph.outputs.map(number).join(", ")}`);
+    this.parts.push(`graph @${name}(${inputs.join(", ")}) {\n${lines.join("\n")}\n}`);
+    return name;
+  }
+
+  private expression(node: Node, number: (node: Node) => string): string {
+    const inputs = node.inputs.map(number).join(", ");
+    const attrs = this.attrs(node.attrs);
+    return [node.op.name, inputs, attrs].filter((part) => part !== "").join(" ");
+  }
+
+  private attrs(attrs: Attrs): string {
+    const keys = Object.keys(attrs).sort();
+    if (keys.length === 0) return "";
+    const text = (value: Plain | Graph): string => (isGraph(value) ? `@${this.add(value, value.name)}` : canonicalJson(value));
+    return `{${keys.map((key) => `${key}: ${text(attrs[key] as Plain | Graph)}`).join(", ")}}`;
+  }
+
+  private unique(wanted: string): string {
+    let name = wanted;
+    for (let count = 1; this.taken.has(name); count++) name = `${wanted}.${count}`;
+    this.taken.add(name);
+    return name;
+  }
+}
+
+/** One node on a line, for messages: `dot f32[2,3], f32[3,4] -> f32[2,4]`. */
+export function describeNode(node: Node): string {
+  if (node.op === parameterOp) return `parameter '${String(node.attrs["name"])}' ${formatType(node)}`;
+  return `${node.op.name} ${node.inputs.map(formatType).join(", ")} -> ${node.types.map(formatType).join(", ")}`.replace("  ", " ");
+}

@@ -1,0 +1,26 @@
+/** @module Orders over the nodes of a graph. */
+import type { Node } from "./node.ts";
+
+/**
+ * All nodes that `outputs` need, in the order in which they were made. Inputs are always older than their users, so this
+ * is a topological order, and it is the order of the user's program: forward before backward before update.
+ */
+export function topological(outputs: readonly Node[]): Node[] {
+  const seen = new Set<Node>(outputs);
+  const open = [...seen];
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    for (const input of node.inputs) {
+      if (seen.has(input)) continue;
+      seen.add(input);
+      open.push(input);
+    }
+  }
+  return [...seen].sort((left, right) => left.id - right.id);
+}
+
+/** For each node, the nodes that use it, in the order of `nodes`. */
+export function usersOf(nodes: readonly Node[]): Map<Node, Node[]> {
+  const users = new Map<Node, Node[]>(nodes.map((node) => [node, []]));
+  for (const node of nodes) for (const input of new Set(node.inputs)) users.get(input)?.push(node);
+  return users;
+}

@@ -1,0 +1,24 @@
+/** @module Activation functions that have a name of their own. */
+import { pointwiseEquation } from "../ir/leaf.ts";
+import { absent, type Node, type OpDef } from "../ir/node.ts";
+import { apply } from "../ir/trace.ts";
+import { defineComposite } from "./composite.ts";
+import * as emit from "./emit.ts";
+
+const reluOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
+  name: "relu",
+  doc: "max(x, 0); NaN propagates. The gradient at 0 is 0, as in PyTorch.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(-1, 0, 2) }],
+    attrs: {},
+    outputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(0, 0, 2) }],
+  },
+  body: ([x]) => [emit.maximum(x as Node, 0)],
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: ({ node, cotangents }) => [emit.select(emit.gt(node.inputs[0] as Node, 0), cotangents[0] as Node, 0)],
+  lower: absent("its body is one instruction"),
+});
+
+/** The larger of x and 0. */
+export const relu = (x: Node): Node => apply(reluOp, [x], {});

@@ -1,0 +1,68 @@
+/**
+ * @module Composites: larger things with a name. The body is the meaning, the fallback and the oracle; a kernel or a
+ * gradient of its own may replace it, and is tested equal to it.
+ */
+import { evaluateGraph } from "./evaluate.ts";
+import type { Equation } from "../ir/equation.ts";
+import { inlineGraph, traceGraph } from "../ir/graph.ts";
+import { type Absent, absent, type Attrs, type GradientContext, type Graph, type Node, type OpDef, type OpExample } from "../ir/node.ts";
+import { enter } from "../ir/op.ts";
+import type { TensorType } from "../ir/shape.ts";
+
+import { topological } from "../ir/walk.ts";
+import type { LowerRule } from "../ir/kernel.ts";
+
+export interface CompositeDef<A extends Attrs> {
+  readonly name: string;
+  readonly doc: string;
+  readonly example: OpExample<A> | Absent;
+  readonly body: (inputs: readonly Node[], attrs: A) => readonly Node[];
+  /** Absent: the planner looks into the body. */
+  readonly equation: ((inputs: readonly TensorType[], attrs: A) => Equation) | Absent;
+  readonly linear: readonly (readonly number[])[];
+  /** Absent: that of the body. */
+  readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
+  /** Absent: the body is lowered. */
+  readonly lower: LowerRule<A> | Absent;
+  /** Checks types beyond what the body does, for better messages. */
+  readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
+}
+
+/** The body of a composite as a graph over inputs of these types. */
+export function bodyGraph<A extends Attrs>(op: Pick<OpDef<A>, "name" | "body">, inputs: readonly TensorType[], attrs: A): Graph {
+  const { body } = op;
+  if ("absent" in body) throw new TypeError(`${op.name} is a primitive`);
+  return traceGraph(
+    op.name,
+    inputs.map((type, index) => ({ name: `x${index}`, type })),
+    (...nodes) => body(nodes, attrs),
+  );
+}
+
+/** Defines a composite op. */
+export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): OpDef<A> {
+  const { check, ...rest } = definition;
+  const graphOf = (inputs: readonly TensorType[], attrs: A): Graph => bodyGraph(rest, inputs, attrs);
+  const op: OpDef<A> = enter<A>({
+    ...rest,
+    infer: (inputs, attrs) => {
+      check?.(inputs, attrs);
+      return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
+    },
+    localize: absent("attributes hold no sizes"),
+    cost: (inputs, _outputs, attrs) =>
+      topological(graphOf(inputs, attrs).outputs).reduce(
+        (total, node) => total + node.op.cost(node.inputs.flatMap((input) => input.types), node.types, node.attrs),
+        0,
+      ),
+    reference: (inputs, attrs, _outputs, context) => evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data),
+  });
+  return op;
+}
+
+/** Replaces a composite node by its body, on the given inputs, in the current trace. */
+export function expandNode(node: Node, inputs: readonly Node[]): Node[] {
+  const graph = bodyGraph(node.op, inputs.map((input) => input.types[0] as TensorType), node.attrs);
+  return inlineGraph(graph, inputs);
+}
+

@@ -1,0 +1,286 @@
+/**
+ * @module The spelling of graphs: one function per op, over nodes and numbers, with broadcasting. Ops are found by
+ * name, so that gradients can use every op without files that import each other.
+ */
+import { HeddleError } from "../util/errors.ts";
+import type { Plain } from "../util/text.ts";
+import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
+import type { Reduction } from "../ir/equation.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import { opNamed } from "../ir/op.ts";
+import { broadcastShapes, formatShape, formatType, normalizeDim, otherDims, range, type Shape, sameShape, sizeOf } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import { inverseOrder } from "./host.ts";
+
+/** A node, or a number that takes the dtype of the other operand. */
+export type Operand = Node | number;
+
+/** Applies the op of this name. */
+export function call(name: string, inputs: readonly Node[], attrs: { readonly [key: string]: Plain | Graph } = {}): Node {
+  return apply(opNamed(name), inputs, attrs);
+}
+
+export const constant = (dtype: DType, value: number): Node => call("constant", [], { dtype, value: roundTo(dtype, value) });
+
+/** A tensor of one repeated value. */
+export const full = (dtype: DType, shape: Shape, value: number): Node => broadcastTo(constant(dtype, value), shape);
+
+export const zerosLike = (x: Node): Node => full(x.dtype, x.shape, 0);
+
+/** Lifts numbers to the dtype of the other operand and broadcasts all to one shape. */
+function together(name: string, operands: readonly Operand[]): Node[] {
+  const first = operands.find((operand): operand is Node => typeof operand !== "number");
+  if (first === undefined) throw new HeddleError("op", `${name}: at least one operand must be a tensor`);
+  const nodes = operands.map((operand) => (typeof operand === "number" ? literal(name, first, operand) : operand));
+  for (const node of nodes) {
+    if (node.dtype !== first.dtype) {
+      throw new HeddleError("dtype", `${name}: dtypes differ: ${nodes.map(formatType).join(", ")}`, { hint: "cast one of them with cast(x, dtype)" });
+    }
+  }
+  return sameShapes(name, nodes);
+}
+
+function literal(name: string, like: Node, value: number): Node {
+  if (!isFloat(like.dtype) && !Object.is(roundTo(like.dtype, value), value)) {
+    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${like.dtype}`, { hint: "cast the tensor to a float dtype first" });
+  }
+  return constant(like.dtype, value);
+}
+
+function sameShapes(name: string, nodes: readonly Node[]): Node[] {
+  let shape: Shape = [];
+  for (const node of nodes) {
+    const joined = broadcastShapes(shape, node.shape);
+    if (joined === undefined) throw new HeddleError("shape", `${name}: shapes do not broadcast: ${nodes.map(formatType).join(", ")}`);
+    shape = joined;
+  }
+  return nodes.map((node) => broadcastTo(node, shape));
+}
+
+const unary =
+  (name: string) =>
+  (x: Node): Node =>
+    call(name, [x]);
+const binary =
+  (name: string) =>
+  (x: Operand, y: Operand): Node =>
+    call(name, together(name, [x, y]));
+
+export const neg = unary("neg");
+export const abs = unary("abs");
+export const sign = unary("sign");
+export const exp = unary("exp");
+export const expm1 = unary("expm1");
+export const log = unary("log");
+export const log1p = unary("log1p");
+export const sqrt = unary("sqrt");
+export const rsqrt = unary("rsqrt");
+export const tanh = unary("tanh");
+export const logistic = unary("logistic");
+export const erf = unary("erf");
+export const sin = unary("sin");
+export const cos = unary("cos");
+export const floor = unary("floor");
+export const ceil = unary("ceil");
+export const round = unary("round");
+export const not = unary("not");
+export const isFinite = unary("isFinite");
+
+export const add = binary("add");
+export const sub = binary("sub");
+export const mul = binary("mul");
+export const div = binary("div");
+export const rem = binary("rem");
+export const pow = binary("pow");
+export const maximum = binary("max");
+export const minimum = binary("min");
+export const and = binary("and");
+export const or = binary("or");
+export const xor = binary("xor");
+export const shiftLeft = binary("shiftLeft");
+export const shiftRight = binary("shiftRight");
+
+export const eq = binary("eq");
+export const ne = binary("ne");
+export const lt = binary("lt");
+export const le = binary("le");
+export const gt = binary("gt");
+export const ge = binary("ge");
+
+/** `condition ? onTrue : onFalse`, elementwise. */
+export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node {
+  const [left, right] = together("select", [onTrue, onFalse]) as [Node, Node];
+  return call("select", sameShapes("select", [condition, left, right]));
+}
+
+export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : call("cast", [x], { dtype }));
+
+/** Broadcasts by NumPy's rule to `shape`. */
+export function broadcastTo(x: Node, shape: Shape): Node {
+  if (sameShape(x.shape, shape)) return x;
+  const lead = shape.length - x.shape.length;
+  return broadcastInDim(
+    x,
+    shape,
+    range(x.shape.length).map((dim) => dim + lead),
+  );
+}
+
+/** Input dim `i` becomes output dim `dims[i]`; sizes of 1 are repeated. */
+export const broadcastInDim = (x: Node, shape: Shape, dims: readonly number[]): Node => call("broadcast", [x], { shape, dims });
+
+/** Reshapes; one size may be -1. */
+export function reshape(x: Node, shape: Shape): Node {
+  const open = shape.indexOf(-1);
+  const known = shape.reduce((product, size) => (size === -1 ? product : product * size), 1);
+  const resolved = open < 0 ? shape : shape.map((size, dim) => (dim === open ? sizeOf(x.shape) / known : size));
+  if (open >= 0 && (!Number.isInteger(resolved[open]) || known === 0)) {
+    throw new HeddleError("shape", `reshape: ${formatType(x)} does not fill ${formatShape(shape)}`);
+  }
+  return sameShape(x.shape, resolved) ? x : call("reshape", [x], { shape: resolved });
+}
+
+/** Permutes dims; reverses them by default. Output dim `i` is input dim `order[i]`. */
+export function transpose(x: Node, order: readonly number[] = range(x.shape.length).reverse()): Node {
+  const dims = order.map((dim) => normalizeDim(dim, x.shape.length, "transpose"));
+  return dims.every((dim, index) => dim === index) && dims.length === x.shape.length ? x : call("transpose", [x], { order: dims });
+}
+
+export const slice = (x: Node, start: readonly number[], limit: readonly number[], stride: readonly number[] = start.map(() => 1)): Node =>
+  call("slice", [x], { start, limit, stride });
+
+/** Pads with `value` (a scalar); negative amounts cut off; `interior` goes between elements. */
+export const pad = (x: Node, value: Node, low: readonly number[], high: readonly number[], interior: readonly number[] = low.map(() => 0)): Node =>
+  call("pad", [x, value], { low, high, interior });
+
+export const concat = (inputs: readonly Node[], dim: number): Node =>
+  inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat") });
+
+export const reverse = (x: Node, dims: readonly number[]): Node => (dims.length === 0 ? x : call("reverse", [x], { dims }));
+
+/** Counts up from 0 along `dim`. */
+export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iota", [], { dtype, shape, dim });
+
+/** Dims to reduce over: a dim, some dims, or all. */
+export type Dims = number | readonly number[] | undefined;
+
+export function resolveDims(what: string, dims: Dims, rank: number): number[] {
+  const list = dims === undefined ? range(rank) : typeof dims === "number" ? [dims] : dims;
+  const resolved = list.map((dim) => normalizeDim(dim, rank, what)).sort((a, b) => a - b);
+  if (new Set(resolved).size !== resolved.length) throw new HeddleError("shape", `${what}: dims ${formatShape(list)} repeat`);
+  return resolved;
+}
+
+/** Reduces over `dims`; with `keepDims` they stay as size 1. */
+export function reduce(op: Reduction | "and" | "or", x: Node, dims?: Dims, options: { keepDims?: boolean } = {}): Node {
+  const over = resolveDims(op, dims, x.shape.length);
+  const result = over.length === 0 ? x : call("reduce", [x], { op, dims: over });
+  return options.keepDims === true ? reshape(result, x.shape.map((size, dim) => (over.includes(dim) ? 1 : size))) : result;
+}
+
+export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
+export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("max", x, dims, options);
+export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
+
+/** Mean over `dims`; integers and bool are averaged as f32. */
+export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node {
+  const over = resolveDims("mean", dims, x.shape.length);
+  const count = over.reduce((product, dim) => product * (x.shape[dim] as number), 1);
+  const value = isFloat(x.dtype) ? x : cast(x, "f32");
+  return div(reduce("sum", value, over, options), count);
+}
+
+export const argMax = (x: Node, dim = -1): Node => call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
+
+/** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
+export const dotGeneral = (
+  x: Node,
+  y: Node,
+  dims: { xBatch: readonly number[]; yBatch: readonly number[]; xContract: readonly number[]; yContract: readonly number[] },
+): Node => call("dot", [x, y], dims);
+
+/** The product `x, y -> out` by letters, as in einsum with two operands; each letter at most once per operand. */
+export function einsumPair(x: Node, xLetters: readonly string[], y: Node, yLetters: readonly string[], out: readonly string[]): Node {
+  const alone = (node: Node, mine: readonly string[], other: readonly string[]): [Node, readonly string[]] => {
+    const extra = mine.flatMap((letter, dim) => (out.includes(letter) || other.includes(letter) ? [] : [dim]));
+    return [sum(node, extra), mine.filter((_letter, dim) => !extra.includes(dim))];
+  };
+  const [a, aLetters] = alone(x, xLetters, yLetters);
+  const [b, bLetters] = alone(y, yLetters, xLetters);
+  const shared = aLetters.filter((letter) => bLetters.includes(letter));
+  const batch = shared.filter((letter) => out.includes(letter));
+  const contract = shared.filter((letter) => !out.includes(letter));
+  const place = (list: readonly string[], wanted: readonly string[]): number[] => wanted.map((letter) => list.indexOf(letter));
+  const product = dotGeneral(a, b, {
+    xBatch: place(aLetters, batch),
+    yBatch: place(bLetters, batch),
+    xContract: place(aLetters, contract),
+    yContract: place(bLetters, contract),
+  });
+  const free = (list: readonly string[]): string[] => list.filter((letter) => !shared.includes(letter));
+  const made = [...batch, ...free(aLetters), ...free(bLetters)];
+  return transpose(product, place(made, out));
+}
+
+/** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast. */
+export function matmul(x: Node, y: Node): Node {
+  if (x.shape.length === 0 || y.shape.length === 0) throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
+  if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), -2);
+  if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1])), -1);
+  if (x.shape.at(-1) !== y.shape.at(-2)) {
+    throw new HeddleError("shape", `matmul: ${formatType(x)} times ${formatType(y)}: inner sizes ${x.shape.at(-1)} and ${y.shape.at(-2)} differ`);
+  }
+  const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
+  if (batch === undefined) throw new HeddleError("shape", `matmul: batch dims of ${formatType(x)} and ${formatType(y)} do not broadcast`);
+  // A matrix on the right is shared by all of the batch: one larger product instead of many small ones.
+  if (y.shape.length === 2) {
+    return dotGeneral(x, y, { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [0] });
+  }
+  const dims = range(batch.length);
+  const left = broadcastTo(x, [...batch, ...x.shape.slice(-2)]);
+  const right = broadcastTo(y, [...batch, ...y.shape.slice(-2)]);
+  return dotGeneral(left, right, { xBatch: dims, yBatch: dims, xContract: [batch.length + 1], yContract: [batch.length] });
+}
+
+function reshapeAway(x: Node, dim: number): Node {
+  const at = normalizeDim(dim, x.shape.length, "matmul");
+  return reshape(x, otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number));
+}
+
+/** `x[b…, indices[b…, i…], rest…]`: rows of the dim after the batch dims. */
+export const gather = (x: Node, indices: Node, batchDims = 0): Node => call("gather", [x, indices], { batchDims });
+
+/** The transpose of {@link gather}: adds `updates` into zeros of `size` rows. */
+export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node => call("scatterAdd", [updates, indices], { size, batchDims });
+
+/** Takes the elements at `indices` (i32) along `dim`, for all other positions alike. */
+export function take(x: Node, indices: Node, dim = 0): Node {
+  const at = normalizeDim(dim, x.shape.length, "take");
+  const order = [at, ...otherDims(x.shape.length, [at])];
+  const rows = gather(transpose(x, order), indices);
+  const made = [...range(indices.shape.length).map((index) => at + index), ...otherDims(rows.shape.length, range(indices.shape.length).map((index) => at + index))];
+  return transpose(rows, inverseOrder(made));
+}
+
+/** 1 where the class is the index (i32), else 0, along a new last dim; an index out of range gives zeros. */
+export function oneHot(indices: Node, classes: number, dtype: DType = "f32"): Node {
+  const shape = [...indices.shape, classes];
+  const column = broadcastInDim(indices, shape, range(indices.shape.length));
+  return cast(eq(column, iota(indices.dtype, shape, indices.shape.length)), dtype);
+}
+
+/** Uniform 32-bit words from a key (u32[2]); bits depend on the key and the index in the whole tensor alone. */
+export function randomBits(key: Node, shape: Shape, options: { stream?: number; start?: Node } = {}): Node {
+  const start = options.start ?? full("i32", [shape.length], 0);
+  return call("randomBits", [key, start], { shape, total: shape, stream: options.stream ?? 0 });
+}
+
+/** A new key for each value of `data` (a scalar i32): how steps, layers and loops get keys of their own. */
+export function foldIn(key: Node, data: Operand): Node {
+  const index = typeof data === "number" ? constant("i32", data) : data;
+  const words = call("randomBits", [key, reshape(mul(index, 2), [1])], { shape: [2], total: [2 ** 31], stream: 1 });
+  return words;
+}
+
+/** Lowest value of a dtype: the identity of max. */
+export const lowest = (dtype: DType): number => (isFloat(dtype) ? -Infinity : dtypes[dtype].lowest);

@@ -1,0 +1,47 @@
+/** @module Loops over strided host arrays, shared by the reference implementations. */
+import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/node.ts";
+import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+
+/** Calls `visit(linear, offset)` for each position of `shape` in row-major order; `offset` follows `strides`. */
+export function eachOffset(shape: Shape, strides: readonly number[], start: number, visit: (linear: number, offset: number) => void): void {
+  const size = sizeOf(shape);
+  const rank = shape.length;
+  const counter = new Int32Array(rank);
+  let offset = start;
+  for (let linear = 0; linear < size; linear++) {
+    visit(linear, offset);
+    for (let dim = rank - 1; dim >= 0; dim--) {
+      offset += strides[dim] as number;
+      if (++(counter[dim] as number) < (shape[dim] as number)) break;
+      offset -= (strides[dim] as number) * (shape[dim] as number);
+      counter[dim] = 0;
+    }
+  }
+}
+
+/** Copies a strided window into a fresh row-major array. */
+export function gatherStrided(data: TypedArray, dtype: DType, shape: Shape, strides: readonly number[], start = 0): TypedArray {
+  const out = dtypes[dtype].create(sizeOf(shape));
+  eachOffset(shape, strides, start, (linear, offset) => {
+    out[linear] = data[offset] as number;
+  });
+  return out;
+}
+
+/** The tensor with its dims in another order, as a fresh row-major array. */
+export function permuted(tensor: HostTensor, order: readonly number[]): HostTensor {
+  const strides = stridesOf(tensor.shape);
+  const shape = order.map((dim) => tensor.shape[dim] as number);
+  const data = gatherStrided(tensor.data, tensor.dtype, shape, order.map((dim) => strides[dim] as number));
+  return { dtype: tensor.dtype, shape, data };
+}
+
+/** The order that undoes `order`. */
+export function inverseOrder(order: readonly number[]): number[] {
+  const inverse = new Array<number>(order.length);
+  order.forEach((from, to) => {
+    inverse[from] = to;
+  });
+  return inverse;
+}

@@ -1,0 +1,21 @@
+/** @module The ops: importing this folder defines them all. */
+import "./collective.ts";
+import "./convolution.ts";
+import "./lookup.ts";
+import "./product.ts";
+import "./random.ts";
+import "./reduce.ts";
+import "./scalar.ts";
+import "./structure.ts";
+import "./window.ts";
+
+export { relu } from "./activation.ts";
+export { ownPart } from "./collective.ts";
+export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
+export { type ConvAttrs, convDims } from "./convolution.ts";
+export * from "./emit.ts";
+export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
+export { philox } from "./random.ts";
+export { scalarNames } from "./scalar.ts";
+export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
+export type { WindowAttrs } from "./window.ts";

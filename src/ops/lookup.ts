@@ -1,0 +1,283 @@
+/** @module Access by index that is itself a value: gather, scatter, slices that start where a value says. */
+import { HeddleError } from "../util/errors.ts";
+import { dtypes } from "../ir/dtype.ts";
+import { equationOf, letters } from "../ir/equation.ts";
+import type { View } from "../ir/kernel.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as emit from "./emit.ts";
+import { eachOffset } from "./host.ts";
+import { splitShape } from "./local.ts";
+
+function checkIndices(name: string, data: TensorType, indices: TensorType, batchDims: number): void {
+  if (indices.dtype !== "i32") throw new HeddleError("dtype", `${name}: indices must be i32, got ${formatType(indices)}`);
+  const batch = data.shape.slice(0, batchDims);
+  if (batchDims < 0 || batchDims >= data.shape.length || batchDims > indices.shape.length || !sameShape(batch, indices.shape.slice(0, batchDims))) {
+    throw new HeddleError("shape", `${name}: the first ${batchDims} dims of ${formatType(data)} and of the indices ${formatType(indices)} must agree`);
+  }
+}
+
+/** Sizes as the kernels see them: [outer, size, inner] and [outer, count]. */
+function rows(shape: Shape, indices: Shape, batchDims: number): { outer: number; size: number; inner: number; count: number } {
+  return {
+    outer: sizeOf(shape.slice(0, batchDims)),
+    size: shape[batchDims] as number,
+    inner: sizeOf(shape.slice(batchDims + 1)),
+    count: sizeOf(indices.slice(batchDims)),
+  };
+}
+
+function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
+  const index = indices.data[position] as number;
+  if (index < 0 || index >= size) {
+    throw new HeddleError("value", `${name}: index ${index} at position ${position} is outside [0, ${size})`);
+  }
+  return index;
+}
+
+defineOp<{ batchDims: number }>({
+  name: "gather",
+  doc: "Takes rows by index: out[b…, i…, r…] = x[b…, indices[b…, i…], r…]. An index outside the range is an error of the run.",
+  example: {
+    inputs: [
+      { dtype: "f32", shape: [3, 1], data: Float32Array.of(10, 20, 30) },
+      { dtype: "i32", shape: [2], data: Int32Array.of(2, 0) },
+    ],
+    attrs: { batchDims: 0 },
+    outputs: [{ dtype: "f32", shape: [2, 1], data: Float32Array.of(30, 10) }],
+  },
+  infer: (inputs, { batchDims }) => {
+    const [x, indices] = inputs as [TensorType, TensorType];
+    checkIndices("gather", x, indices, batchDims);
+    return { dtype: x.dtype, shape: [...indices.shape, ...x.shape.slice(batchDims + 1)] };
+  },
+  equation: ([x, indices], { batchDims }) => {
+    const batch = letters(batchDims, "b");
+    const index = letters((indices as TensorType).shape.length - batchDims, "i");
+    const rest = letters((x as TensorType).shape.length - batchDims - 1, "r");
+    return equationOf([[...batch, "s", ...rest], [...batch, ...index]], [[...batch, ...index, ...rest]], { whole: ["s"] });
+  },
+  linear: [[0]],
+  gradient: ({ node, cotangents }) => {
+    const [x, indices] = node.inputs as [Node, Node];
+    const batchDims = node.attrs.batchDims as number;
+    return [emit.scatterAdd(cotangents[0] as Node, indices, x.shape[batchDims] as number, batchDims), undefined];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: () => 0,
+  reference: ([x, indices], { batchDims }) => {
+    const [data, where] = [x as HostTensor, indices as HostTensor];
+    const { outer, size, inner, count } = rows(data.shape, where.shape, batchDims);
+    const out = dtypes[data.dtype].create(outer * count * inner);
+    for (let o = 0; o < outer; o++) {
+      for (let i = 0; i < count; i++) {
+        const from = (o * size + checkedIndex("gather", where, o * count + i, size)) * inner;
+        out.set(data.data.subarray(from, from + inner), (o * count + i) * inner);
+      }
+    }
+    return [out];
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [x, indices] = context.inputs as [View, View];
+      const sizes = rows(x.shape, indices.shape, context.attrs.batchDims);
+      return [{ k: "gather", dtype: x.dtype, ...sizes, in: context.at(x), indices: context.at(indices), out: context.at(context.outputs[0] as View) }];
+    },
+  },
+});
+
+defineOp<{ batchDims: number; size: number }>({
+  name: "scatterAdd",
+  doc: "Adds rows into zeros by index, in order of position: the transpose of gather. An index outside the range is an error of the run.",
+  example: {
+    inputs: [
+      { dtype: "f32", shape: [3, 1], data: Float32Array.of(1, 2, 4) },
+      { dtype: "i32", shape: [3], data: Int32Array.of(1, 0, 1) },
+    ],
+    attrs: { batchDims: 0, size: 2 },
+    outputs: [{ dtype: "f32", shape: [2, 1], data: Float32Array.of(2, 5) }],
+  },
+  infer: (inputs, { batchDims, size }) => {
+    const [updates, indices] = inputs as [TensorType, TensorType];
+    const lead = updates.shape.slice(0, indices.shape.length);
+    if (indices.dtype !== "i32" || batchDims < 0 || batchDims > indices.shape.length || !sameShape(lead, indices.shape)) {
+      throw new HeddleError("shape", `scatterAdd: updates ${formatType(updates)} must start with the dims of the i32 indices, got ${formatType(indices)}`);
+    }
+    if (updates.dtype === "bool") throw new HeddleError("dtype", `scatterAdd: not defined for ${formatType(updates)}`);
+    return { dtype: updates.dtype, shape: [...indices.shape.slice(0, batchDims), size, ...updates.shape.slice(indices.shape.length)] };
+  },
+  equation: ([updates, indices], { batchDims }) => {
+    const batch = letters(batchDims, "b");
+    const index = letters((indices as TensorType).shape.length - batchDims, "i");
+    const rest = letters((updates as TensorType).shape.length - (indices as TensorType).shape.length, "r");
+    return equationOf([[...batch, ...index, ...rest], [...batch, ...index]], [[...batch, "s", ...rest]], { whole: ["s"] });
+  },
+  linear: [[0]],
+  gradient: ({ node, cotangents }) => [emit.gather(cotangents[0] as Node, node.inputs[1] as Node, node.attrs.batchDims as number), undefined],
+  localize: absent("no size in the attributes can be split"),
+  cost: ([updates]) => sizeOf((updates as TensorType).shape),
+  reference: ([updates, indices], { batchDims }, [type]) => {
+    const [source, where] = [updates as HostTensor, indices as HostTensor];
+    const { shape, dtype } = type as TensorType;
+    const { outer, size, inner, count } = rows(shape, where.shape, batchDims);
+    const total = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
+    for (let o = 0; o < outer; o++) {
+      for (let i = 0; i < count; i++) {
+        const to = (o * size + checkedIndex("scatterAdd", where, o * count + i, size)) * inner;
+        for (let r = 0; r < inner; r++) (total[to + r] as number) += source.data[(o * count + i) * inner + r] as number;
+      }
+    }
+    return [dtype === "f32" ? Float32Array.from(total) : total];
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [updates, indices] = context.inputs as [View, View];
+      const out = context.outputs[0] as View;
+      const sizes = rows(out.shape, indices.shape, context.attrs.batchDims);
+      return [{ k: "scatterAdd", dtype: out.dtype, ...sizes, updates: context.at(updates), indices: context.at(indices), out: context.at(out) }];
+    },
+  },
+});
+
+function checkStarts(name: string, starts: readonly TensorType[], rank: number): void {
+  if (starts.length !== rank || starts.some((start) => start.dtype !== "i32" || start.shape.length !== 0)) {
+    throw new HeddleError("shape", `${name}: needs one i32 scalar per dim (${rank}), got ${starts.map(formatType).join(", ")}`);
+  }
+}
+
+/** Start offsets, moved so that the slice fits. */
+function clampedStart(shape: Shape, sizes: Shape, starts: readonly HostTensor[]): number {
+  const strides = stridesOf(shape);
+  return starts.reduce((offset, start, dim) => {
+    const highest = (shape[dim] as number) - (sizes[dim] as number);
+    return offset + Math.min(Math.max(start.data[0] as number, 0), highest) * (strides[dim] as number);
+  }, 0);
+}
+
+const touchedDims = (shape: Shape, sizes: Shape): boolean[] => shape.map((size, dim) => size !== sizes[dim]);
+
+defineOp<{ sizes: Shape }>({
+  name: "dynamicSlice",
+  doc: "A slice of the given sizes that starts at the i32 scalars given per dim, moved so that it fits.",
+  example: {
+    inputs: [
+      { dtype: "f32", shape: [4], data: Float32Array.of(1, 2, 3, 4) },
+      { dtype: "i32", shape: [], data: Int32Array.of(1) },
+    ],
+    attrs: { sizes: [2] },
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(2, 3) }],
+  },
+  infer: (inputs, { sizes }) => {
+    const input = inputs[0] as TensorType;
+    checkStarts("dynamicSlice", inputs.slice(1), input.shape.length);
+    if (sizes.length !== input.shape.length || sizes.some((size, dim) => size < 0 || size > (input.shape[dim] as number))) {
+      throw new HeddleError("shape", `dynamicSlice: ${formatShape(sizes)} does not fit into ${formatType(input)}`);
+    }
+    return { dtype: input.dtype, shape: sizes };
+  },
+  equation: (inputs, { sizes }) => {
+    const shape = (inputs[0] as TensorType).shape;
+    const all = letters(shape.length);
+    const cut = touchedDims(shape, sizes);
+    return equationOf([all, ...shape.map(() => [])], [all.map((letter, dim) => (cut[dim] ? `${letter}'` : letter))], {
+      whole: all.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
+    });
+  },
+  linear: [[0]],
+  gradient: ({ node, cotangents }) => {
+    const [x, ...starts] = node.inputs as [Node, ...Node[]];
+    return [emit.call("dynamicUpdateSlice", [emit.zerosLike(x), cotangents[0] as Node, ...starts]), ...starts.map(() => undefined)];
+  },
+  localize: (context) => emit.call("dynamicSlice", context.inputs, { sizes: splitShape(context.attrs.sizes, context.splits) }),
+  cost: () => 0,
+  reference: ([x, ...starts], { sizes }) => {
+    const { shape, dtype, data } = x as HostTensor;
+    const out = dtypes[dtype].create(sizeOf(sizes));
+    eachOffset(sizes, stridesOf(shape), clampedStart(shape, sizes, starts), (linear, offset) => {
+      out[linear] = data[offset] as number;
+    });
+    return [out];
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [x, ...starts] = context.inputs as [View, ...View[]];
+      const out = context.outputs[0] as View;
+      return [{ k: "dynamicSlice", dtype: x.dtype, shape: x.shape, sizes: out.shape, in: context.at(x), starts: starts.map((start) => context.at(start)), out: context.at(out) }];
+    },
+  },
+});
+
+defineOp({
+  name: "dynamicUpdateSlice",
+  doc: "The first input with the second written over it, starting at the i32 scalars given per dim, moved so that it fits.",
+  example: {
+    inputs: [
+      { dtype: "f32", shape: [3], data: Float32Array.of(1, 2, 3) },
+      { dtype: "f32", shape: [1], data: Float32Array.of(9) },
+      { dtype: "i32", shape: [], data: Int32Array.of(1) },
+    ],
+    attrs: {},
+    outputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1, 9, 3) }],
+  },
+  infer: (inputs) => {
+    const [input, update, ...starts] = inputs as [TensorType, TensorType, ...TensorType[]];
+    checkStarts("dynamicUpdateSlice", starts, input.shape.length);
+    if (update.dtype !== input.dtype || update.shape.length !== input.shape.length || update.shape.some((size, dim) => size > (input.shape[dim] as number))) {
+      throw new HeddleError("shape", `dynamicUpdateSlice: ${formatType(update)} does not fit into ${formatType(input)}`);
+    }
+    return input;
+  },
+  equation: (inputs) => {
+    const [input, update] = inputs as [TensorType, TensorType];
+    const all = letters(input.shape.length);
+    const cut = touchedDims(input.shape, update.shape);
+    return equationOf([all, all.map((letter, dim) => (cut[dim] ? `${letter}'` : letter)), ...all.map(() => [])], [all], {
+      whole: all.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
+    });
+  },
+  linear: [[0, 1]],
+  gradient: ({ node, cotangents }) => {
+    const [, update, ...starts] = node.inputs as [Node, Node, ...Node[]];
+    const dy = cotangents[0] as Node;
+    return [
+      emit.call("dynamicUpdateSlice", [dy, emit.zerosLike(update), ...starts]),
+      emit.call("dynamicSlice", [dy, ...starts], { sizes: update.shape }),
+      ...starts.map(() => undefined),
+    ];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: () => 0,
+  reference: ([x, update, ...starts]) => {
+    const { shape, data } = x as HostTensor;
+    const out = data.slice();
+    const sizes = (update as HostTensor).shape;
+    eachOffset(sizes, stridesOf(shape), clampedStart(shape, sizes, starts), (linear, offset) => {
+      out[offset] = update?.data[linear] as number;
+    });
+    return [out];
+  },
+  lower: {
+    kind: "kernel",
+    inPlace: 0,
+    emit: (context) => {
+      const [x, update, ...starts] = context.inputs as [View, View, ...View[]];
+      const out = context.outputs[0] as View;
+      return [
+        {
+          k: "dynamicUpdateSlice",
+          dtype: x.dtype,
+          shape: x.shape,
+          sizes: update.shape,
+          in: context.at(x),
+          update: context.at(update),
+          starts: starts.map((start) => context.at(start)),
+          out: context.at(out),
+        },
+      ];
+    },
+  },
+});

@@ -1,0 +1,135 @@
+/** @module The general matrix product. */
+import { HeddleError } from "../util/errors.ts";
+import { dtypes, isFloat } from "../ir/dtype.ts";
+import { type Equation, equationOf, letters, pointsOf, shapesByEquation } from "../ir/equation.ts";
+import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import * as emit from "./emit.ts";
+import { copyCall } from "./structure.ts";
+import { permuted } from "./host.ts";
+
+type DotAttrs = { xBatch: readonly number[]; yBatch: readonly number[]; xContract: readonly number[]; yContract: readonly number[] };
+
+function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
+  const [x, y] = inputs as [TensorType, TensorType];
+  const left = letters(x.shape.length, "m");
+  const right = letters(y.shape.length, "n");
+  attrs.xBatch.forEach((dim, index) => {
+    left[dim] = right[attrs.yBatch[index] as number] = `b${index}`;
+  });
+  attrs.xContract.forEach((dim, index) => {
+    left[dim] = right[attrs.yContract[index] as number] = `k${index}`;
+  });
+  const free = (own: string[], taken: readonly number[]): string[] => own.filter((_letter, dim) => !taken.includes(dim));
+  const out = [
+    ...attrs.xBatch.map((_dim, index) => `b${index}`),
+    ...free(left, [...attrs.xBatch, ...attrs.xContract]),
+    ...free(right, [...attrs.yBatch, ...attrs.yContract]),
+  ];
+  return equationOf([left, right], [out]);
+}
+
+const product = (shape: Shape, dims: readonly number[]): number => dims.reduce((size, dim) => size * (shape[dim] as number), 1);
+
+defineOp<DotAttrs>({
+  name: "dot",
+  doc: "Contracts dims of x with dims of y, for each position of the batch dims (StableHLO dot_general). Output dims: batch, free dims of x, free dims of y. Sums accumulate in the dtype itself.",
+  example: {
+    inputs: [
+      { dtype: "f32", shape: [1, 2], data: Float32Array.of(1, 2) },
+      { dtype: "f32", shape: [2, 1], data: Float32Array.of(3, 4) },
+    ],
+    attrs: { xBatch: [], yBatch: [], xContract: [1], yContract: [0] },
+    outputs: [{ dtype: "f32", shape: [1, 1], data: Float32Array.of(11) }],
+  },
+  infer: (inputs, attrs) => {
+    const [x, y] = inputs as [TensorType, TensorType];
+    if (inputs.length !== 2) throw new HeddleError("op", `dot: takes 2 inputs, got ${inputs.length}`);
+    if (x.dtype !== y.dtype || !isFloat(x.dtype)) throw new HeddleError("dtype", `dot: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`);
+    const valid = (type: TensorType, dims: readonly number[]): boolean =>
+      new Set(dims).size === dims.length && dims.every((dim) => Number.isInteger(dim) && dim >= 0 && dim < type.shape.length);
+    const paired = attrs.xBatch.length === attrs.yBatch.length && attrs.xContract.length === attrs.yContract.length;
+    if (!paired || !valid(x, [...attrs.xBatch, ...attrs.xContract]) || !valid(y, [...attrs.yBatch, ...attrs.yContract])) {
+      throw new HeddleError("shape", `dot: dims ${JSON.stringify(attrs)} do not pair the dims of ${formatType(x)} and ${formatType(y)}`);
+    }
+    const differ = attrs.xContract.findIndex((dim, index) => x.shape[dim] !== y.shape[attrs.yContract[index] as number]);
+    if (differ >= 0) {
+      const [left, right] = [attrs.xContract[differ] as number, attrs.yContract[differ] as number];
+      throw new HeddleError("shape", `dot: dim ${left} of ${formatType(x)} (${x.shape[left]}) and dim ${right} of ${formatType(y)} (${y.shape[right]}) are contracted but differ`);
+    }
+    return { dtype: x.dtype, shape: shapesByEquation("dot", dotEquation(inputs, attrs), inputs)[0] as Shape };
+  },
+  equation: dotEquation,
+  linear: [[0], [1]],
+  gradient: ({ node, cotangents }) => {
+    const [x, y] = node.inputs as [Node, Node];
+    const dy = cotangents[0] as Node;
+    const { inputs, outputs } = dotEquation([x, y], node.attrs as DotAttrs);
+    const [xLetters, yLetters] = inputs as [string[], string[]];
+    const out = outputs[0] as string[];
+    return [emit.einsumPair(dy, out, y, yLetters, xLetters), emit.einsumPair(x, xLetters, dy, out, yLetters)];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: (inputs, outputs, attrs) => 2 * pointsOf(dotEquation(inputs, attrs), inputs, outputs),
+  reference: ([x, y], attrs, [type]) => {
+    const [left, right] = [x as HostTensor, y as HostTensor];
+    const xFree = otherDims(left.shape.length, [...attrs.xBatch, ...attrs.xContract]);
+    const yFree = otherDims(right.shape.length, [...attrs.yBatch, ...attrs.yContract]);
+    const a = permuted(left, [...attrs.xBatch, ...xFree, ...attrs.xContract]).data;
+    const b = permuted(right, [...attrs.yBatch, ...attrs.yContract, ...yFree]).data;
+    const [batch, m, n, k] = [product(left.shape, attrs.xBatch), product(left.shape, xFree), product(right.shape, yFree), product(left.shape, attrs.xContract)];
+    const out = dtypes[left.dtype].create(sizeOf((type as TensorType).shape));
+    const row = new Float64Array(n);
+    for (let r = 0; r < batch * m; r++) {
+      row.fill(0);
+      const base = Math.floor(r / m) * k * n;
+      for (let inner = 0; inner < k; inner++) {
+        const value = a[r * k + inner] as number;
+        const from = base + inner * n;
+        for (let col = 0; col < n; col++) (row[col] as number) += value * (b[from + col] as number);
+      }
+      out.set(row, r * n);
+    }
+    return [out];
+  },
+  lower: { kind: "kernel", strided: [0, 1], emit: lowerDot },
+});
+
+/** Merges groups of dims into one dim each, copying when strides do not allow it. */
+function grouped(context: KernelContext<DotAttrs>, view: View, groups: readonly (readonly number[])[]): { view: View; calls: readonly KernelCall[] } {
+  const order = groups.flat();
+  const moved = { ...view, shape: order.map((dim) => view.shape[dim] as number), strides: order.map((dim) => view.strides[dim] as number) };
+  const shape = groups.map((dims) => product(view.shape, dims));
+  const merged = reshapeView(moved, shape);
+  if (merged !== undefined) return { view: merged, calls: [] };
+  const copy = context.temporary({ dtype: view.dtype, shape: moved.shape });
+  return { view: reshapeView(copy, shape) as View, calls: [copyCall(context, moved, copy)] };
+}
+
+function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
+  const { xBatch, yBatch, xContract, yContract } = context.attrs;
+  const [x, y] = context.inputs as [View, View];
+  const xFree = otherDims(x.shape.length, [...xBatch, ...xContract]);
+  const yFree = otherDims(y.shape.length, [...yBatch, ...yContract]);
+  const left = grouped(context, x, [xBatch, xFree, xContract]);
+  const right = grouped(context, y, [yBatch, yContract, yFree]);
+  const [b, m, k] = left.view.shape as [number, number, number];
+  const n = right.view.shape[2] as number;
+  return [
+    ...left.calls,
+    ...right.calls,
+    {
+      k: "dot",
+      dtype: x.dtype,
+      b,
+      m,
+      k2: k,
+      n,
+      x: { at: context.at(left.view), strides: left.view.strides },
+      y: { at: context.at(right.view), strides: right.view.strides },
+      out: { at: context.at(context.outputs[0] as View), strides: [m * n, n, 1] },
+    },
+  ];
+}

@@ -1,0 +1,103 @@
+/** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
+import { HeddleError } from "../util/errors.ts";
+import { equationOf, letters } from "../ir/equation.ts";
+import type { View } from "../ir/kernel.ts";
+import type { HostTensor, Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as emit from "./emit.ts";
+import { eachOffset } from "./host.ts";
+import { blockStart, splitShape } from "./local.ts";
+
+/** High and low 32 bits of a product of two 32-bit words. */
+function mulWide(x: number, y: number): [number, number] {
+  const [xh, xl, yh, yl] = [x >>> 16, x & 0xffff, y >>> 16, y & 0xffff];
+  const low = xl * yl;
+  const middle = xh * yl + (low >>> 16);
+  const carry = xl * yh + (middle % 0x10000);
+  const high = xh * yh + Math.floor(middle / 0x10000) + Math.floor(carry / 0x10000);
+  return [high >>> 0, Math.imul(x, y) >>> 0];
+}
+
+/** One block of four words for a counter of four words and a key of two. */
+export function philox(counter: readonly [number, number, number, number], key: readonly [number, number]): [number, number, number, number] {
+  let [c0, c1, c2, c3] = counter;
+  let [k0, k1] = key;
+  for (let round = 0; round < 10; round++) {
+    const [high0, low0] = mulWide(0xd2511f53, c0);
+    const [high1, low1] = mulWide(0xcd9e8d57, c2);
+    [c0, c1, c2, c3] = [(high1 ^ c1 ^ k0) >>> 0, low1, (high0 ^ c3 ^ k1) >>> 0, low0];
+    k0 = (k0 + 0x9e3779b9) >>> 0;
+    k1 = (k1 + 0xbb67ae85) >>> 0;
+  }
+  return [c0, c1, c2, c3];
+}
+
+type RandomAttrs = { shape: Shape; total: Shape; stream: number };
+
+defineOp<RandomAttrs>({
+  name: "randomBits",
+  doc: "Uniform u32 words. The word at a position depends on the key (u32[2]), the stream and the position in the whole tensor of shape `total`, of which this is the block that begins at `start` (i32 per dim).",
+  example: {
+    inputs: [
+      { dtype: "u32", shape: [2], data: Uint32Array.of(0, 0) },
+      { dtype: "i32", shape: [1], data: Int32Array.of(0) },
+    ],
+    attrs: { shape: [2], total: [2], stream: 0 },
+    // First words of the zero counter and key, from the known-answer tests of Random123.
+    outputs: [{ dtype: "u32", shape: [2], data: Uint32Array.of(0x6627e8d5, 0xe169c58d) }],
+  },
+  infer: (inputs, { shape, total }) => {
+    const [key, start] = inputs as [TensorType, TensorType];
+    if (key.dtype !== "u32" || !sameShape(key.shape, [2])) throw new HeddleError("shape", `randomBits: the key must be u32[2], got ${formatType(key)}`);
+    if (start.dtype !== "i32" || !sameShape(start.shape, [shape.length])) throw new HeddleError("shape", `randomBits: the start must be i32[${shape.length}], got ${formatType(start)}`);
+    if (total.length !== shape.length || shape.some((size, dim) => size > (total[dim] as number))) {
+      throw new HeddleError("shape", `randomBits: a block of ${formatShape(shape)} is not in ${formatShape(total)}`);
+    }
+    sizeOf(total);
+    return { dtype: "u32", shape };
+  },
+  equation: (_inputs, { shape }) => equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
+  linear: [],
+  gradient: () => [undefined, undefined],
+  localize: (context) => {
+    const { shape, total, stream } = context.attrs;
+    const [key, start] = context.inputs as [Node, Node];
+    const rank = shape.length;
+    let moved = start;
+    shape.forEach((size, dim) => {
+      const mine = blockStart(size, dim, context.splits);
+      if (mine === undefined) return;
+      const here = emit.eq(emit.iota("i32", [rank], 0), dim);
+      moved = emit.add(moved, emit.select(here, emit.broadcastTo(mine, [rank]), 0));
+    });
+    return emit.call("randomBits", [key, moved], { shape: splitShape(shape, context.splits), total, stream });
+  },
+  cost: (_inputs, outputs) => 25 * sizeOf((outputs[0] as TensorType).shape),
+  reference: ([key, start], { total, stream }, [type]) => {
+    const { shape } = type as TensorType;
+    const out = new Uint32Array(sizeOf(shape));
+    const strides = stridesOf(total);
+    const first = strides.reduce((offset, stride, dim) => offset + stride * ((start as HostTensor).data[dim] as number), 0);
+    const words: [number, number] = [key?.data[0] as number, key?.data[1] as number];
+    let block = -1;
+    let lanes: readonly number[] = [];
+    eachOffset(shape, strides, first, (linear, index) => {
+      const wanted = Math.floor(index / 4);
+      if (wanted !== block) {
+        block = wanted;
+        lanes = philox([wanted >>> 0, Math.floor(wanted / 2 ** 32) >>> 0, stream, 0], words);
+      }
+      out[linear] = lanes[index % 4] as number;
+    });
+    return [out];
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [key, start] = context.inputs as [View, View];
+      const { shape, total, stream } = context.attrs;
+      return [{ k: "randomBits", key: context.at(key), start: context.at(start), shape, total, stream, out: context.at(context.outputs[0] as View) }];
+    },
+  },
+});

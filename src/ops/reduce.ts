@@ -1,0 +1,184 @@
+/** @module Reductions over dims, and the index of the largest element. */
+import { HeddleError } from "../util/errors.ts";
+import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
+import { equationOf, letters, type Reduction } from "../ir/equation.ts";
+import type { View } from "../ir/kernel.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatShape, formatType, otherDims, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as emit from "./emit.ts";
+import { eachOffset } from "./host.ts";
+
+type ReduceAttrs = { op: "sum" | "max" | "min" | "and" | "or"; dims: readonly number[] };
+
+const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
+  sum: (x, y, dtype) => (dtype === "f32" || dtype === "f64" ? x + y : roundTo(dtype, x + y)),
+  max: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y)),
+  min: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y)),
+  and: (x, y) => x & y,
+  or: (x, y) => x | y,
+};
+
+/** The value that a reduction starts from. */
+export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
+  const { lowest, highest } = dtypes[dtype];
+  switch (op) {
+    case "sum":
+    case "or":
+      return 0;
+    case "and":
+      return dtype === "bool" ? 1 : roundTo(dtype, -1);
+    case "max":
+      return isFloat(dtype) ? -Infinity : lowest;
+    case "min":
+      return isFloat(dtype) ? Infinity : highest;
+  }
+}
+
+const defined = (op: ReduceAttrs["op"], dtype: DType): boolean => (op === "and" || op === "or" ? !isFloat(dtype) : dtype !== "bool");
+
+function inferReduce(inputs: readonly TensorType[], { op, dims }: ReduceAttrs): TensorType {
+  const [input] = inputs as [TensorType];
+  const rank = input.shape.length;
+  if (inputs.length !== 1 || dims.some((dim, index) => dim < 0 || dim >= rank || dim <= (dims[index - 1] ?? -1))) {
+    throw new HeddleError("shape", `reduce ${op}: dims ${formatShape(dims)} are not ascending dims of ${formatType(input)}`);
+  }
+  if (!defined(op, input.dtype)) throw new HeddleError("dtype", `reduce ${op}: not defined for ${formatType(input)}`);
+  if ((op === "max" || op === "min") && dims.some((dim) => input.shape[dim] === 0)) {
+    throw new HeddleError("shape", `reduce ${op}: the ${op} of no elements is not defined (${formatType(input)}, dims ${formatShape(dims)})`);
+  }
+  return { dtype: input.dtype, shape: otherDims(rank, dims).map((dim) => input.shape[dim] as number) };
+}
+
+/** Back to the input's shape, repeated along the reduced dims. */
+function spread(value: Node, shape: readonly number[], dims: readonly number[]): Node {
+  return emit.broadcastInDim(value, shape, otherDims(shape.length, dims));
+}
+
+defineOp<ReduceAttrs>({
+  name: "reduce",
+  doc: "Combines the elements along dims by sum, max, min, and, or. Max and min propagate NaN; ties share the gradient.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) }],
+    attrs: { op: "sum", dims: [1] },
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(3, 7) }],
+  },
+  infer: inferReduce,
+  equation: ([input], { op, dims }) => {
+    const all = letters((input as TensorType).shape.length);
+    const kept = all.filter((_letter, dim) => !dims.includes(dim));
+    // And, or are min, max of truth values, but no collective does them yet.
+    const logical = op === "and" || op === "or";
+    return equationOf([all], [kept], {
+      reduction: logical ? "max" : (op as Reduction),
+      whole: logical ? dims.map((dim) => all[dim] as string) : [],
+    });
+  },
+  linear: ({ op }) => (op === "sum" ? [[0]] : []),
+  gradient: ({ node, cotangents }) => {
+    const { op, dims } = node.attrs as ReduceAttrs;
+    const x = node.inputs[0] as Node;
+    const dy = cotangents[0] as Node;
+    if (op === "sum") return [spread(dy, x.shape, dims)];
+    const wins = emit.eq(x, spread(node, x.shape, dims));
+    const count = emit.sum(emit.cast(wins, x.dtype), dims);
+    return [emit.select(wins, spread(emit.div(dy, count), x.shape, dims), 0)];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: ([input]) => sizeOf((input as TensorType).shape),
+  reference: ([x], { op, dims }, [type]) => {
+    const { shape, dtype, data } = x as HostTensor;
+    const outShape = (type as TensorType).shape;
+    // Sums run in f64 and are rounded once: the oracle is more exact than any kernel.
+    const out = new Float64Array(sizeOf(outShape)).fill(identityOf(op, dtype));
+    const outStrides = stridesOf(outShape);
+    const strides = new Array<number>(shape.length).fill(0);
+    otherDims(shape.length, dims).forEach((dim, index) => {
+      strides[dim] = outStrides[index] as number;
+    });
+    const rule = combine[op];
+    eachOffset(shape, strides, 0, (linear, offset) => {
+      out[offset] = rule(out[offset] as number, data[linear] as number, dtype);
+    });
+    return [dtypes[dtype].create(Array.from(out, (value) => roundTo(dtype, value)))];
+  },
+  lower: {
+    kind: "kernel",
+    strided: [0],
+    emit: (context) => {
+      const x = context.inputs[0] as View;
+      const { op, dims } = context.attrs;
+      const kept = otherDims(x.shape.length, dims);
+      const pick = (list: readonly number[], wanted: readonly number[]): number[] => wanted.map((dim) => list[dim] as number);
+      return [
+        {
+          k: "reduce",
+          op,
+          dtype: x.dtype,
+          in: context.at(x),
+          keep: pick(x.shape, kept),
+          keepStrides: pick(x.strides, kept),
+          over: pick(x.shape, dims),
+          overStrides: pick(x.strides, dims),
+          out: context.at(context.outputs[0] as View),
+        },
+      ];
+    },
+  },
+});
+
+defineOp<{ dim: number }>({
+  name: "argMax",
+  doc: "Index (i32) of the largest element along a dim: the first of ties; the first NaN if there is one.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [2, 3], data: Float32Array.of(1, 3, 2, 9, 9, 0) }],
+    attrs: { dim: 1 },
+    outputs: [{ dtype: "i32", shape: [2], data: Int32Array.of(1, 0) }],
+  },
+  infer: (inputs, { dim }) => {
+    const [input] = inputs as [TensorType];
+    if (dim < 0 || dim >= input.shape.length) throw new HeddleError("shape", `argMax: there is no dim ${dim} in ${formatType(input)}`);
+    if (input.shape[dim] === 0) throw new HeddleError("shape", `argMax: there is no largest of no elements (${formatType(input)}, dim ${dim})`);
+    if (input.dtype === "bool") throw new HeddleError("dtype", `argMax: not defined for ${formatType(input)}`);
+    return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((kept) => input.shape[kept] as number) };
+  },
+  equation: ([input], { dim }) => {
+    const all = letters((input as TensorType).shape.length);
+    return equationOf([all], [all.filter((_letter, index) => index !== dim)], { whole: [all[dim] as string] });
+  },
+  linear: [],
+  gradient: () => [undefined],
+  localize: absent("attributes hold no sizes"),
+  cost: ([input]) => sizeOf((input as TensorType).shape),
+  reference: ([x], { dim }, [type]) => {
+    const { shape, data } = x as HostTensor;
+    const outShape = (type as TensorType).shape;
+    const best = new Int32Array(sizeOf(outShape)).fill(-1);
+    const own = stridesOf(shape);
+    const kept = otherDims(shape.length, [dim]);
+    eachOffset(outShape, kept.map((index) => own[index] as number), 0, (linear, offset) => {
+      let winner = 0;
+      for (let index = 1; index < (shape[dim] as number); index++) {
+        const value = data[offset + index * (own[dim] as number)] as number;
+        const held = data[offset + winner * (own[dim] as number)] as number;
+        if (!Number.isNaN(held) && (Number.isNaN(value) || value > held)) winner = index;
+      }
+      best[linear] = winner;
+    });
+    return [best];
+  },
+  lower: {
+    kind: "kernel",
+    strided: [0],
+    emit: (context) => {
+      const x = context.inputs[0] as View;
+      const { dim } = context.attrs;
+      const order = [...otherDims(x.shape.length, [dim]), dim];
+      const moved = { ...x, shape: order.map((index) => x.shape[index] as number), strides: order.map((index) => x.strides[index] as number) };
+      const { view, calls } = context.contiguous(moved);
+      const cols = x.shape[dim] as number;
+      const rows = sizeOf(x.shape) / cols;
+      return [...calls, { k: "argMax", dtype: x.dtype, rows, cols, in: context.at(view), out: context.at(context.outputs[0] as View) }];
+    },
+  },
+});

@@ -1,0 +1,384 @@
+/**
+ * @module The table of scalar functions. A row says the meaning, the gradient and the dtypes of one function; the ops,
+ * their shardings and their native instructions follow from it.
+ */
+import { HeddleError } from "../util/errors.ts";
+import { type DType, dtypes, isFloat, isInteger, roundTo, type TypedArray } from "../ir/dtype.ts";
+import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
+import { type Absent, absent, type AnyOpDef, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import * as emit from "./emit.ts";
+import { erf, roundHalfEven } from "./special.ts";
+
+/** Cotangent of one input from that of the output: `gradient(dy, x, y, out)`. */
+type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefined;
+
+interface ScalarRow {
+  readonly doc: string;
+  readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
+  /** The meaning on JavaScript numbers; rounding to the dtype follows. */
+  readonly value: (x: number, y: number, dtype: DType) => number;
+  /** One rule per input; undefined where the derivative is zero everywhere. */
+  readonly gradient: readonly (ScalarGradient | undefined)[] | Absent;
+  readonly linear: readonly (readonly number[])[];
+  /** Arithmetic operations per element; transcendental functions count as 10. */
+  readonly cost: number;
+}
+
+const accepts: { readonly [K in ScalarRow["dtypes"]]: (dtype: DType) => boolean } = {
+  float: isFloat,
+  number: (dtype) => dtype !== "bool",
+  signed: (dtype) => isFloat(dtype) || dtype === "i32",
+  integer: isInteger,
+  bits: (dtype) => isInteger(dtype) || dtype === "bool",
+  any: () => true,
+};
+
+const none = undefined;
+const { add, mul, sub, div, neg, select } = emit;
+
+const unaryRows: { readonly [name: string]: ScalarRow } = {
+  neg: { doc: "-x; integers wrap.", dtypes: "number", value: (x) => -x, gradient: [(dy) => neg(dy)], linear: [[0]], cost: 1 },
+  abs: { doc: "|x|; the gradient at 0 is 0.", dtypes: "signed", value: Math.abs, gradient: [(dy, x) => mul(dy, emit.sign(x))], linear: [], cost: 1 },
+  sign: { doc: "-1, 0 or 1; keeps -0 and NaN.", dtypes: "signed", value: Math.sign, gradient: [none], linear: [], cost: 1 },
+  exp: { doc: "e to the x.", dtypes: "float", value: Math.exp, gradient: [(dy, _x, _y, out) => mul(dy, out)], linear: [], cost: 10 },
+  expm1: { doc: "exp(x) - 1, exact near 0.", dtypes: "float", value: Math.expm1, gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))], linear: [], cost: 10 },
+  log: { doc: "Natural logarithm.", dtypes: "float", value: Math.log, gradient: [(dy, x) => div(dy, x)], linear: [], cost: 10 },
+  log1p: { doc: "log(1 + x), exact near 0.", dtypes: "float", value: Math.log1p, gradient: [(dy, x) => div(dy, add(x, 1))], linear: [], cost: 10 },
+  sqrt: { doc: "Square root.", dtypes: "float", value: Math.sqrt, gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)], linear: [], cost: 4 },
+  rsqrt: {
+    doc: "1 / sqrt(x).",
+    dtypes: "float",
+    value: (x) => 1 / Math.sqrt(x),
+    gradient: [(dy, x, _y, out) => mul(mul(dy, -0.5), div(out, x))],
+    linear: [],
+    cost: 6,
+  },
+  tanh: { doc: "Hyperbolic tangent.", dtypes: "float", value: Math.tanh, gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))], linear: [], cost: 10 },
+  logistic: {
+    doc: "1 / (1 + exp(-x)), the sigmoid.",
+    dtypes: "float",
+    value: (x) => 1 / (1 + Math.exp(-x)),
+    gradient: [(dy, _x, _y, out) => mul(dy, mul(out, sub(1, out)))],
+    linear: [],
+    cost: 10,
+  },
+  erf: {
+    doc: "The error function.",
+    dtypes: "float",
+    value: erf,
+    gradient: [(dy, x) => mul(dy, mul(emit.exp(neg(mul(x, x))), 2 / Math.sqrt(Math.PI)))],
+    linear: [],
+    cost: 10,
+  },
+  sin: { doc: "Sine, in radians.", dtypes: "float", value: Math.sin, gradient: [(dy, x) => mul(dy, emit.cos(x))], linear: [], cost: 10 },
+  cos: { doc: "Cosine, in radians.", dtypes: "float", value: Math.cos, gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))], linear: [], cost: 10 },
+  floor: { doc: "Largest integer not above x.", dtypes: "float", value: Math.floor, gradient: [none], linear: [], cost: 1 },
+  ceil: { doc: "Smallest integer not below x.", dtypes: "float", value: Math.ceil, gradient: [none], linear: [], cost: 1 },
+  round: { doc: "Nearest integer, halves to even.", dtypes: "float", value: roundHalfEven, gradient: [none], linear: [], cost: 1 },
+  not: {
+    doc: "Logical not of bool, bitwise not of integers.",
+    dtypes: "bits",
+    value: (x, _y, dtype) => (dtype === "bool" ? 1 - x : ~x),
+    gradient: absent("not defined on floats"),
+    linear: [],
+    cost: 1,
+  },
+};
+
+const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y);
+
+// Ties share the gradient equally, as in JAX.
+const extreme =
+  (wins: (x: Node, y: Node) => Node, own: 0 | 1): ScalarGradient =>
+  (dy, x, y) => {
+    const [mine, other] = own === 0 ? [x, y] : [y, x];
+    const half = select(emit.eq(mine, other), mul(dy, 0.5), dy);
+    return select(emit.or(wins(mine, other), emit.eq(mine, other)), half, 0);
+  };
+
+const binaryRows: { readonly [name: string]: ScalarRow } = {
+  add: { doc: "x + y.", dtypes: "number", value: (x, y) => x + y, gradient: [(dy) => dy, (dy) => dy], linear: [[0, 1]], cost: 1 },
+  sub: { doc: "x - y.", dtypes: "number", value: (x, y) => x - y, gradient: [(dy) => dy, (dy) => neg(dy)], linear: [[0, 1]], cost: 1 },
+  mul: {
+    doc: "x times y; integers wrap.",
+    dtypes: "number",
+    value: (x, y, dtype) => (dtype === "i32" || dtype === "u32" ? Math.imul(x, y) : x * y),
+    gradient: [(dy, _x, y) => mul(dy, y), (dy, x) => mul(dy, x)],
+    linear: [[0], [1]],
+    cost: 1,
+  },
+  div: {
+    doc: "x / y; integers truncate toward zero and division by zero is an error.",
+    dtypes: "number",
+    value: (x, y, dtype) => {
+      if (!isInteger(dtype)) return x / y;
+      if (y === 0) throw new HeddleError("value", `div: ${dtype} division of ${x} by zero`);
+      return Math.trunc(x / y);
+    },
+    gradient: [(dy, _x, y) => div(dy, y), (dy, _x, y, out) => neg(div(mul(dy, out), y))],
+    linear: [[0]],
+    cost: 4,
+  },
+  rem: {
+    doc: "Remainder with the sign of x; integer remainder by zero is an error.",
+    dtypes: "number",
+    value: (x, y, dtype) => {
+      if (isInteger(dtype) && y === 0) throw new HeddleError("value", `rem: ${dtype} remainder of ${x} by zero`);
+      return x % y;
+    },
+    gradient: [(dy) => dy, (dy, x, y) => neg(mul(dy, truncated(div(x, y))))],
+    linear: [],
+    cost: 10,
+  },
+  pow: {
+    doc: "x to the y. pow(x, 0) is 1; its gradients at x = 0 follow PyTorch (0 where y = 0 or x = 0).",
+    dtypes: "float",
+    // JavaScript says NaN for 1 ** ±inf and 1 ** NaN, IEEE 754 says 1.
+    value: (x, y) => (x === 1 || y === 0 ? 1 : x ** y),
+    gradient: [
+      (dy, x, y) => select(emit.eq(y, 0), 0, mul(dy, mul(y, emit.pow(x, sub(y, 1))))),
+      (dy, x, _y, out) => select(emit.gt(x, 0), mul(dy, mul(out, emit.log(select(emit.gt(x, 0), x, 1)))), 0),
+    ],
+    linear: [],
+    cost: 20,
+  },
+  max: {
+    doc: "The larger; NaN wins. Ties share the gradient.",
+    dtypes: "number",
+    value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
+    gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
+    linear: [],
+    cost: 1,
+  },
+  min: {
+    doc: "The smaller; NaN wins. Ties share the gradient.",
+    dtypes: "number",
+    value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
+    gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
+    linear: [],
+    cost: 1,
+  },
+  and: bitwise("And", (x, y) => x & y),
+  or: bitwise("Or", (x, y) => x | y),
+  xor: bitwise("Exclusive or", (x, y) => x ^ y),
+  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) => (y >= width ? 0 : x << y)),
+  shiftRight: shift("x shifted right by y bits: i32 keeps its sign, unsigned fill with 0.", (x, y, width, dtype) =>
+    dtype === "i32" ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y,
+  ),
+};
+
+function truncated(x: Node): Node {
+  return select(emit.lt(x, 0), emit.ceil(x), emit.floor(x));
+}
+
+function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRow {
+  return { doc: `${doc} of the bits, or of truth values.`, dtypes: "bits", value, gradient: absent("not defined on floats"), linear: [], cost: 1 };
+}
+
+function shift(doc: string, value: (x: number, y: number, width: number, dtype: DType) => number): ScalarRow {
+  return {
+    doc,
+    dtypes: "integer",
+    value: (x, y, dtype) => {
+      const width = dtypes[dtype].bytes * 8;
+      // A negative amount is an amount of the width or more, read as unsigned.
+      return value(x, y < 0 ? width : y, width, dtype);
+    },
+    gradient: absent("not defined on floats"),
+    linear: [],
+    cost: 1,
+  };
+}
+
+const compareRows: { readonly [name: string]: (x: number, y: number) => boolean } = {
+  eq: (x, y) => x === y,
+  ne: (x, y) => x !== y,
+  lt: (x, y) => x < y,
+  le: (x, y) => x <= y,
+  gt: (x, y) => x > y,
+  ge: (x, y) => x >= y,
+};
+
+function map(type: TensorType, count: number, at: (index: number) => number): TypedArray {
+  const out = dtypes[type.dtype].create(count);
+  for (let index = 0; index < count; index++) out[index] = at(index);
+  return out;
+}
+
+function checkOperands(name: string, inputs: readonly TensorType[], arity: number): TensorType {
+  const first = inputs[0];
+  if (inputs.length !== arity || first === undefined) throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
+  for (const input of inputs) {
+    if (!sameShape(input.shape, first.shape)) throw new HeddleError("shape", `${name}: shapes differ: ${inputs.map(formatType).join(", ")}`);
+  }
+  return first;
+}
+
+const exampleValues: { readonly [kind: string]: readonly number[] } = { float: [0.5, 0.25, 0.75], bits: [1, 0, 1] };
+
+function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
+  const exampleDtype: DType = row.dtypes === "bits" ? "bool" : row.dtypes === "integer" ? "u32" : "f32";
+  const values = row.dtypes === "integer" ? [8, 4, 2] : (exampleValues[row.dtypes === "bits" ? "bits" : "float"] as readonly number[]);
+  const other = row.dtypes === "integer" ? [1, 2, 3] : row.dtypes === "bits" ? [1, 1, 0] : [2, 4, 0.5];
+  const example = (list: readonly number[]): HostTensor => ({ dtype: exampleDtype, shape: [3], data: dtypes[exampleDtype].create([...list]) });
+  const result = values.map((x, index) => roundTo(exampleDtype, row.value(x, other[index] as number, exampleDtype)));
+  return defineOp({
+    name,
+    doc: row.doc,
+    example: { inputs: arity === 1 ? [example(values)] : [example(values), example(other)], attrs: {}, outputs: [example(result)] },
+    infer: (inputs) => {
+      const first = checkOperands(name, inputs, arity);
+      if (inputs.some((input) => input.dtype !== first.dtype)) throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
+      if (!accepts[row.dtypes](first.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${first.dtype} (${formatType(first)})`);
+      return first;
+    },
+    equation: pointwiseEquation,
+    linear: row.linear,
+    gradient: "absent" in row.gradient ? row.gradient : scalarGradient(row.gradient),
+    localize: absent("attributes hold no sizes"),
+    cost: costPerOutput(row.cost),
+    reference: (inputs, _attrs, [type]) => {
+      const [x, y] = inputs.map((input) => input.data);
+      const { dtype } = type as TensorType;
+      return [map(type as TensorType, (x as TypedArray).length, (i) => roundTo(dtype, row.value(x?.[i] as number, (y?.[i] ?? 0) as number, dtype)))];
+    },
+    lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
+  });
+}
+
+function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {
+  return ({ node, cotangents }: { node: Node; cotangents: readonly (Node | undefined)[] }): (Node | undefined)[] => {
+    const [x, y] = node.inputs as [Node, Node];
+    const dy = cotangents[0] as Node;
+    return rules.map((rule) => rule?.(dy, x, y, node));
+  };
+}
+
+for (const [name, row] of Object.entries(unaryRows)) defineRow(name, row, 1);
+for (const [name, row] of Object.entries(binaryRows)) defineRow(name, row, 2);
+
+for (const [name, value] of Object.entries(compareRows)) {
+  const result = [value(1, 2), value(2, 2), value(3, 2)].map(Number);
+  defineOp({
+    name,
+    doc: `Whether x ${name} y, elementwise, as bool; a comparison with NaN is false (but ne is true).`,
+    example: {
+      inputs: [
+        { dtype: "f32", shape: [3], data: Float32Array.of(1, 2, 3) },
+        { dtype: "f32", shape: [3], data: Float32Array.of(2, 2, 2) },
+      ],
+      attrs: {},
+      outputs: [{ dtype: "bool", shape: [3], data: Uint8Array.from(result) }],
+    },
+    infer: (inputs) => {
+      const first = checkOperands(name, inputs, 2);
+      if (inputs[1]?.dtype !== first.dtype) throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
+      return { dtype: "bool", shape: first.shape };
+    },
+    equation: pointwiseEquation,
+    linear: [],
+    // A comparison is constant almost everywhere.
+    gradient: () => [undefined, undefined],
+    localize: absent("attributes hold no sizes"),
+    cost: costPerOutput(1),
+    reference: ([x, y], _attrs, [type]) => [
+      map(type as TensorType, (x as HostTensor).data.length, (i) => Number(value(x?.data[i] as number, y?.data[i] as number))),
+    ],
+    lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
+  });
+}
+
+defineOp({
+  name: "isFinite",
+  doc: "Whether x is neither infinite nor NaN, as bool.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1, Infinity, Number.NaN) }],
+    attrs: {},
+    outputs: [{ dtype: "bool", shape: [3], data: Uint8Array.of(1, 0, 0) }],
+  },
+  infer: (inputs) => {
+    const first = checkOperands("isFinite", inputs, 1);
+    if (!isFloat(first.dtype)) throw new HeddleError("dtype", `isFinite: not defined for ${first.dtype} (${formatType(first)})`);
+    return { dtype: "bool", shape: first.shape };
+  },
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: () => [undefined],
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([x], _attrs, [type]) => [map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i])))],
+  lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }) },
+});
+
+defineOp({
+  name: "select",
+  doc: "Elementwise `condition ? onTrue : onFalse`; the condition is bool.",
+  example: {
+    inputs: [
+      { dtype: "bool", shape: [2], data: Uint8Array.of(1, 0) },
+      { dtype: "f32", shape: [2], data: Float32Array.of(1, 2) },
+      { dtype: "f32", shape: [2], data: Float32Array.of(3, 4) },
+    ],
+    attrs: {},
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, 4) }],
+  },
+  infer: (inputs) => {
+    checkOperands("select", inputs, 3);
+    const [condition, onTrue, onFalse] = inputs as [TensorType, TensorType, TensorType];
+    if (condition.dtype !== "bool") throw new HeddleError("dtype", `select: the condition must be bool, got ${formatType(condition)}`);
+    if (onTrue.dtype !== onFalse.dtype) throw new HeddleError("dtype", `select: dtypes differ: ${formatType(onTrue)}, ${formatType(onFalse)}`);
+    return onTrue;
+  },
+  equation: pointwiseEquation,
+  linear: [[1, 2]],
+  gradient: ({ node, cotangents }) => {
+    const condition = node.inputs[0] as Node;
+    const dy = cotangents[0] as Node;
+    return [undefined, select(condition, dy, 0), select(condition, 0, dy)];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([condition, x, y], _attrs, [type]) => [
+    map(type as TensorType, (x as HostTensor).data.length, (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number),
+  ],
+  lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
+});
+
+function castValue(value: number, from: DType, to: DType): number {
+  if (to === "bool") return value !== 0 ? 1 : 0;
+  if (!isFloat(from) || isFloat(to)) return roundTo(to, value);
+  if (Number.isNaN(value)) return 0;
+  return Math.min(Math.max(Math.trunc(value), dtypes[to].lowest), dtypes[to].highest);
+}
+
+defineOp<{ dtype: DType }>({
+  name: "cast",
+  doc: "Converts to another dtype. Floats to integers truncate and saturate, NaN gives 0; integers among each other wrap.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1.5, -2.7, 1e20) }],
+    attrs: { dtype: "i32" },
+    outputs: [{ dtype: "i32", shape: [3], data: Int32Array.of(1, -2, 2147483647) }],
+  },
+  infer: (inputs, attrs) => ({ dtype: attrs.dtype, shape: checkOperands("cast", inputs, 1).shape }),
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: ({ node, cotangents }) => {
+    const from = (node.inputs[0] as Node).dtype;
+    return [isFloat(from) && isFloat(node.dtype) ? emit.cast(cotangents[0] as Node, from) : undefined];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([x], attrs, [type]) => [
+    map(type as TensorType, (x as HostTensor).data.length, (i) => castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype)),
+  ],
+  lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
+});
+
+/** Names of the scalar functions by the number of their inputs. */
+export const scalarNames: { readonly unary: readonly string[]; readonly binary: readonly string[]; readonly compare: readonly string[] } = {
+  unary: Object.keys(unaryRows),
+  binary: Object.keys(binaryRows),
+  compare: Object.keys(compareRows),
+};

@@ -1,0 +1,101 @@
+/** @module Softmax and its cross-entropy with integer labels. */
+import { HeddleError } from "../util/errors.ts";
+import { isFloat } from "../ir/dtype.ts";
+import { equationOf, letters } from "../ir/equation.ts";
+import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import { defineComposite } from "./composite.ts";
+import * as emit from "./emit.ts";
+
+/** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
+function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
+  const largest = emit.max(x, dim, { keepDims: true });
+  // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
+  const shift = emit.select(emit.isFinite(largest), largest, 0);
+  return { shift, log: emit.log(emit.sum(emit.exp(emit.sub(x, shift)), dim, { keepDims: true })) };
+}
+
+/** log(sum(exp(x))) over a dim, without overflow. */
+export function logSumExp(x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node {
+  const { shift, log } = logSumExpParts(x, dim);
+  const total = emit.add(log, shift);
+  return options.keepDims === true ? total : emit.reshape(total, emit.max(x, dim).shape);
+}
+
+/** exp(x) / sum(exp(x)) over a dim. */
+export function softmax(x: Node, dim = -1): Node {
+  const shifted = emit.exp(emit.sub(x, emit.max(x, dim, { keepDims: true })));
+  return emit.div(shifted, emit.sum(shifted, dim, { keepDims: true }));
+}
+
+/** x - logSumExp(x) over a dim. */
+export function logSoftmax(x: Node, dim = -1): Node {
+  const { shift, log } = logSumExpParts(x, dim);
+  return emit.sub(emit.sub(x, shift), log);
+}
+
+function check(name: string, inputs: readonly TensorType[]): void {
+  const [logits, labels] = inputs as [TensorType, TensorType];
+  if (logits.shape.length === 0 || !isFloat(logits.dtype) || labels.dtype !== "i32" || !sameShape(labels.shape, logits.shape.slice(0, -1))) {
+    throw new HeddleError("shape", `${name}: needs float logits [rows…, classes] and i32 labels [rows…], got ${inputs.map(formatType).join(", ")}`);
+  }
+}
+
+const rowEquation =
+  (operands: readonly ("rows" | "table")[], output: "rows" | "table") =>
+  (inputs: readonly TensorType[]): ReturnType<typeof equationOf> => {
+    const rows = letters((inputs[1] as TensorType).shape.length);
+    const side = (kind: "rows" | "table"): string[] => (kind === "rows" ? rows : [...rows, "c"]);
+    return equationOf(operands.map(side), [side(output)], { whole: ["c"] });
+  };
+
+function rowCall(k: string, names: readonly string[]) {
+  return (context: KernelContext<Record<string, never>>): KernelCall[] => {
+    const logits = context.inputs[0] as View;
+    const cols = logits.shape.at(-1) as number;
+    const operands = Object.fromEntries(names.map((name, index) => [name, context.at(context.inputs[index] as View)]));
+    return [{ k, dtype: logits.dtype, rows: sizeOf(logits.shape.slice(0, -1)), cols, ...operands, out: context.at(context.outputs[0] as View) }];
+  };
+}
+
+const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
+const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };
+const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({ dtype: "f32", shape, data: Float32Array.from(values) });
+
+const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
+  name: "softmaxCrossEntropyGrad",
+  doc: "Gradient of softmaxCrossEntropy by the logits: (softmax(logits) - onehot(labels)) times dy of the row.",
+  example: { inputs: [logits, labels, f32([1], [1])], attrs: {}, outputs: [f32([1, 2], [0.5, -0.5])] },
+  check: (inputs) => check("softmaxCrossEntropyGrad", inputs),
+  body: (inputs) => {
+    const [x, label, dy] = inputs as [Node, Node, Node];
+    const column = emit.broadcastInDim(dy, x.shape, range(dy.shape.length));
+    return [emit.mul(emit.sub(softmax(x), emit.oneHot(label, x.shape.at(-1) as number, x.dtype)), column)];
+  },
+  equation: rowEquation(["table", "rows", "rows"], "table"),
+  linear: [[2]],
+  gradient: absent("that of its body"),
+  lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
+});
+
+const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
+  name: "softmaxCrossEntropy",
+  doc: "Per row, logSumExp(logits) - logits[label]: the cross-entropy of softmax(logits) with integer labels.",
+  example: { inputs: [logits, labels], attrs: {}, outputs: [f32([1], [Math.log(2)])] },
+  check: (inputs) => check("softmaxCrossEntropy", inputs),
+  body: (inputs) => {
+    const [x, label] = inputs as [Node, Node];
+    const { shift, log } = logSumExpParts(x, -1);
+    const row = (column: Node): Node => emit.reshape(column, label.shape);
+    return [emit.sub(row(log), emit.sub(emit.gather(x, label, label.shape.length), row(shift)))];
+  },
+  equation: rowEquation(["table", "rows"], "rows"),
+  linear: [],
+  gradient: ({ node, cotangents }) => [apply(crossEntropyGradOp, [...node.inputs, cotangents[0] as Node], {}), undefined],
+  lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
+});
+
+/** Cross-entropy per row of float logits [rows…, classes] with i32 labels [rows…]. */
+export const softmaxCrossEntropy = (x: Node, label: Node): Node => apply(crossEntropyOp, [x, label], {});

@@ -1,0 +1,68 @@
+/** @module Checking of option objects: a misspelt name is an error, not a silent default. */
+import { HeddleError } from "./errors.ts";
+
+/**
+ * Throws for a name that is not among `allowed`, naming the nearest one that is.
+ *
+ * @throws HeddleError `option`.
+ */
+export function checkOptions(what: string, options: object, allowed: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (allowed.includes(name)) continue;
+    const near = nearest(name, allowed);
+    throw new HeddleError("option", `${what}: unknown option '${name}'`, {
+      hint: near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`,
+    });
+  }
+}
+
+/** The allowed name that at most a third of its letters set apart; undefined when none is that near. */
+function nearest(name: string, allowed: readonly string[]): string | undefined {
+  const ranked = allowed
+    .map((other) => ({ other, distance: editDistance(name.toLowerCase(), other.toLowerCase()) }))
+    .sort((left, right) => left.distance - right.distance);
+  const [best] = ranked;
+  return best !== undefined && best.distance <= Math.max(1, Math.floor(best.other.length / 3)) ? best.other : undefined;
+}
+
+/** Levenshtein's distance. */
+function editDistance(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_unused, column) => column);
+  for (let line = 1; line <= left.length; line++) {
+    const next = [line];
+    for (let column = 1; column <= right.length; column++) {
+      const change = (row[column - 1] as number) + (left[line - 1] === right[column - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[column] as number) + 1, (next[column - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[right.length] as number;
+}
+
+/** Throws unless a number is finite and in `[lowest, highest]`. */
+export function checkNumber(
+  what: string,
+  name: string,
+  value: number,
+  lowest = -Number.MAX_VALUE,
+  highest = Number.MAX_VALUE,
+): void {
+  if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
+  const below = highest === Number.MAX_VALUE ? "" : ` and at most ${highest}`;
+  const range = lowest === -Number.MAX_VALUE ? "finite" : `at least ${lowest}${below}`;
+  throw new HeddleError("option", `${what}: ${name} must be ${range}, got ${String(value)}`);
+}
+
+/** Throws unless a number is an integer in `[lowest, highest]`. */
+export function checkInteger(
+  what: string,
+  name: string,
+  value: number,
+  lowest = 0,
+  highest = Number.MAX_SAFE_INTEGER,
+): void {
+  checkNumber(what, name, value, lowest, highest);
+  if (!Number.isInteger(value)) {
+    throw new HeddleError("option", `${what}: ${name} must be a whole number, got ${value}`);
+  }
+}

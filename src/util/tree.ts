@@ -1,0 +1,98 @@
+/** @module Nested objects and arrays of leaves (parameter trees, batches): flatten, rebuild, map. */
+import { HeddleError } from "./errors.ts";
+
+/** A leaf, or a nested record or array of leaves. */
+export type Tree<Leaf> = Leaf | readonly Tree<Leaf>[] | { readonly [key: string]: Tree<Leaf> };
+
+/** How to put flat leaves back into the nested form. */
+export type TreeShape =
+  | { readonly kind: "leaf" }
+  | { readonly kind: "static"; readonly value: unknown }
+  | { readonly kind: "array"; readonly items: readonly TreeShape[] }
+  | { readonly kind: "record"; readonly keys: readonly string[]; readonly items: readonly TreeShape[] };
+
+export interface FlatTree<Leaf> {
+  readonly leaves: Leaf[];
+  /** Dotted path of each leaf (`"0.weight"`), in the order of `leaves`. */
+  readonly paths: string[];
+  readonly shape: TreeShape;
+}
+
+/**
+ * Flattens a tree in insertion order of its keys. Values that are neither leaves, arrays nor plain records are kept
+ * aside as static parts (numbers, strings, functions).
+ */
+export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => value is Leaf): FlatTree<Leaf> {
+  const leaves: Leaf[] = [];
+  const paths: string[] = [];
+  const visit = (value: unknown, path: string): TreeShape => {
+    if (isLeaf(value)) {
+      leaves.push(value);
+      paths.push(path);
+      return { kind: "leaf" };
+    }
+    const below = (key: string | number): string => (path === "" ? String(key) : `${path}.${key}`);
+    if (Array.isArray(value)) {
+      return { kind: "array", items: value.map((item, index) => visit(item, below(index))) };
+    }
+    if (isRecord(value)) {
+      const keys = Object.keys(value);
+      return { kind: "record", keys, items: keys.map((key) => visit(value[key], below(key))) };
+    }
+    return { kind: "static", value };
+  };
+  const shape = visit(tree, "");
+  return { leaves, paths, shape };
+}
+
+/** The inverse of {@link flattenTree}. */
+export function unflattenTree<Leaf>(shape: TreeShape, leaves: readonly Leaf[]): unknown {
+  let next = 0;
+  const build = (part: TreeShape): unknown => {
+    switch (part.kind) {
+      case "leaf":
+        return leaves[next++];
+      case "static":
+        return part.value;
+      case "array":
+        return part.items.map(build);
+      case "record":
+        return Object.fromEntries(part.keys.map((key, index) => [key, build(part.items[index] as TreeShape)]));
+    }
+  };
+  const tree = build(shape);
+  if (next !== leaves.length) throw new HeddleError("tree", `tree takes ${next} leaves, got ${leaves.length}`);
+  return tree;
+}
+
+/** A text that is equal for two trees of one form; static parts are part of it. */
+export function treeKey(shape: TreeShape): string {
+  switch (shape.kind) {
+    case "leaf":
+      return "*";
+    case "static":
+      return typeof shape.value === "function" ? `fn:${functionId(shape.value)}` : `${typeof shape.value}:${String(shape.value)}`;
+    case "array":
+      return `[${shape.items.map(treeKey).join(",")}]`;
+    case "record":
+      return `{${shape.keys.map((key, index) => `${key}:${treeKey(shape.items[index] as TreeShape)}`).join(",")}}`;
+  }
+}
+
+const functionIds = new WeakMap<object, number>();
+let nextFunctionId = 0;
+
+function functionId(value: object): number {
+  let id = functionIds.get(value);
+  if (id === undefined) {
+    id = nextFunctionId++;
+    functionIds.set(value, id);
+  }
+  return id;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

@@ -1,0 +1,156 @@
+/** @module Rows of access by index, random bits and the composites over rows of logits. */
+import type { HostTensor, Node } from "../../../src/ir/node.ts";
+import { call, foldIn, randomBits } from "../../../src/ops/index.ts";
+import type { Row } from "../../support/row.ts";
+import { at, build, floats, given, ints, scalar, total } from "../../support/tensors.ts";
+
+const index = (...values: number[]) => given("i32", [values.length], values);
+
+const gatherRows: readonly Row[] = [
+  {
+    op: "gather",
+    title: "rows",
+    inputs: [floats([5, 4]), given("i32", [4, 2], [4, 0, 1, 1, 3, 2, 0, 4])],
+    attrs: { batchDims: 0 },
+    expected: (x, where) => [build([4, 2, 4], (a, b, c) => at(x, [at(where, [a, b]), c]))],
+    gradient: true,
+    shardings: ["S(1), R -> S(2)", "R, S(0) -> S(0)", "R, S(1) -> S(1)", "P(sum), R -> P(sum)"],
+  },
+  {
+    op: "gather",
+    title: "one of each row",
+    inputs: [floats([4, 3]), index(2, 0, 1, 1)],
+    attrs: { batchDims: 1 },
+    expected: (x, where) => [build([4], (a) => at(x, [a, at(where, [a])]))],
+    gradient: true,
+    shardings: ["S(0), S(0) -> S(0)", "P(sum), R -> P(sum)"],
+  },
+  { op: "gather", title: "no indices", inputs: [floats([3, 2]), given("i32", [0], [])], attrs: { batchDims: 0 }, expected: () => [[]], gradient: true },
+  { op: "gather", title: "scalar index", inputs: [given("u8", [3, 2], [1, 2, 3, 4, 5, 6]), scalar("i32", 1)], attrs: { batchDims: 0 }, expected: () => [[3, 4]], gradient: false },
+  { op: "gather", title: "negative index", inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(-1)], attrs: { batchDims: 0 }, fails: /gather.*-1.*\[0, 2\)/, gradient: false },
+  { op: "gather", title: "index past the end", inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(0, 2)], attrs: { batchDims: 0 }, fails: /gather.*2.*position 1.*\[0, 2\)/, gradient: false },
+];
+
+const scatterRows: readonly Row[] = [
+  {
+    op: "scatterAdd",
+    title: "rows, some twice",
+    inputs: [floats([4, 4]), index(2, 0, 2, 1)],
+    attrs: { batchDims: 0, size: 5 },
+    expected: (updates, where) => [build([5, 4], (a, b) => total(build([4], (i) => (at(where, [i]) === a ? at(updates, [i, b]) : 0))))],
+    gradient: true,
+    shardings: ["S(0), S(0) -> P(sum)", "S(1), R -> S(1)", "P(sum), R -> P(sum)"],
+  },
+  {
+    op: "scatterAdd",
+    title: "into each row",
+    inputs: [floats([4, 2]), given("i32", [4, 2], [0, 2, 1, 1, 2, 0, 2, 2])],
+    attrs: { batchDims: 1, size: 3 },
+    expected: (updates, where) => [build([4, 3], (a, b) => total(build([2], (i) => (at(where, [a, i]) === b ? at(updates, [a, i]) : 0))))],
+    gradient: true,
+    shardings: ["S(0), S(0) -> S(0)", "S(1), S(1) -> P(sum)", "P(sum), R -> P(sum)"],
+  },
+  { op: "scatterAdd", title: "integers wrap", inputs: [given("i32", [2], [2147483647, 1]), index(0, 0)], attrs: { batchDims: 0, size: 1 }, expected: () => [[-2147483648]], gradient: false },
+  { op: "scatterAdd", title: "no updates", inputs: [given("f32", [0, 2], []), given("i32", [0], [])], attrs: { batchDims: 0, size: 2 }, expected: () => [[0, 0, 0, 0]], gradient: true },
+  { op: "scatterAdd", title: "index past the end", inputs: [given("f32", [1], [1]), index(3)], attrs: { batchDims: 0, size: 3 }, fails: /scatterAdd.*3.*\[0, 3\)/, gradient: false },
+];
+
+const clamp = (start: number, size: number, length: number): number => Math.max(0, Math.min(start, length - size));
+
+const dynamicSlice = (title: string, start: number, shardings?: readonly string[]): Row => ({
+  op: "dynamicSlice",
+  title,
+  inputs: [floats([4, 6]), scalar("i32", 0), scalar("i32", start)],
+  attrs: { sizes: [4, 4] },
+  expected: (x) => [build([4, 4], (a, b) => at(x, [a, clamp(start, 4, 6) + b]))],
+  gradient: true,
+  ...(shardings === undefined ? {} : { shardings }),
+});
+
+const updated = (x: HostTensor, update: HostTensor, start: number): number[] =>
+  build([4, 6], (a, b) => {
+    const place = b - clamp(start, 4, 6);
+    return place >= 0 && place < 4 ? at(update, [a, place]) : at(x, [a, b]);
+  });
+
+const dynamicUpdate = (title: string, start: number, shardings?: readonly string[]): Row => ({
+  op: "dynamicUpdateSlice",
+  title,
+  inputs: [floats([4, 6]), floats([4, 4]), scalar("i32", 0), scalar("i32", start)],
+  expected: (x, update) => [updated(x, update, start)],
+  gradient: true,
+  ...(shardings === undefined ? {} : { shardings }),
+});
+
+const dynamicRows: readonly Row[] = [
+  dynamicSlice("in range", 1, ["S(0), R, R -> S(0)", "P(sum), R, R -> P(sum)"]),
+  dynamicSlice("clamped below", -3),
+  dynamicSlice("clamped above", 5),
+  dynamicUpdate("in range", 2, ["S(0), S(0), R, R -> S(0)", "P(sum), P(sum), R, R -> P(sum)"]),
+  dynamicUpdate("clamped below", -1),
+  dynamicUpdate("clamped above", 9),
+];
+
+// Known-answer tests of Random123 (kat_vectors): counter and key all 0.
+const zeroWords = [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8];
+const key = given("u32", [2], [0, 0]);
+
+const randomRows: readonly Row[] = [
+  { op: "randomBits", title: "first block of the zero key", inputs: [key, index(0)], attrs: { shape: [4], total: [4], stream: 0 }, expected: () => [zeroWords], gradient: false },
+  { op: "randomBits", title: "a block that starts later", inputs: [key, index(0, 2)], attrs: { shape: [1, 2], total: [1, 4], stream: 0 }, expected: () => [zeroWords.slice(2)], gradient: false },
+  { op: "randomBits", title: "sharded", inputs: [given("u32", [2], [1, 2]), index(0, 0)], attrs: { shape: [8, 4], total: [8, 4], stream: 3 }, gradient: false, shardings: ["R, R -> S(0)", "R, R -> S(1)"] },
+  {
+    op: "randomBits",
+    title: "part of a whole",
+    inputs: [given("u32", [2], [7, 9])],
+    build: (k: Node) => {
+      const part = call("randomBits", [k, call("constant", [], { dtype: "i32", value: 3 })].map((node, i) => (i === 0 ? node : call("broadcast", [node], { shape: [1], dims: [] }))), { shape: [5], total: [16], stream: 1 });
+      const whole = call("slice", [randomBits(k, [16], { stream: 1 })], { start: [3], limit: [8], stride: [1] });
+      return [call("eq", [part, whole])];
+    },
+    expected: () => [[1, 1, 1, 1, 1]],
+    gradient: false,
+  },
+  {
+    op: "randomBits",
+    title: "folded keys differ",
+    inputs: [key],
+    build: (k: Node) => [call("ne", [foldIn(k, 0), foldIn(k, 1)])],
+    expected: () => [[1, 1]],
+    gradient: false,
+  },
+];
+
+const logSumExp = (values: readonly number[]): number => {
+  const largest = values.reduce((a, b) => (a > b ? a : b));
+  return largest + Math.log(total(values.map((value) => Math.exp(value - largest))));
+};
+const logits = (x: HostTensor, a: number): number[] => build([x.shape[1] as number], (b) => at(x, [a, b]));
+const { NaN: nan } = Number;
+
+const crossEntropyRows: readonly Row[] = [
+  {
+    op: "softmaxCrossEntropy",
+    title: "rows",
+    inputs: [floats([4, 5], -3, 3), index(4, 0, 2, 2)],
+    expected: (x, labels) => [build([4], (a) => logSumExp(logits(x, a)) - at(x, [a, at(labels, [a])]))],
+    gradient: true,
+    shardings: ["S(0), S(0) -> S(0)"],
+  },
+  { op: "softmaxCrossEntropy", title: "huge logits", inputs: [given("f32", [2, 2], [1000, 0, -1000, -1000]), index(1, 0)], expected: () => [[1000, Math.log(2)]], gradient: false },
+  { op: "softmaxCrossEntropy", title: "NaN and infinities", inputs: [given("f32", [2, 2], [nan, 0, -Infinity, 0]), index(1, 1)], expected: () => [[nan, 0]], gradient: false },
+  { op: "softmaxCrossEntropy", title: "label out of range", inputs: [given("f32", [1, 2], [0, 0]), index(2)], fails: /2.*\[0, 2\)/, gradient: false },
+  { op: "softmaxCrossEntropy", title: "two dims of rows", inputs: [floats([2, 4, 3]), ints([2, 4], 0, 3)], gradient: true, shardings: ["S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"] },
+  {
+    op: "softmaxCrossEntropyGrad",
+    title: "rows",
+    inputs: [floats([4, 5], -3, 3), index(4, 0, 2, 2), floats([4])],
+    expected: (x, labels, dy) => [
+      build([4, 5], (a, b) => (Math.exp(at(x, [a, b]) - logSumExp(logits(x, a))) - Number(at(labels, [a]) === b)) * at(dy, [a])),
+    ],
+    gradient: true,
+    shardings: ["S(0), S(0), S(0) -> S(0)", "R, R, P(sum) -> P(sum)"],
+  },
+];
+
+export const lookupTable: readonly Row[] = [...gatherRows, ...scatterRows, ...dynamicRows, ...randomRows, ...crossEntropyRows];

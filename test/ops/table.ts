@@ -1,0 +1,35 @@
+/** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
+import { inDouble, type Row } from "../support/row.ts";
+import { lookupTable } from "./rows/lookup.ts";
+import { productTable } from "./rows/product.ts";
+import { reduceTable } from "./rows/reduce.ts";
+import { reportTable } from "./rows/reports.ts";
+import { scalarRows } from "./rows/scalar.ts";
+import { structureRows } from "./rows/structure.ts";
+
+/** Rows as written: floats are f32. */
+export const baseRows: readonly Row[] = [...scalarRows, ...structureRows, ...reduceTable, ...productTable, ...lookupTable, ...reportTable];
+
+/** All rows, those with floats in f64 too. */
+export const rows: readonly Row[] = baseRows.flatMap((row) => {
+  const double = inDouble(row);
+  return double === undefined ? [row] : [row, double];
+});
+
+/** Rows that say how they may be split over one mesh axis. */
+export const shardedRows: readonly (Row & { readonly shardings: readonly string[] })[] = baseRows.flatMap((row) =>
+  row.shardings === undefined ? [] : [{ ...row, shardings: row.shardings }],
+);
+
+/** Ops without a row, and why. */
+export const withoutRow: { readonly [op: string]: string } = {
+  parameter: "stands for an argument: every row has some",
+  element: "picks a result of another op; the rows of ops with several results hold it",
+  axisIndex: "is the coordinate of a device; tested with the planner",
+  allReduce: "needs several devices; tested with the planner and the runtime",
+  allGather: "needs several devices; tested with the planner and the runtime",
+  reduceScatter: "needs several devices; tested with the planner and the runtime",
+  allToAll: "needs several devices; tested with the planner and the runtime",
+};
+
+export { type Evaluate, type Row, rowGraph, rowInputs, runRow } from "../support/row.ts";

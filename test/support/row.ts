@@ -1,0 +1,130 @@
+/** @module A row of the table of ops, and the checks that any executor can run it through. */
+import { expect } from "vitest";
+import { gradients } from "../../src/autodiff/index.ts";
+import { type DType, isFloat } from "../../src/ir/dtype.ts";
+import { traceGraph } from "../../src/ir/graph.ts";
+import type { Attrs, Graph, HostTensor, Node } from "../../src/ir/node.ts";
+import type { TensorType } from "../../src/ir/shape.ts";
+import { evaluateGraph, call, mul, sum, add } from "../../src/ops/index.ts";
+import { difference, makeTensor, type Source } from "./tensors.ts";
+
+export interface Row {
+  /** The op that the row is about. */
+  readonly op: string;
+  readonly title: string;
+  readonly inputs: readonly Source[];
+  readonly attrs?: Attrs;
+  /** The graph, where it is more than the op on the inputs. */
+  readonly build?: (...inputs: Node[]) => readonly Node[];
+  /** Values of each result, by other means than the op's own reference. */
+  readonly expected?: (...inputs: HostTensor[]) => readonly (readonly number[])[];
+  /** Instead of values: the error of the run. */
+  readonly fails?: RegExp;
+  /** Whether to compare the gradient with central differences; `step` for ops that round. */
+  readonly gradient: boolean | { readonly step: number; readonly tolerance: number };
+  /** Relative to 1 + |value|; 0 asks for equal bits. */
+  readonly tolerance?: number;
+  /** The numbers belong to f32. */
+  readonly single?: boolean;
+  /** All legal shardings over one mesh axis besides full replication: `"S(0), R -> S(0)"`. */
+  readonly shardings?: readonly string[];
+}
+
+/** Runs a graph: the reference, a native executor, a planned program on virtual devices. */
+export type Evaluate = (graph: Graph, inputs: readonly HostTensor[]) => readonly HostTensor[] | Promise<readonly HostTensor[]>;
+
+export const rowInputs = (row: Row): HostTensor[] => row.inputs.map(makeTensor);
+
+/** The row's graph; `dtype` replaces that of float inputs. */
+export function rowGraph(row: Row): Graph {
+  const specs = row.inputs.map((type, index) => ({ name: `x${index}`, type: { dtype: type.dtype, shape: type.shape } }));
+  return traceGraph(row.op, specs, (...inputs) => row.build?.(...inputs) ?? [call(row.op, inputs, row.attrs)]);
+}
+
+const defaultTolerance: { readonly [dtype: string]: number } = { f32: 1e-5, f64: 1e-11 };
+
+/** Checks an executor's values of a row against the independent ones, or the reference where there are none. */
+export async function runRow(row: Row, evaluate: Evaluate): Promise<void> {
+  const inputs = rowInputs(row);
+  const graph = rowGraph(row);
+  if (row.fails !== undefined) {
+    await expect((async () => evaluate(graph, inputs))()).rejects.toThrow(row.fails);
+    return;
+  }
+  const results = await evaluate(graph, inputs);
+  const expected = row.expected?.(...inputs) ?? evaluateGraph(graph, inputs).map((result) => [...result.data]);
+  expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(graph.outputs.map(({ dtype, shape }) => ({ dtype, shape })));
+  expect(expected.length).toBe(results.length);
+  results.forEach((result, index) => {
+    const tolerance = row.tolerance ?? defaultTolerance[result.dtype] ?? 0;
+    const text = difference(result.data, expected[index] as readonly number[], tolerance);
+    if (text !== undefined) expect.fail(`${row.op}, ${row.title}: result ${index} ${text}`);
+  });
+}
+
+/** The row with its f32 inputs in f64; undefined when the dtype is said elsewhere too, or nothing would change. */
+export function inDouble(row: Row): Row | undefined {
+  if (row.single === true || row.attrs?.["dtype"] !== undefined || !row.inputs.some(({ dtype }) => dtype === "f32")) return undefined;
+  const inputs = row.inputs.map((input) => (input.dtype === "f32" ? { ...input, dtype: "f64" as DType } : input));
+  const { shardings: _once, ...rest } = row;
+  return { ...rest, title: `${row.title} (f64)`, inputs };
+}
+
+/** Traces a float scalar of the inputs. */
+export type ScalarFunction = (...inputs: Node[]) => Node;
+
+/** A function of the inputs that weighs all elements of the results by `seed`ed numbers. */
+export function weighed(build: (...inputs: Node[]) => readonly Node[], inputs: readonly HostTensor[], seed: number): { body: ScalarFunction; inputs: HostTensor[] } {
+  const types = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } }));
+  const results = traceGraph("shape", types, build).outputs;
+  const weights = results.map(({ shape }, index) => makeTensor({ dtype: "f64", shape, values: { low: 0.5, high: 1.5, seed: seed + index } }));
+  const body: ScalarFunction = (...nodes) =>
+    build(...nodes.slice(0, inputs.length))
+      .map((result, index) => sum(mul(result, nodes[inputs.length + index] as Node)))
+      .reduce((a, b) => add(a, b));
+  return { body, inputs: [...inputs, ...weights] };
+}
+
+/** Compares the gradient of a scalar function with central differences, by the first `count` inputs that are f64. */
+export function checkGradient(body: ScalarFunction, inputs: readonly HostTensor[], count: number, options: { step?: number; tolerance?: number } = {}): void {
+  const { step = 1e-5, tolerance = 1e-7 } = options;
+  const specs = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } as TensorType }));
+  const by = inputs.flatMap(({ dtype }, index) => (index < count && isFloat(dtype) ? [index] : []));
+  const value = traceGraph("value", specs, (...nodes) => [body(...nodes)]);
+  const gradient = traceGraph("gradient", specs, (...nodes) =>
+    gradients(
+      body(...nodes),
+      by.map((index) => nodes[index] as Node),
+    ),
+  );
+  const results = evaluateGraph(gradient, inputs);
+  by.forEach((index, order) => {
+    const input = inputs[index] as HostTensor;
+    const quotients = Array.from(input.data, (_value, element) => {
+      const shifted = (by: number): number => {
+        const data = input.data.slice();
+        data[element] = (data[element] as number) + by;
+        const changed = inputs.map((other, position) => (position === index ? { ...input, data } : other));
+        return evaluateGraph(value, changed)[0]?.data[0] as number;
+      };
+      return (shifted(step) - shifted(-step)) / (2 * step);
+    });
+    const text = difference((results[order] as HostTensor).data, quotients, tolerance);
+    if (text !== undefined) expect.fail(`gradient by input ${index} ${text}`);
+  });
+}
+
+/** Sum of all gradients of `body`, weighed: its gradient tests second derivatives. */
+export function gradientSum(body: ScalarFunction, inputs: readonly HostTensor[], count: number, seed: number): { body: ScalarFunction; inputs: HostTensor[] } {
+  const by = inputs.flatMap(({ dtype }, index) => (index < count && isFloat(dtype) ? [index] : []));
+  return weighed(
+    (...nodes) =>
+      gradients(
+        body(...nodes),
+        by.map((index) => nodes[index] as Node),
+      ),
+    inputs,
+    seed,
+  );
+}
+
