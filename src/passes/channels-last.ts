@@ -1,0 +1,141 @@
+/**
+ * @module The layout of convolutions. Native kernels want channels last; users write channels first. Each convolution is
+ * turned into its native layout between transposes, and the transposes move towards the outputs until they meet and
+ * cancel. What stays is at the edges: the network's input, a flatten, the gradients of the weights.
+ */
+import type { Attrs, Graph, Node } from "../ir/node.ts";
+import { type Shape, sizeOf } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
+import { inverseOrder } from "../ops/host.ts";
+import { type ConvAttrs, call, convDims, transpose } from "../ops/index.ts";
+import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { input, isOp, isPointwise, orderOf } from "./match.ts";
+import { simplifyRules } from "./simplify.ts";
+
+interface ConvForm {
+  readonly x: string;
+  /** Undefined: kernels are read with any strides. */
+  readonly kernel: string | undefined;
+  readonly out: string;
+}
+
+/** The layout in which native kernels compute this convolution. */
+function nativeForm(node: Node): ConvForm {
+  const { kernel, out, spatial } = convDims((node.attrs as ConvAttrs).layout);
+  const digits = spatial.join("");
+  const spatialSize = (shape: Shape, letters: string): number =>
+    sizeOf(shape.filter((_size, dim) => digits.includes(letters[dim] as string)));
+  // A window larger than its output is the gradient by a kernel, with batch and features in each other's place.
+  return spatialSize(input(node, 1).shape, kernel) > spatialSize(node.shape, out)
+    ? { x: `f${digits}b`, kernel: `i${digits}o`, out: `${digits}bf` }
+    : { x: `b${digits}f`, kernel: undefined, out: `b${digits}f` };
+}
+
+/** The order that brings dims named by `from` into the order `to`. */
+const orderOfLetters = (from: string, to: string): number[] => [...to].map((letter) => from.indexOf(letter));
+
+/** The operand below its transpose, with the letters of its own dims. */
+function below(operand: Node, letters: string): { operand: Node; letters: string } {
+  if (!isOp(operand, "transpose")) return { operand, letters };
+  const back = inverseOrder(orderOf(operand));
+  return { operand: input(operand), letters: back.map((dim) => letters[dim]).join("") };
+}
+
+function convInNativeForm(node: Node): Node {
+  const attrs = node.attrs as ConvAttrs;
+  const dims = convDims(attrs.layout);
+  const form = nativeForm(node);
+  const arrange = (operand: Node, letters: string, wanted: string | undefined): { operand: Node; letters: string } => {
+    const own = below(operand, letters);
+    return wanted === undefined
+      ? own
+      : { operand: transpose(own.operand, orderOfLetters(own.letters, wanted)), letters: wanted };
+  };
+  const x = arrange(input(node), dims.x, form.x);
+  const kernel = arrange(input(node, 1), dims.kernel, form.kernel);
+  const made = call("conv", [x.operand, kernel.operand], {
+    ...attrs,
+    layout: `${x.letters},${kernel.letters}->${form.out}`,
+  });
+  return transpose(made, orderOfLetters(form.out, dims.out));
+}
+
+/** How the attributes of an op that has one entry per dim, or names dims, follow its operand's dims. */
+interface DimAttrs {
+  readonly perDim?: readonly string[];
+  readonly dims?: string;
+  readonly dim?: string;
+  /** How many operands have those dims; all by default. */
+  readonly operands?: number;
+}
+
+const windows: DimAttrs = { perDim: ["window", "strides", "padding"] };
+const movable: { readonly [op: string]: DimAttrs } = {
+  reduceWindow: windows,
+  selectAndScatter: windows,
+  windowTake: windows,
+  pad: { perDim: ["low", "high", "interior"], operands: 1 },
+  slice: { perDim: ["start", "limit", "stride"] },
+  reverse: { dims: "dims" },
+  concat: { dim: "dim" },
+};
+
+function attrsBelow(attrs: Attrs, order: readonly number[], { perDim = [], dims, dim }: DimAttrs): Attrs {
+  const back = inverseOrder(order);
+  const moved: { [key: string]: Attrs[string] } = { ...attrs };
+  for (const key of perDim) moved[key] = back.map((from) => (attrs[key] as readonly number[])[from] as number);
+  if (dims !== undefined)
+    moved[dims] = (attrs[dims] as readonly number[]).map((at) => order[at] as number).sort((a, b) => a - b);
+  if (dim !== undefined) moved[dim] = order[attrs[dim] as number] as number;
+  return moved;
+}
+
+/** Which of equal elements is first depends on the order of the dims that a window slides over. */
+function keepsFirst({ attrs }: Node, order: readonly number[]): boolean {
+  const moving = order.filter((_from, dim) => (attrs["window"] as readonly number[])[dim] !== 1);
+  return moving.every((from, index) => index === 0 || from > (moving[index - 1] as number));
+}
+
+/** op(transpose(x), y) = transpose(op(x, transpose⁻¹(y))), for the orders that convolutions brought in. */
+function towardsOutput(orders: ReadonlySet<string>) {
+  return (node: Node): Node | undefined => {
+    const rule = isPointwise(node) ? {} : movable[node.op.name];
+    if (rule === undefined || node.types.length !== 1) return undefined;
+    const operands = node.inputs.slice(0, rule.operands);
+    const moved = operands.find((operand) => isOp(operand, "transpose") && orders.has(String(orderOf(operand))));
+    if (moved === undefined) return undefined;
+    const order = orderOf(moved);
+    if (rule === windows && !keepsFirst(node, order)) return undefined;
+    const back = inverseOrder(order);
+    const inputs = node.inputs.map((operand, index) => (index < operands.length ? transpose(operand, back) : operand));
+    return transpose(apply(node.op, inputs, attrsBelow(node.attrs, order, rule)), order);
+  };
+}
+
+/** Orders of the transposes that follow convolutions of the forward kind. */
+function convOrders(graph: Graph): Set<string> {
+  const orders = new Set<string>();
+  for (const node of topological(graph.outputs)) {
+    if (!isOp(node, "conv") || nativeForm(node).kernel !== undefined) continue;
+    orders.add(String(orderOfLetters(nativeForm(node).out, convDims((node.attrs as ConvAttrs).layout).out)));
+  }
+  return orders;
+}
+
+/** The layout rules for a graph whose convolutions bring in these orders. */
+const layoutRules = (orders: ReadonlySet<string>): readonly Rule[] => [
+  rule("conv", "conv in native layout", "conv(x) = transpose(conv'(transpose(x)))", convInNativeForm),
+  rule(
+    "*",
+    "transpose towards output",
+    "op(transpose(x), y) = transpose(op(x, transpose⁻¹(y)))",
+    towardsOutput(orders),
+  ),
+];
+
+/** The graph with its convolutions in the layouts of the native kernels. */
+export function channelsLast(graph: Graph, trace?: RewriteTrace): Graph {
+  if (!topological(graph.outputs).some((node) => isOp(node, "conv"))) return graph;
+  return rewriteGraph(graph, [...layoutRules(convOrders(graph)), ...simplifyRules], trace);
+}

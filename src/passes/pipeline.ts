@@ -1,0 +1,73 @@
+/** @module The passes between differentiation and planning, in order. */
+import type { Graph } from "../ir/node.ts";
+import { verifyGraph } from "../ir/verify.ts";
+import { topological } from "../ir/walk.ts";
+import { RewriteTrace } from "../rewrite/index.ts";
+import { channelsLast } from "./channels-last.ts";
+import { expand } from "./expand.ts";
+import { simplify } from "./simplify.ts";
+
+export interface Pass {
+  readonly name: string;
+  /** Why it exists and why it stands here. */
+  readonly why: string;
+  readonly run: (graph: Graph, trace: RewriteTrace) => Graph;
+}
+
+export const standardPasses: readonly Pass[] = [
+  {
+    name: "expand",
+    why: "composites without a kernel hide ops from the rules; their named gradients are taken by now",
+    run: expand,
+  },
+  {
+    name: "simplify",
+    why: "gradients are written for clarity and leave ones, zeros and transposes behind",
+    run: simplify,
+  },
+  {
+    name: "channelsLast",
+    why: "native convolutions read channels last; after simplify, so that few transposes are left to move",
+    run: channelsLast,
+  },
+];
+
+export interface PassReport {
+  readonly name: string;
+  readonly milliseconds: number;
+  readonly nodesBefore: number;
+  readonly nodesAfter: number;
+  readonly trace: RewriteTrace;
+}
+
+export interface PassResult {
+  readonly graph: Graph;
+  readonly reports: readonly PassReport[];
+}
+
+/**
+ * Runs passes in order; the graph is verified after each.
+ *
+ * @param options.skip Names of passes to leave out.
+ */
+export function runPasses(
+  graph: Graph,
+  passes: readonly Pass[] = standardPasses,
+  options: { readonly skip?: readonly string[] } = {},
+): PassResult {
+  const reports: PassReport[] = [];
+  let current = graph;
+  for (const { name, run } of passes) {
+    if (options.skip?.includes(name)) continue;
+    const trace = new RewriteTrace();
+    const nodesBefore = countNodes(current);
+    const start = performance.now();
+    current = run(current, trace);
+    const milliseconds = performance.now() - start;
+    verifyGraph(current);
+    reports.push({ name, milliseconds, nodesBefore, nodesAfter: countNodes(current), trace });
+  }
+  return { graph: current, reports };
+}
+
+const countNodes = (graph: Graph): number => topological(graph.outputs).length;

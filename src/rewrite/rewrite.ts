@@ -1,0 +1,114 @@
+/** @module Runs rules over a graph until none applies. */
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { Attrs, Graph, Node } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { RewriteTrace, Rule } from "./rule.ts";
+
+// Rules that undo each other, or make ever more nodes, would never end; no sound list comes near these.
+const longestChain = 1000;
+const deepestReplacement = 500;
+
+/**
+ * Rewrites a graph, and the graphs its ops own, to a fixed point: nodes are visited inputs first, and what a rule puts in
+ * their place is rewritten in turn. The first rule of the list that applies is taken.
+ *
+ * @throws HeddleError `rewrite` naming the node where rules do not come to an end.
+ */
+export function rewriteGraph(graph: Graph, rules: readonly Rule[], trace?: RewriteTrace): Graph {
+  return rewriteOwned(graph, indexByRoot(rules), trace, new Map());
+}
+
+type RuleIndex = (node: Node) => readonly Rule[];
+
+/** Rules by the name of the root op, in the order of the list. */
+function indexByRoot(rules: readonly Rule[]): RuleIndex {
+  const index = new Map<string, readonly Rule[]>();
+  return ({ op: { name } }) => {
+    const known = index.get(name);
+    if (known !== undefined) return known;
+    const fitting = rules.filter(({ roots }) => roots.includes(name) || roots.includes("*"));
+    index.set(name, fitting);
+    return fitting;
+  };
+}
+
+function rewriteOwned(
+  graph: Graph,
+  rules: RuleIndex,
+  trace: RewriteTrace | undefined,
+  owned: Map<Graph, Graph>,
+): Graph {
+  const attrsOf = (attrs: Attrs): Attrs => {
+    if (!Object.values(attrs).some(isGraph)) return attrs;
+    return Object.fromEntries(Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? body(value) : value]));
+  };
+  const body = (value: Graph): Graph => {
+    const known = owned.get(value) ?? rewriteOwned(value, rules, trace, owned);
+    owned.set(value, known);
+    return known;
+  };
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
+    const normalizer = new Normalizer(rules, trace);
+    return inlineGraph(graph, inputs, (node, own) => normalizer.normalize(apply(node.op, own, attrsOf(node.attrs))));
+  });
+}
+
+/** Brings the nodes of one trace into the form to which no rule applies. */
+class Normalizer {
+  private readonly rules: RuleIndex;
+  private readonly trace: RewriteTrace | undefined;
+  /** Of each node seen, its final form. */
+  private readonly done = new Map<Node, Node>();
+  private depth = 0;
+
+  constructor(rules: RuleIndex, trace: RewriteTrace | undefined) {
+    this.rules = rules;
+    this.trace = trace;
+  }
+
+  normalize(node: Node): Node {
+    const chain: Node[] = [];
+    let current = node;
+    for (;;) {
+      const known = this.done.get(current);
+      if (known !== undefined) return this.finish(chain, known);
+      chain.push(current);
+      const next = this.withFinalInputs(current);
+      const step = next === current ? this.step(current) : next;
+      if (step === undefined) return this.finish(chain, current);
+      if (chain.length > longestChain) throw endless(current);
+      current = step;
+    }
+  }
+
+  private finish(chain: readonly Node[], result: Node): Node {
+    for (const node of chain) this.done.set(node, result);
+    this.done.set(result, result);
+    return result;
+  }
+
+  // Recursion goes only as deep as what rules have put in place: inputs of the graph's own nodes are done already.
+  private withFinalInputs(node: Node): Node {
+    if (++this.depth > deepestReplacement) throw endless(node);
+    const inputs = node.inputs.map((input) => this.done.get(input) ?? this.normalize(input));
+    this.depth--;
+    if (inputs.every((input, index) => input === node.inputs[index])) return node;
+    return atPositionOf(node, () => apply(node.op, inputs, node.attrs));
+  }
+
+  private step(node: Node): Node | undefined {
+    for (const rule of this.rules(node)) {
+      const next = atPositionOf(node, () => rule.rewrite(node));
+      if (next === undefined || next === node) continue;
+      this.trace?.record(rule, node, next);
+      return next;
+    }
+    return undefined;
+  }
+}
+
+function endless(node: Node): HeddleError {
+  return new HeddleError("rewrite", `rules do not come to an end at ${describeNode(node)}`);
+}

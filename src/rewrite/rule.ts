@@ -1,0 +1,51 @@
+/** @module What a rewrite is: one equation between graphs, and the log of where it was used. */
+import type { Node } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import { positionOf } from "../ir/trace.ts";
+import type { SourcePosition } from "../util/source.ts";
+
+/** One equation, read from left to right. */
+export interface Rule {
+  readonly name: string;
+  /** What the rule proves: `"x * 1 = x"`. */
+  readonly equation: string;
+  /** Names of the ops that may stand at the root of the left side; `"*"` is any. */
+  readonly roots: readonly string[];
+  /** The right side in the current trace; undefined (or the node itself) where the rule does not apply. */
+  readonly rewrite: (node: Node) => Node | undefined;
+}
+
+/** Makes a rule; `roots` are op names divided by spaces. */
+export function rule(roots: string, name: string, equation: string, rewrite: Rule["rewrite"]): Rule {
+  return { name, equation, roots: roots.split(" "), rewrite };
+}
+
+/** One use of a rule. */
+export interface Firing {
+  readonly rule: string;
+  /** The node that matched and the one that took its place, as {@link describeNode} says them. */
+  readonly before: string;
+  readonly after: string;
+  readonly position: SourcePosition | undefined;
+}
+
+/** The uses of rules, in order: for a viewer and for tests. */
+export class RewriteTrace {
+  readonly firings: Firing[] = [];
+
+  record(rule: Rule, before: Node, after: Node): void {
+    this.firings.push({
+      rule: rule.name,
+      before: describeNode(before),
+      after: describeNode(after),
+      position: positionOf(before),
+    });
+  }
+
+  /** How often each rule fired, most often first. */
+  counts(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { rule } of this.firings) counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    return new Map([...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)));
+  }
+}
