@@ -1,0 +1,97 @@
+/**
+ * @module Buckets: all-reduces of one axis travel together. Values are put into buckets in the order in which they are
+ * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP).
+ */
+import { elementOp } from "../ir/leaf.ts";
+import { inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import { bytesOf, type TensorType } from "../ir/shape.ts";
+import { apply, atPositionOf } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
+import { call } from "../ops/index.ts";
+
+export interface BucketSizes {
+  /** Bytes at which the first bucket of an axis is closed. */
+  readonly first: number;
+  readonly others: number;
+}
+
+export const defaultBuckets: BucketSizes = { first: 2 ** 20, others: 25 * 2 ** 20 };
+
+const isAllReduce = (node: Node): boolean => node.op.name === "allReduce";
+
+/** Joins single all-reduces into buckets and gives every collective a label. */
+export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
+  const order = topological(graph.outputs);
+  const bucketOf = new Map<Node, Node[]>();
+  for (const group of candidates(order).values()) {
+    // Readiness: the order in which the values that are reduced were made.
+    const nodes = group.sort((left, right) => (left.inputs[0] as Node).id - (right.inputs[0] as Node).id);
+    let open: Node[] = [];
+    let bytes = 0;
+    let limit = sizes.first;
+    for (const node of nodes) {
+      open.push(node);
+      bucketOf.set(node, open);
+      bytes += bytesOf(node.types[0] as TensorType);
+      if (bytes < limit) continue;
+      open = [];
+      bytes = 0;
+      limit = sizes.others;
+    }
+  }
+  return rebuild(graph, order, bucketOf);
+}
+
+/** All-reduces that may share a bucket: same axis, reduction and dtype, and none needs the result of another. */
+function candidates(order: readonly Node[]): Map<string, Node[]> {
+  const depths = new Map<Node, number>();
+  const groups = new Map<string, Node[]>();
+  for (const node of order) {
+    const depth = node.inputs.reduce((most, input) => Math.max(most, (depths.get(input) as number) + (isAllReduce(input) ? 1 : 0)), 0);
+    depths.set(node, depth);
+    if (!isAllReduce(node)) continue;
+    const key = `${node.attrs["axis"]} ${node.attrs["reduction"]} ${node.dtype} ${depth}`;
+    groups.set(key, [...(groups.get(key) ?? []), node]);
+  }
+  return groups;
+}
+
+function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Node, readonly Node[]>): Graph {
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
+    const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
+    const counts = new Map<string, number>();
+    const label = (node: Node): string => {
+      const count = counts.get(node.op.name) ?? 0;
+      counts.set(node.op.name, count + 1);
+      return `${node.op.name} ${count}`;
+    };
+    // By recursion from the outputs, since the members of a bucket stand at different places of the order.
+    const copy = (node: Node): Node => {
+      const known = copies.get(node);
+      if (known !== undefined) return known;
+      const bucket = bucketOf.get(node);
+      const made = atPositionOf(node, () => (bucket === undefined ? plain(node) : fromBucket(node, bucket)));
+      copies.set(node, made);
+      return made;
+    };
+    const plain = (node: Node): Node => {
+      const attrs = "label" in node.attrs ? { ...node.attrs, label: label(node) } : node.attrs;
+      return apply(node.op, node.inputs.map(copy), attrs);
+    };
+    const fromBucket = (node: Node, bucket: readonly Node[]): Node => {
+      const joined = call(
+        "allReduce",
+        bucket.map((member) => copy(member.inputs[0] as Node)),
+        { ...node.attrs, label: label(node) },
+      );
+      bucket.forEach((member, index) => {
+        copies.set(member, bucket.length === 1 ? joined : apply(elementOp, [joined], { index }));
+      });
+      return copies.get(node) as Node;
+    };
+    const waiting = (node: Node): boolean => (bucketOf.get(node)?.at(-1) ?? node) !== node;
+    for (const node of order) if (!waiting(node)) copy(node);
+    return graph.outputs.map(copy);
+  });
+}

@@ -1,0 +1,155 @@
+/** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
+import { HeddleError } from "../util/errors.ts";
+import { elementOp } from "../ir/leaf.ts";
+import { isAbsent, type Node, type Split } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { apply, atPositionOf } from "../ir/trace.ts";
+import { call, ownPart } from "../ops/index.ts";
+import { formatLayout, type Layout, localType, type Placement, sameLayout, withPlacement } from "./layout.ts";
+import type { Machine } from "./machine.ts";
+import type { Mesh, MeshAxis } from "./mesh.ts";
+import type { Decision } from "./propagate.ts";
+import { pathOrThrow, type Transition } from "./redistribute.ts";
+import { type Strategy, strategiesOf } from "./strategy.ts";
+
+// An op that does at most this much work per element is made again in parts rather than cut from the whole.
+const cheapPerElement = 32;
+
+/** Emits local nodes for the nodes of a planned graph, each in any layout that is asked for, at most once. */
+export class Localizer {
+  private readonly made = new Map<Node, Map<string, Node>>();
+  private readonly decisions: ReadonlyMap<Node, Decision>;
+  private readonly mesh: Mesh;
+  private readonly machine: Machine;
+
+  constructor(decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine) {
+    this.decisions = decisions;
+    this.mesh = mesh;
+    this.machine = machine;
+  }
+
+  /** Says which local node a parameter is. */
+  bind(parameter: Node, local: Node): void {
+    this.store(parameter, this.layoutOf(parameter), local);
+  }
+
+  layoutOf(node: Node): Layout {
+    return (this.decisions.get(node) as Decision).layouts[0] as Layout;
+  }
+
+  /** The local node that holds `node` in `layout`. */
+  obtain(node: Node, layout: Layout): Node {
+    const known = this.made.get(node)?.get(formatLayout(layout));
+    if (known !== undefined) return known;
+    const local = atPositionOf(node, () => this.make(node, layout));
+    this.store(node, layout, local);
+    return local;
+  }
+
+  private store(node: Node, layout: Layout, local: Node): void {
+    const byLayout = this.made.get(node) ?? new Map<string, Node>();
+    byLayout.set(formatLayout(layout), local);
+    this.made.set(node, byLayout);
+  }
+
+  private make(node: Node, layout: Layout): Node {
+    const own = this.layoutOf(node);
+    if (sameLayout(own, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
+    return this.derive(node, layout) ?? this.redistribute(node, own, layout);
+  }
+
+  /** The node by the strategies chosen for it. */
+  private compute(node: Node, strategies: readonly Strategy[]): Node {
+    if (node.op === elementOp) {
+      const source = node.inputs[0] as Node;
+      const made = this.obtain(source, this.layoutOf(source));
+      return apply(elementOp, [made], node.attrs as { index: number });
+    }
+    const inputs = node.inputs.map((input, index) => this.obtain(input, strategies.map((strategy) => strategy.inputs[index] as Placement)));
+    return this.localOp(node, inputs, strategies);
+  }
+
+  private localOp(node: Node, inputs: readonly Node[], strategies: readonly Strategy[]): Node {
+    const { localize } = node.op;
+    if (isAbsent(localize)) return apply(node.op, inputs, node.attrs);
+    const splits = strategies.flatMap((strategy, index): Split[] => {
+      const { name, size } = this.mesh.axes[index] as MeshAxis;
+      const split = { axis: name, parts: size, inputs: strategy.inputs.map(shardDim), outputs: strategy.outputs.map(shardDim) };
+      return [...split.inputs, ...split.outputs].some((dim) => dim !== undefined) ? [split] : [];
+    });
+    return splits.length === 0 ? apply(node.op, inputs, node.attrs) : localize({ attrs: node.attrs, inputs, splits });
+  }
+
+  /**
+   * Splits a cheap value at its source instead of cutting it: asks its inputs for parts, down to constants, random bits
+   * and replicated parameters, none of which need communication.
+   */
+  private derive(node: Node, layout: Layout): Node | undefined {
+    const decision = this.decisions.get(node) as Decision;
+    const own = this.layoutOf(node);
+    if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted))) return undefined;
+    const cost = node.op.cost(
+      node.inputs.flatMap((input) => input.types),
+      node.types,
+      node.attrs,
+    );
+    if (cost > cheapPerElement * sizeOf(node.shape) || node.types.length > 1) return undefined;
+    const strategies = this.strategiesFor(node, decision, layout);
+    if (strategies === undefined) return undefined;
+    const wanted = node.inputs.map((_input, index) => strategies.map((strategy) => strategy.inputs[index] as Placement));
+    const free = node.inputs.every((input, index) => this.layoutOf(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)));
+    if (!free) return undefined;
+    const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
+    return this.localOp(node, inputs, strategies);
+  }
+
+  /** Strategies that give `layout`, changing the chosen ones only where the layout asks for more cutting. */
+  private strategiesFor(node: Node, decision: Decision, layout: Layout): Strategy[] | undefined {
+    const result: Strategy[] = [];
+    let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
+    let outputTypes = node.types;
+    for (const [index, axis] of this.mesh.axes.entries()) {
+      const chosen = decision.strategies[index] as Strategy;
+      const wanted = layout[index] as Placement;
+      const keeps = sameLayout([chosen.outputs[0] as Placement], [wanted]);
+      const strategy = keeps
+        ? chosen
+        : strategiesOf(node, inputTypes, outputTypes, axis.size).find((candidate) => sameLayout([candidate.outputs[0] as Placement], [wanted]));
+      if (strategy === undefined) return undefined;
+      result.push(strategy);
+      const alone: Mesh = { axes: [axis] };
+      inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
+      outputTypes = outputTypes.map((type, output) => localType(type, [strategy.outputs[output] as Placement], alone));
+    }
+    return result;
+  }
+
+  private redistribute(node: Node, from: Layout, to: Layout): Node {
+    const path = pathOrThrow(describeNode(node), node.types[0] as TensorType, from, to, this.mesh, this.machine);
+    let local = this.obtain(node, from);
+    let layout = from;
+    for (const step of path.steps) {
+      layout = withPlacement(layout, step.axis, step.to);
+      local = this.made.get(node)?.get(formatLayout(layout)) ?? this.transition(local, step);
+      this.store(node, layout, local);
+    }
+    return local;
+  }
+
+  private transition(local: Node, { axis, from, to }: Transition): Node {
+    const { name, size: parts } = this.mesh.axes[axis] as MeshAxis;
+    const common = { axis: name, parts, label: "" };
+    if (from.kind === "replicate" && to.kind === "shard") return ownPart(local, to.dim, name, parts);
+    if (from.kind === "shard" && to.kind === "replicate") return call("allGather", [local], { ...common, dim: from.dim });
+    if (from.kind === "shard" && to.kind === "shard") return call("allToAll", [local], { ...common, from: from.dim, to: to.dim });
+    if (from.kind === "partial" && to.kind === "shard") return call("reduceScatter", [local], { ...common, reduction: from.reduction, dim: to.dim });
+    if (from.kind === "partial" && to.kind === "replicate") return call("allReduce", [local], { ...common, reduction: from.reduction });
+    throw new HeddleError("layout", "no value becomes partial by communication");
+  }
+}
+
+const shardDim = (placement: Placement): number | undefined => (placement.kind === "shard" ? placement.dim : undefined);
+
+/** No communication leads from `has` to `wanted`: they agree, or a whole value is cut. */
+const onlyCuts = (has: Placement, wanted: Placement): boolean => sameLayout([has], [wanted]) || (has.kind === "replicate" && wanted.kind === "shard");

@@ -1,0 +1,64 @@
+/** @module Meshes: named axes over devices. */
+import { HeddleError } from "../util/errors.ts";
+
+export interface MeshAxis {
+  readonly name: string;
+  /** Number of devices along the axis. */
+  readonly size: number;
+}
+
+/** Devices in a grid. Device `i` has the row-major coordinates of `i` in the axes' sizes. */
+export interface Mesh {
+  readonly axes: readonly MeshAxis[];
+}
+
+/**
+ * Makes a mesh: `mesh({ data: 2, model: 4 })`.
+ *
+ * @throws HeddleError `mesh` when a size is not a positive integer or a name is not a word.
+ */
+export function mesh(sizes: { readonly [axis: string]: number }): Mesh {
+  const axes = Object.entries(sizes).map(([name, size]) => ({ name, size }));
+  for (const { name, size } of axes) {
+    if (!/^[a-zA-Z][a-zA-Z0-9_]*$/.test(name)) throw new HeddleError("mesh", `'${name}' is not a name for a mesh axis`);
+    if (!Number.isInteger(size) || size < 1) throw new HeddleError("mesh", `mesh axis '${name}' cannot have ${size} devices`);
+  }
+  return { axes };
+}
+
+/** Parses `"data=2,model=4"`. */
+export function parseMesh(text: string): Mesh {
+  const entries = text.split(",").map((part): [string, number] => {
+    const match = /^\s*([a-zA-Z][a-zA-Z0-9_]*)\s*=\s*(\d+)\s*$/.exec(part);
+    if (match === null) throw new HeddleError("mesh", `'${part}' is not an axis of a mesh`, { hint: "write axes as in data=2,model=4" });
+    return [match[1] as string, Number(match[2])];
+  });
+  const repeated = entries.find(([name], index) => entries.findIndex(([other]) => other === name) !== index);
+  if (repeated !== undefined) throw new HeddleError("mesh", `mesh axis '${repeated[0]}' is given twice`);
+  return mesh(Object.fromEntries(entries));
+}
+
+/** `data=2,model=4`. */
+export const formatMesh = (value: Mesh): string => value.axes.map((axis) => `${axis.name}=${axis.size}`).join(",");
+
+export const deviceCount = (value: Mesh): number => value.axes.reduce((count, axis) => count * axis.size, 1);
+
+/** Coordinates of device `index` on each axis. */
+export function coordinatesOf(value: Mesh, index: number): number[] {
+  const coordinates = new Array<number>(value.axes.length);
+  let rest = index;
+  for (let axis = value.axes.length - 1; axis >= 0; axis--) {
+    const { size } = value.axes[axis] as MeshAxis;
+    coordinates[axis] = rest % size;
+    rest = Math.floor(rest / size);
+  }
+  return coordinates;
+}
+
+/** The devices that share all coordinates with `index` but the one on `axis`, in order of that coordinate. */
+export function axisGroup(value: Mesh, index: number, axis: number): number[] {
+  const inner = value.axes.slice(axis + 1).reduce((count, { size }) => count * size, 1);
+  const { size } = value.axes[axis] as MeshAxis;
+  const first = index - (coordinatesOf(value, index)[axis] as number) * inner;
+  return Array.from({ length: size }, (_unused, place) => first + place * inner);
+}

@@ -1,0 +1,153 @@
+/** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
+import { HeddleError } from "../util/errors.ts";
+import { mapGraph, inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
+import { type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { apply, Trace, withTrace } from "../ir/trace.ts";
+import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
+import { verifyGraph } from "../ir/verify.ts";
+import { topological } from "../ir/walk.ts";
+import { expandNode } from "../ops/index.ts";
+import { type BucketSizes, defaultBuckets, formBuckets } from "./buckets.ts";
+import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
+import { Localizer } from "./localize.ts";
+import { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
+import { formatMesh, type Mesh } from "./mesh.ts";
+import { propagate } from "./propagate.ts";
+
+/** An input or output of a plan: its global type and its layout. */
+export interface PlannedValue {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly layout: Layout;
+}
+
+/** Where every value lives. `local` is the graph that each device runs; collectives are nodes in it. */
+export interface Plan {
+  readonly name: string;
+  readonly mesh: Mesh;
+  readonly inputs: readonly PlannedValue[];
+  readonly outputs: readonly PlannedValue[];
+  readonly local: Graph;
+}
+
+export interface PlanOptions {
+  /** Layout of each input; undefined: replicated. */
+  readonly inputs?: readonly (Layout | undefined)[];
+  /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
+  readonly outputs?: readonly (Layout | undefined)[];
+  readonly outputNames?: readonly string[];
+  readonly machine?: Machine;
+  readonly buckets?: BucketSizes;
+}
+
+/**
+ * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed.
+ *
+ * @throws HeddleError `layout` when a given layout does not fit its value.
+ */
+export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
+  const machine = options.machine ?? defaultMachine;
+  const graph = expandUnplannable(source);
+  const specs = inputSpecs(graph);
+  const inputs = specs.map(({ name, type }, index): PlannedValue => {
+    const layout = options.inputs?.[index] ?? replicated(mesh);
+    checkLayout(`input '${name}'`, type, layout, mesh);
+    return { name, type, layout };
+  });
+  const decisions = propagate(graph, inputs.map((input) => input.layout), mesh, machine);
+  const localizer = new Localizer(decisions, mesh, machine);
+  const outputs = graph.outputs.map((node, index): PlannedValue => {
+    const type = node.types[0] as TensorType;
+    const name = options.outputNames?.[index] ?? `out${index}`;
+    const layout = options.outputs?.[index] ?? localizer.layoutOf(node).map((placement) => (placement.kind === "partial" ? replicate : placement));
+    checkLayout(`output '${name}'`, type, layout, mesh);
+    return { name, type, layout };
+  });
+  const local = withTrace(new Trace(), (): Graph => {
+    const parameters = inputs.map(({ name, type, layout }, index) => {
+      const node = parameter(index, { name, type: localType(type, layout, mesh) });
+      localizer.bind(graph.inputs[index] as Node, node);
+      return node;
+    });
+    // In the order of the program; what turns out not to be needed in this layout is dropped below.
+    for (const node of topological(graph.outputs)) if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
+    return { kind: "graph", name: graph.name, inputs: parameters, outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index]?.layout as Layout)) };
+  });
+  return { name: graph.name, mesh, inputs, outputs, local: formBuckets(pruned(local), options.buckets ?? defaultBuckets) };
+}
+
+/** Composites that say nothing of their sharding are planned by their bodies. */
+function expandUnplannable(graph: Graph): Graph {
+  const unplannable = (node: Node): boolean => !isAbsent(node.op.body) && isAbsent(node.op.equation);
+  if (!topological(graph.outputs).some(unplannable)) return graph;
+  return expandUnplannable(mapGraph(graph, (node, inputs) => (unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs))));
+}
+
+/** The same graph in a fresh trace: nodes that were tried and not used are dropped. */
+function pruned(graph: Graph): Graph {
+  return withTrace(new Trace(), (): Graph => {
+    const inputs = inputSpecs(graph).map((spec, index) => parameter(index, spec));
+    return { kind: "graph", name: graph.name, inputs, outputs: inlineGraph(graph, inputs) };
+  });
+}
+
+function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh): void {
+  if (layout.length !== mesh.axes.length) {
+    throw new HeddleError("layout", `${what}: layout '${formatLayout(layout)}' needs one placement per axis of mesh ${formatMesh(mesh)}`);
+  }
+  if (layout.some((placement) => placement.kind === "partial")) throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
+  localType(type, layout, mesh);
+}
+
+/**
+ * Verifies a plan.
+ *
+ * @throws HeddleError `verify` naming the value that does not fit.
+ */
+export function verifyPlan(plan: Plan): void {
+  verifyGraph(plan.local);
+  const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
+    if (values.length !== nodes.length) throw new HeddleError("verify", `plan '${plan.name}': ${values.length} ${what}s, the local graph has ${nodes.length}`);
+    values.forEach(({ name, type, layout }, index) => {
+      if (!sameType(localType(type, layout, plan.mesh), (nodes[index] as Node).types[0] as TensorType)) {
+        throw new HeddleError("verify", `plan '${plan.name}': ${what} '${name}' is not ${formatLayout(layout)} in the local graph`);
+      }
+    });
+  };
+  compare("input", plan.inputs, plan.local.inputs);
+  compare("output", plan.outputs, plan.local.outputs);
+  for (const node of collectivesOf(plan)) {
+    const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
+    if (axis === undefined || axis.size !== node.attrs["parts"]) {
+      throw new HeddleError("verify", `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(plan.mesh)}`);
+    }
+  }
+}
+
+const isCollective = (node: Node): boolean => Object.hasOwn(collectiveTraffic, node.op.name);
+
+/** The collectives of a plan, in order. */
+export const collectivesOf = (plan: Plan): Node[] => topological(plan.local.outputs).filter(isCollective);
+
+/** What one collective sends. */
+export interface Traffic {
+  readonly name: CollectiveName;
+  readonly axis: string;
+  readonly label: string;
+  /** Number of tensors in it. */
+  readonly values: number;
+  /** Bytes of its local inputs. */
+  readonly payload: number;
+  /** Bytes that each device sends. */
+  readonly sent: number;
+}
+
+/** What each collective of a plan sends, in order. */
+export function trafficOf(plan: Plan): Traffic[] {
+  return collectivesOf(plan).map((node) => {
+    const name = node.op.name as CollectiveName;
+    const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
+    const sent = collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
+    return { name, axis: String(node.attrs["axis"]), label: String(node.attrs["label"]), values: node.inputs.length, payload, sent };
+  });
+}

@@ -1,0 +1,87 @@
+/**
+ * @module Propagation: from the layouts of the inputs to a layout and a strategy for every node, one mesh axis at a time.
+ *
+ * Splitting starts at inputs that are split and follows the ops' equations; what is replicated stays so unless an op
+ * needs a part of it. Among the strategies that fit, the cheapest by the machine's rates is taken.
+ */
+import { elementOp, parameterOp } from "../ir/leaf.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { topological } from "../ir/walk.ts";
+import { type Layout, localType, type Placement, replicated } from "./layout.ts";
+import type { Machine } from "./machine.ts";
+import type { Mesh, MeshAxis } from "./mesh.ts";
+import { axisSeconds } from "./redistribute.ts";
+import { type Strategy, strategiesOf } from "./strategy.ts";
+
+/** What was decided for a node: a strategy per axis, and the layout of each result. */
+export interface Decision {
+  readonly strategies: readonly Strategy[];
+  readonly layouts: readonly Layout[];
+}
+
+/** Decides for every node of the graph. `inputs` are the layouts of its parameters. */
+export function propagate(graph: Graph, inputs: readonly Layout[], mesh: Mesh, machine: Machine): Map<Node, Decision> {
+  const decisions = new Map<Node, Decision>();
+  graph.inputs.forEach((node, index) => {
+    decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
+  });
+  for (const node of topological(graph.outputs)) {
+    if (decisions.has(node)) continue;
+    if (node.op === parameterOp) throw new TypeError("a parameter that is not an input of its graph");
+    decisions.set(node, node.op === elementOp ? pick(node, decisions) : decide(node, decisions, mesh, machine));
+  }
+  return decisions;
+}
+
+function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
+  const source = decisions.get(node.inputs[0] as Node) as Decision;
+  return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
+}
+
+function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine): Decision {
+  const current = node.inputs.map((input) => (decisions.get(input) as Decision).layouts[0] as Layout);
+  const strategies: Strategy[] = [];
+  let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
+  let outputTypes = node.types;
+  mesh.axes.forEach((axis, index) => {
+    const placements = current.map((layout) => layout[index] as Placement);
+    const strategy = cheapest(node, placements, inputTypes, outputTypes, axis, machine);
+    strategies.push(strategy);
+    const alone: Mesh = { axes: [axis] };
+    inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
+    outputTypes = outputTypes.map((type, output) => localType(type, [strategy.outputs[output] as Placement], alone));
+  });
+  const layouts = node.types.map((_type, output) => strategies.map((strategy) => strategy.outputs[output] as Placement));
+  return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
+}
+
+function cheapest(
+  node: Node,
+  current: readonly Placement[],
+  inputTypes: readonly TensorType[],
+  outputTypes: readonly TensorType[],
+  axis: MeshAxis,
+  machine: Machine,
+): Strategy {
+  const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter((strategy, index) => index === 0 || seeded(strategy, current));
+  let best: { strategy: Strategy; seconds: number } | undefined;
+  const flops = node.op.cost(inputTypes, outputTypes, node.attrs);
+  for (const strategy of candidates) {
+    let seconds = (strategy.letter === undefined ? flops : flops / axis.size) / machine.flops;
+    current.forEach((placement, input) => {
+      seconds += axisSeconds(inputTypes[input] as TensorType, placement, strategy.inputs[input] as Placement, axis.size, machine);
+    });
+    if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
+  }
+  return (best as { strategy: Strategy }).strategy;
+}
+
+/** Whether a strategy goes on with a split, or with contributions, that some input has already. */
+function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
+  return strategy.inputs.some((wanted, index) => {
+    const has = current[index] as Placement;
+    if (wanted.kind === "shard") return has.kind === "shard" && has.dim === wanted.dim;
+    return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
+  });
+}
