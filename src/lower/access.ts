@@ -1,0 +1,87 @@
+/** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
+import { type KernelCall, Ref } from "../ir/kernel.ts";
+import type { Storage } from "./storage.ts";
+
+/** How a call uses a piece of memory. */
+export type Role = "read" | "write" | "scratch";
+
+/** Calls `visit` for each address in a call. Fields called `out` are written, `scratch` is both, all others are read. */
+export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void): void {
+  const walk = (value: unknown, role: Role): void => {
+    if (value instanceof Ref) visit(value, role);
+    else if (Array.isArray(value)) for (const item of value) walk(item, role);
+    else if (typeof value === "object" && value !== null) {
+      for (const [key, field] of Object.entries(value)) walk(field, key === "out" ? "write" : key === "scratch" ? "scratch" : role);
+    }
+  };
+  walk(call, "read");
+}
+
+/** First and last use of a piece of memory, by index of call. */
+export interface Life {
+  readonly storage: Storage;
+  first: number;
+  /** Longer than {@link Life.lastUse} while a collective is under way. */
+  last: number;
+  lastUse: number;
+  firstWrite: number;
+  lastRead: number;
+}
+
+/** When each piece of memory is used. */
+export function livesOf(calls: readonly KernelCall[]): Map<Storage, Life> {
+  const lives = new Map<Storage, Life>();
+  calls.forEach((call, index) => {
+    eachRef(call, (ref, role) => {
+      const storage = ref.origin as Storage;
+      const life = lives.get(storage) ?? { storage, first: index, last: index, lastUse: index, firstWrite: Infinity, lastRead: -1 };
+      lives.set(storage, life);
+      life.last = index;
+      life.lastUse = index;
+      if (role !== "read") life.firstWrite = Math.min(life.firstWrite, index);
+      if (role !== "write") life.lastRead = index;
+    });
+  });
+  keepDuringCollectives(calls, lives);
+  return lives;
+}
+
+/** A collective may run beside the calls after it, up to the first that reads what it brings. */
+function keepDuringCollectives(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
+  const flights: { readonly all: Set<Storage>; readonly written: Set<Storage>; end: number }[] = [];
+  calls.forEach((call, index) => {
+    const used = new Set<Storage>();
+    const written = new Set<Storage>();
+    eachRef(call, (ref, role) => {
+      used.add(ref.origin as Storage);
+      if (role !== "read") written.add(ref.origin as Storage);
+    });
+    for (const flight of flights) if (flight.end === calls.length && [...used].some((storage) => flight.written.has(storage))) flight.end = index;
+    if (call.k === "collective") flights.push({ all: used, written, end: calls.length });
+  });
+  for (const flight of flights) {
+    for (const storage of flight.all) {
+      const life = lives.get(storage) as Life;
+      life.last = Math.max(life.last, flight.end - 1);
+    }
+  }
+}
+
+interface StridedAt {
+  readonly at: Ref;
+  readonly dtype: string;
+  readonly strides: readonly number[];
+}
+
+/** Whether a fused call reads `from` only as the very view that it writes to `to`. */
+export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
+  if (call.k !== "fused") return false;
+  const shape = call["shape"] as readonly number[];
+  const outs = (call["out"] as readonly StridedAt[]).filter((out) => out.at.origin === to);
+  const ins = (call["in"] as readonly StridedAt[]).filter((input) => input.at.origin === from);
+  const same = (one: StridedAt, other: StridedAt): boolean =>
+    one.at.byteOffset === other.at.byteOffset &&
+    one.dtype === other.dtype &&
+    one.strides.every((stride, dim) => stride === other.strides[dim] || shape[dim] === 1);
+  return ins.length > 0 && outs.length === 1 && ins.every((input) => same(input, outs[0] as StridedAt));
+}

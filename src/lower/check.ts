@@ -1,0 +1,85 @@
+/** @module Checks a lowered program: every access in bounds, no two live values in one place. Independent of the allocator. */
+import { HeddleError } from "../util/errors.ts";
+import { dtypes } from "../ir/dtype.ts";
+import type { LoweredStep } from "./json.ts";
+import { type Access, accessesOf, coveredBytes } from "./kernels.ts";
+import type { ArenaValue, LoweredProgram } from "./lower.ts";
+
+/** What {@link checkLowered} looked at. */
+export interface CheckReport {
+  readonly steps: number;
+  readonly accesses: number;
+  /** Pairs of values that share memory at different times. */
+  readonly shared: number;
+}
+
+/** Kernels whose output may be exactly an input. */
+const inPlaceKernels: ReadonlySet<string> = new Set(["fused", "dynamicUpdateSlice", "collective"]);
+
+/**
+ * Verifies bounds, alignment, overlaps within a step, and that values that share memory are never live together.
+ *
+ * @throws HeddleError `verify` naming the step and the field or the values.
+ */
+export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = []): CheckReport {
+  const spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)];
+  let accesses = 0;
+  lowered.json.steps.forEach((step, index) => {
+    const found = accessesOf(step, axes);
+    accesses += found.length;
+    const where = `${lowered.name} step ${index} (${step.k})`;
+    for (const access of found) checkBounds(access, spaces, where);
+    checkOverlaps(step, found, where);
+  });
+  return { steps: lowered.json.steps.length, accesses, shared: checkLives(lowered) };
+}
+
+function fail(message: string): never {
+  throw new HeddleError("verify", message);
+}
+
+function checkBounds(access: Access, spaces: readonly number[], where: string): void {
+  const [space, offset] = access.at;
+  const bytes = spaces[space];
+  if (bytes === undefined) return fail(`${where}: ${access.name} is in space ${space}, there are ${spaces.length}`);
+  if (access.shape.length !== access.strides.length) fail(`${where}: ${access.name} has ${access.shape.length} sizes and ${access.strides.length} strides`);
+  if (offset % dtypes[access.dtype].bytes !== 0) fail(`${where}: ${access.name} at ${offset} is not aligned to ${access.dtype}`);
+  const { low, high } = coveredBytes(access);
+  if (low < 0 || high > bytes) fail(`${where}: ${access.name} covers bytes ${low} to ${high} of ${bytes} in space ${space}`);
+}
+
+const viewKey = (access: Access): string =>
+  `${access.at.join()} ${access.dtype} ${access.shape.flatMap((size, dim) => (size === 1 ? [] : [`${size}:${access.strides[dim]}`])).join()}`;
+
+function checkOverlaps(step: LoweredStep, accesses: readonly Access[], where: string): void {
+  accesses.forEach((one, index) => {
+    for (const other of accesses.slice(0, index)) {
+      if (one.at[0] !== other.at[0] || (one.role === "read" && other.role === "read")) continue;
+      const [a, b] = [coveredBytes(one), coveredBytes(other)];
+      if (a.high <= b.low || b.high <= a.low) continue;
+      const crossing = (one.role === "read") !== (other.role === "read") && one.role !== "scratch" && other.role !== "scratch";
+      if (crossing && inPlaceKernels.has(step.k) && viewKey(one) === viewKey(other)) continue;
+      fail(`${where}: ${one.name} overlaps ${other.name}`);
+    }
+  });
+}
+
+function checkLives(lowered: LoweredProgram): number {
+  const values = [...lowered.layout].sort((left, right) => left.offset - right.offset);
+  let shared = 0;
+  values.forEach((one, index) => {
+    for (let next = index + 1; next < values.length; next++) {
+      const other = values[next] as ArenaValue;
+      if (other.offset >= one.offset + one.bytes) break;
+      if (other.bytes === 0) continue;
+      shared++;
+      const [early, late] = one.first <= other.first ? [one, other] : [other, one];
+      if (early.last < late.first) continue;
+      // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
+      const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
+      if (takesOver && inPlaceKernels.has(lowered.json.steps[early.last]?.k ?? "")) continue;
+      fail(`${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`);
+    }
+  });
+  return shared;
+}

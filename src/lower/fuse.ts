@@ -1,0 +1,177 @@
+/**
+ * @module Fusion: which elementwise nodes share one pass over memory.
+ *
+ * Nodes join greedily, in topological order, the groups of the values they read. A join must not make a cycle: no path
+ * may leave a group and come back into it.
+ */
+import type { View } from "../ir/kernel.ts";
+import type { Node } from "../ir/node.ts";
+import { type Shape, sameShape } from "../ir/shape.ts";
+import type { Storage } from "./storage.ts";
+import { isWhole, type RegionValues, ruleOf } from "./values.ts";
+
+/** What runs as one piece of work: a fused group, a kernel, or a copy. */
+export interface Cluster {
+  /** Scalar nodes in topological order, or one kernel node, or the view node that needs a copy. */
+  readonly nodes: readonly Node[];
+  readonly kind: "group" | "kernel" | "copy";
+}
+
+/** Bounds that keep a group's working set in the caches of a core. */
+export interface FusionLimits {
+  readonly instructions: number;
+  readonly inputs: number;
+}
+
+export const defaultLimits: FusionLimits = { instructions: 64, inputs: 16 };
+
+/** Partitions the work of a region. `values` says where everything is. */
+export function fuseRegion(values: RegionValues, limits: FusionLimits = defaultLimits): Map<Storage, Cluster> {
+  return new Fuser(values, limits).run();
+}
+
+class Piece {
+  nodes: Node[];
+  readonly kind: Cluster["kind"];
+  readonly shape: Shape | undefined;
+  /** Pieces whose results this one reads; merged ones are found through {@link Piece.root}. */
+  deps = new Set<Piece>();
+  /** Those it reads through views, and so can never join. */
+  apart = new Set<Piece>();
+  private into: Piece | undefined;
+  /** The last search that came by. */
+  mark = 0;
+
+  constructor(kind: Cluster["kind"], node: Node, shape?: Shape) {
+    this.kind = kind;
+    this.nodes = [node];
+    this.shape = shape;
+  }
+
+  root(): Piece {
+    let piece: Piece = this;
+    while (piece.into !== undefined) piece = piece.into;
+    return piece;
+  }
+
+  absorb(other: Piece): void {
+    this.nodes.push(...other.nodes);
+    for (const dep of other.deps) this.deps.add(dep);
+    for (const dep of other.apart) this.apart.add(dep);
+    other.into = this;
+  }
+}
+
+class Fuser {
+  private readonly values: RegionValues;
+  private readonly limits: FusionLimits;
+  private readonly owner = new Map<Storage, Piece>();
+  private readonly position = new Map<Node, number>();
+  private searches = 0;
+
+  constructor(values: RegionValues, limits: FusionLimits) {
+    this.values = values;
+    this.limits = limits;
+    values.order.forEach((node, index) => {
+      this.position.set(node, index);
+    });
+  }
+
+  run(): Map<Storage, Cluster> {
+    for (const node of this.values.order) this.add(node);
+    const clusters = new Map<Piece, Cluster>();
+    const result = new Map<Storage, Cluster>();
+    for (const [storage, piece] of this.owner) {
+      const root = piece.root();
+      const cluster = clusters.get(root) ?? { kind: root.kind, nodes: root.nodes.sort((left, right) => this.at(left) - this.at(right)) };
+      clusters.set(root, cluster);
+      result.set(storage, cluster);
+    }
+    return result;
+  }
+
+  private at(node: Node): number {
+    return this.position.get(node) as number;
+  }
+
+  private add(node: Node): void {
+    const rule = ruleOf(node);
+    const copy = this.values.copies.get(node);
+    if (copy !== undefined) this.enter(new Piece("copy", node), [copy.from], [copy.to]);
+    if (rule.kind === "kernel") {
+      this.enter(
+        new Piece("kernel", node),
+        node.inputs.map((input) => this.values.view(input)),
+        this.values.results(node),
+      );
+    }
+    if (rule.kind === "scalar") this.addScalar(node);
+  }
+
+  private enter(piece: Piece, reads: readonly View[], writes: readonly View[]): void {
+    for (const view of reads) {
+      const source = this.owner.get(view.origin as Storage);
+      if (source !== undefined) piece.deps.add(source.root());
+    }
+    for (const view of writes) this.owner.set(view.origin as Storage, piece);
+  }
+
+  private addScalar(node: Node): void {
+    const read = node.inputs.filter((input) => this.values.generator(input) === undefined);
+    const piece = new Piece("group", node, node.shape);
+    const views = read.map((input) => this.values.view(input));
+    this.enter(piece, views, this.values.results(node));
+    const direct = new Set<Piece>();
+    for (const view of views) {
+      const source = this.owner.get(view.origin as Storage)?.root();
+      if (source === undefined) continue;
+      if (source.kind === "group" && isWhole(view, node)) direct.add(source);
+      else piece.apart.add(source);
+    }
+    const latest = (one: Piece): number => one.nodes.reduce((most, member) => Math.max(most, this.at(member)), 0);
+    for (const source of [...direct].sort((left, right) => latest(right) - latest(left))) this.join(source.root(), piece.root());
+  }
+
+  /** Merges `reader` and the group it reads, if that is allowed. */
+  private join(source: Piece, reader: Piece): boolean {
+    if (source === reader) return true;
+    if (source.shape === undefined || reader.shape === undefined || !sameShape(source.shape, reader.shape)) return false;
+    const divided = (one: Piece, other: Piece): boolean => [...one.apart].some((dep) => dep.root() === other);
+    if (divided(source, reader) || divided(reader, source) || !this.fits(source, reader)) return false;
+    if (this.passes(reader, source) || this.passes(source, reader)) return false;
+    source.absorb(reader);
+    return true;
+  }
+
+  private fits(source: Piece, reader: Piece): boolean {
+    const nodes = [...source.nodes, ...reader.nodes];
+    if (nodes.length > this.limits.instructions) return false;
+    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const reads = new Set<string>();
+    for (const node of nodes) {
+      for (const input of node.inputs) {
+        const view = this.values.view(input);
+        const storage = view.origin as Storage;
+        if (this.values.generator(input) === undefined && !own.has(storage)) reads.add(`${storage.id} ${view.offset} ${view.strides.join(" ")}`);
+      }
+    }
+    return reads.size <= this.limits.inputs;
+  }
+
+  /** Whether a path from `from` to `to` goes through a third piece. */
+  private passes(from: Piece, to: Piece): boolean {
+    this.searches++;
+    const stack = [...from.deps].map((dep) => dep.root()).filter((dep) => dep !== to && dep !== from);
+    while (stack.length > 0) {
+      const piece = stack.pop() as Piece;
+      if (piece === to) return true;
+      if (piece.mark === this.searches) continue;
+      piece.mark = this.searches;
+      for (const dep of piece.deps) {
+        const root = dep.root();
+        if (root.mark !== this.searches) stack.push(root);
+      }
+    }
+    return false;
+  }
+}

@@ -1,0 +1,45 @@
+/** @module The lowered program as data (docs/internals/lowered-program.md) and as text. */
+import { type KernelCall, Ref } from "../ir/kernel.ts";
+import type { Storage } from "./storage.ts";
+
+/** `[space, byteOffset]`: space 0 is the arena, space `i + 1` is buffer `i`. */
+export type Address = readonly [space: number, byteOffset: number];
+
+/** A kernel call with resolved addresses. */
+export type LoweredStep = { readonly k: string; readonly [field: string]: unknown };
+
+/** What crosses into native code. */
+export interface LoweredJson {
+  readonly version: 1;
+  readonly name: string;
+  /** Bytes of the arena. */
+  readonly arena: number;
+  readonly buffers: readonly { readonly bytes: number }[];
+  readonly steps: readonly LoweredStep[];
+}
+
+/** The call with an address for each symbolic one. */
+export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => Address): LoweredStep {
+  const resolve = (value: unknown): unknown => {
+    if (value instanceof Ref) {
+      const [space, offset] = addressOf(value.origin as Storage);
+      return [space, offset + value.byteOffset];
+    }
+    if (Array.isArray(value)) return value.map(resolve);
+    if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, resolve(field)]));
+    return value;
+  };
+  return resolve(call) as LoweredStep;
+}
+
+/** JSON in which a negative zero survives. */
+export function writeJson(value: unknown): string {
+  if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
+  if (Array.isArray(value)) return `[${value.map(writeJson).join(",")}]`;
+  if (typeof value === "object" && value !== null) {
+    return `{${Object.entries(value)
+      .map(([key, field]) => `${JSON.stringify(key)}:${writeJson(field)}`)
+      .join(",")}}`;
+  }
+  return JSON.stringify(value);
+}

@@ -1,0 +1,171 @@
+/** @module What each kernel touches, as docs/internals/lowered-program.md says: for checks, simulation and printing. */
+import { HeddleError } from "../util/errors.ts";
+import { type DType, dtypes } from "../ir/dtype.ts";
+import { type Shape, stridesOf } from "../ir/shape.ts";
+import type { Address, LoweredStep } from "./json.ts";
+
+/** One strided access of a kernel call. */
+export interface Access {
+  /** The field. */
+  readonly name: string;
+  readonly role: "read" | "write" | "scratch";
+  readonly at: Address;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** In elements. */
+  readonly strides: readonly number[];
+}
+
+/** A strided operand as it stands in a call. */
+export interface Strided {
+  readonly at: Address;
+  readonly strides: readonly number[];
+}
+
+export interface FusedOperand extends Strided {
+  readonly dtype: DType;
+  readonly reg: number;
+}
+
+const at = (step: LoweredStep, field: string): Address => step[field] as Address;
+const num = (step: LoweredStep, field: string): number => step[field] as number;
+const shapeOf = (step: LoweredStep, fields: string): number[] => fields.split(" ").map((field) => num(step, field));
+const roundUp = (bytes: number): number => Math.ceil(bytes / 64) * 64;
+
+function whole(name: string, role: Access["role"], address: Address, dtype: DType, shape: Shape): Access {
+  return { name, role, at: address, dtype, shape, strides: stridesOf(shape) };
+}
+
+const dtypeOf = (step: LoweredStep): DType => step["dtype"] as DType;
+const read = (step: LoweredStep, field: string, shape: Shape, dtype: DType = dtypeOf(step)): Access => whole(field, "read", at(step, field), dtype, shape);
+const write = (step: LoweredStep, shape: Shape, dtype: DType = dtypeOf(step)): Access => whole("out", "write", at(step, "out"), dtype, shape);
+
+const strided = (name: string, role: Access["role"], step: LoweredStep, shape: Shape): Access => {
+  const operand = step[name] as Strided;
+  return { name, role, at: operand.at, dtype: dtypeOf(step), shape, strides: operand.strides };
+};
+
+function convScratch(step: LoweredStep): Access {
+  const width = dtypes[dtypeOf(step)].bytes;
+  const weight = roundUp(shapeOf(step, "kh kw c o").reduce((size, dim) => size * dim, width));
+  const columns = roundUp(shapeOf(step, "oh ow kh kw c").reduce((size, dim) => size * dim, width));
+  const chunks = step.k === "conv" ? 1 : Math.min(num(step, "n"), 8);
+  return whole("scratch", "scratch", at(step, "scratch"), "u8", [chunks * weight + num(step, "slots") * columns]);
+}
+
+interface CollectivePart {
+  readonly in: Address;
+  readonly out: Address;
+  readonly count: number;
+}
+
+/** How many times larger a collective's result is than what a device puts in. */
+const growth: { readonly [op: string]: (parts: number) => number } = {
+  allReduce: () => 1,
+  allGather: (parts) => parts,
+  reduceScatter: (parts) => 1 / parts,
+  allToAll: () => 1,
+  broadcast: () => 1,
+};
+
+type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
+
+const table: Table = {
+  fused: (step) => {
+    const shape = step["shape"] as Shape;
+    const operand = (role: "read" | "write", name: string) => (one: FusedOperand, index: number): Access => ({ name: `${name}[${index}]`, role, at: one.at, dtype: one.dtype, shape, strides: one.strides });
+    return [...(step["in"] as FusedOperand[]).map(operand("read", "in")), ...(step["out"] as FusedOperand[]).map(operand("write", "out"))];
+  },
+  reduce: (step) => {
+    const [keep, over] = [step["keep"] as Shape, step["over"] as Shape];
+    const strides = [...(step["keepStrides"] as number[]), ...(step["overStrides"] as number[])];
+    return [{ name: "in", role: "read", at: at(step, "in"), dtype: dtypeOf(step), shape: [...keep, ...over], strides }, write(step, keep)];
+  },
+  argMax: (step) => [read(step, "in", shapeOf(step, "rows cols")), write(step, [num(step, "rows")], "i32")],
+  dot: (step) => [
+    strided("x", "read", step, shapeOf(step, "b m k2")),
+    strided("y", "read", step, shapeOf(step, "b k2 n")),
+    strided("out", "write", step, shapeOf(step, "b m n")),
+  ],
+  conv: (step) => [
+    read(step, "x", shapeOf(step, "n h w c")),
+    strided("weight", "read", step, shapeOf(step, "kh kw c o")),
+    write(step, shapeOf(step, "n oh ow o")),
+    convScratch(step),
+  ],
+  convFilter: (step) => [
+    read(step, "x", shapeOf(step, "n h w c")),
+    read(step, "dy", shapeOf(step, "n oh ow o")),
+    write(step, shapeOf(step, "kh kw c o")),
+    convScratch(step),
+  ],
+  reduceWindow: (step) => [read(step, "in", shapeOf(step, "n h w c")), write(step, shapeOf(step, "n oh ow c"))],
+  selectAndScatter: (step) => [
+    read(step, "in", shapeOf(step, "n h w c")),
+    read(step, "source", shapeOf(step, "n oh ow c")),
+    write(step, shapeOf(step, "n h w c")),
+  ],
+  windowTake: (step) => [
+    read(step, "in", shapeOf(step, "n h w c")),
+    read(step, "source", shapeOf(step, "n h w c")),
+    write(step, shapeOf(step, "n oh ow c")),
+  ],
+  gather: (step) => [
+    read(step, "in", shapeOf(step, "outer size inner")),
+    read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    write(step, shapeOf(step, "outer count inner")),
+  ],
+  scatterAdd: (step) => [
+    read(step, "updates", shapeOf(step, "outer count inner")),
+    read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    write(step, shapeOf(step, "outer size inner")),
+  ],
+  dynamicSlice: (step) => [read(step, "in", step["shape"] as Shape), ...starts(step), write(step, step["sizes"] as Shape)],
+  dynamicUpdateSlice: (step) => [
+    read(step, "in", step["shape"] as Shape),
+    read(step, "update", step["sizes"] as Shape),
+    ...starts(step),
+    write(step, step["shape"] as Shape),
+  ],
+  randomBits: (step) => [read(step, "key", [2], "u32"), read(step, "start", [(step["shape"] as Shape).length], "i32"), write(step, step["shape"] as Shape, "u32")],
+  softmaxCrossEntropy: (step) => [read(step, "logits", shapeOf(step, "rows cols")), read(step, "labels", [num(step, "rows")], "i32"), write(step, [num(step, "rows")])],
+  softmaxCrossEntropyGrad: (step) => [
+    read(step, "logits", shapeOf(step, "rows cols")),
+    read(step, "labels", [num(step, "rows")], "i32"),
+    read(step, "dy", [num(step, "rows")]),
+    write(step, shapeOf(step, "rows cols")),
+  ],
+  axisIndex: (step) => [write(step, [], "i32")],
+  collective: (step, axes) => {
+    const size = axes[num(step, "axis")] ?? 1;
+    const grow = growth[step["op"] as string] ?? (() => 1);
+    return (step["parts"] as CollectivePart[]).flatMap((part): Access[] => [
+      whole("in", "read", part.in, dtypeOf(step), [part.count]),
+      whole("out", "write", part.out, dtypeOf(step), [part.count * grow(size)]),
+    ]);
+  },
+};
+
+function starts(step: LoweredStep): Access[] {
+  return (step["starts"] as Address[]).map((start, index) => whole(`starts[${index}]`, "read", start, "i32", []));
+}
+
+/** Everything that a call touches. `axes` are the sizes of the mesh axes. */
+export function accessesOf(step: LoweredStep, axes: readonly number[] = []): Access[] {
+  const rule = table[step.k];
+  if (rule === undefined) throw new HeddleError("lower", `there is no kernel '${step.k}'`);
+  return rule(step, axes);
+}
+
+/** Bytes of the memory that an access covers: from the lowest to one past the highest. */
+export function coveredBytes(access: Access): { readonly low: number; readonly high: number } {
+  const width = dtypes[access.dtype].bytes;
+  let [low, high] = [access.at[1], access.at[1]];
+  if (access.shape.includes(0)) return { low, high };
+  access.shape.forEach((size, dim) => {
+    const span = (size - 1) * (access.strides[dim] as number) * width;
+    if (span < 0) low += span;
+    else high += span;
+  });
+  return { low, high: high + width };
+}

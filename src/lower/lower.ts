@@ -1,0 +1,282 @@
+/** @module Lowering: from a program to kernel calls with offsets in one arena. */
+import { HeddleError, invariant } from "../util/errors.ts";
+import { isContiguous, type KernelCall, type View } from "../ir/kernel.ts";
+import { opNamed } from "../ir/op.ts";
+import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { isAbsent, type Node } from "../ir/node.ts";
+import type { CollectiveStep, Program, RunStep, ValueId } from "../program/program.ts";
+import { livesOf } from "./access.ts";
+import { donateBuffers } from "./donate.ts";
+import { type EmittedCalls, type EmitTarget, emitCopy, emitGroup, emitKernel } from "./emit.ts";
+import { expandGraph, type KernelChoice } from "./expand.ts";
+import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
+import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
+import { layOutArena, type PeakReport } from "./memory.ts";
+import { scheduleUnits } from "./schedule.ts";
+import { type Storage, StoragePool, storageOf } from "./storage.ts";
+import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
+import { RegionValues, ruleOf } from "./values.ts";
+
+/** What lowering must know of the device. */
+export interface LowerTarget {
+  /** Most workers that one kernel may use: the number of scratch pieces it is given. */
+  readonly slots: number;
+  /** `none` lowers the bodies of composites even where there is a kernel. */
+  readonly kernels?: KernelChoice;
+  readonly limits?: FusionLimits;
+}
+
+/** One buffer that a call of the program takes. */
+export interface LoweredArgument {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly bytes: number;
+  /** Index of the input that it holds when the program starts. */
+  readonly input?: number;
+  /** Index of the output that it holds when the program ends. */
+  readonly output?: number;
+}
+
+/** A program of kernel calls, and where everything is. */
+export interface LoweredProgram {
+  readonly name: string;
+  readonly json: LoweredJson;
+  /** The JSON text of `json`. */
+  readonly text: string;
+  readonly arenaBytes: number;
+  readonly argumentBytes: number;
+  /** Predicted peak memory: the arena and the arguments. */
+  readonly peakBytes: number;
+  /** What each of `json.buffers` is. */
+  readonly arguments: readonly LoweredArgument[];
+  /** The most that is live in the arena. */
+  readonly peak: PeakReport;
+  /** What lies in the arena, where and when. */
+  readonly layout: readonly ArenaValue[];
+}
+
+/** A value, temporary or scratch area in the arena. */
+export interface ArenaValue {
+  readonly label: string;
+  readonly offset: number;
+  readonly bytes: number;
+  /** Indices of the first and last step that use it. */
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * Lowers a program: expands composites, fuses elementwise nodes, chooses kernels, orders them, and gives every value an
+ * offset. Equal programs give equal texts.
+ *
+ * @throws HeddleError `lower` naming the op when something has no native kernel.
+ */
+export function lowerProgram(program: Program, target: LowerTarget): LoweredProgram {
+  return new Lowering(program, target).lower();
+}
+
+interface Region {
+  readonly step: RunStep;
+  readonly values: RegionValues;
+  readonly clusters: ReadonlyMap<Storage, Cluster>;
+  readonly copies: OutputCopy[];
+}
+
+class Lowering {
+  private readonly program: Program;
+  private readonly target: LowerTarget;
+  private readonly emitTarget: EmitTarget;
+  private readonly pool = new StoragePool();
+  private readonly views = new Map<ValueId, View>();
+  private readonly inputs: readonly Storage[];
+  private readonly regions = new Map<number, Region>();
+  /** Last step that gets at a piece of memory. */
+  private readonly lastStep = new Map<Storage, number>();
+  private readonly outputs = new Map<number, Storage>();
+  private readonly calls: KernelCall[] = [];
+  private readonly inPlace: (readonly [Storage, Storage])[] = [];
+
+  constructor(program: Program, target: LowerTarget) {
+    this.program = program;
+    this.target = target;
+    this.emitTarget = { slots: target.slots, axisIndex: (axis) => this.axisIndex(axis) };
+    this.inputs = program.inputs.map((input, index) => {
+      const view = this.pool.tensor("input", input.type, input.name, index);
+      this.views.set(index, view);
+      return storageOf(view);
+    });
+  }
+
+  lower(): LoweredProgram {
+    this.placeValues();
+    this.claimOutputs();
+    this.program.steps.forEach((step, index) => {
+      if (step.kind === "run") this.runRegion(this.regions.get(index) as Region, index);
+      else if (step.kind === "collective") this.add(this.collective(step));
+    });
+    // Outputs of a program without any region.
+    this.looseCopies.forEach((copy) => {
+      this.add(emitCopy(copy.from, copy.to));
+    });
+    const donors = new Map(this.donations());
+    donateBuffers(this.calls, donors, this.inPlace, this.pool, (from, to) => this.add(emitCopy(from, to)), this.outputTypes());
+    return this.assemble();
+  }
+
+  private axisIndex(axis: string): number {
+    const index = this.program.axes.findIndex((one) => one.name === axis);
+    if (index < 0) throw new HeddleError("lower", `program '${this.program.name}' has no axis '${axis}'`);
+    return index;
+  }
+
+  private view(value: ValueId): View {
+    const view = this.views.get(value);
+    invariant(view !== undefined, `value %${value} of program '${this.program.name}' is used before it is made`);
+    return view;
+  }
+
+  /** Decides where every value is, without any order of calls. */
+  private placeValues(): void {
+    this.program.steps.forEach((step, index) => {
+      if (step.kind === "free") return;
+      const arguments_ = step.arguments.map((value) => this.view(value));
+      for (const view of arguments_) this.lastStep.set(storageOf(view), index);
+      if (step.kind === "collective") {
+        for (const value of step.results) this.views.set(value, this.pool.tensor("value", this.typeOf(value), `${step.op} ${formatType(this.typeOf(value))}`));
+        return;
+      }
+      const graph = expandGraph(step.region, this.target.kernels ?? "all");
+      const values = new RegionValues(graph, arguments_, this.pool);
+      const clusters = fuseRegion(values, this.target.limits ?? defaultLimits);
+      this.regions.set(index, { step, values, clusters, copies: [] });
+      step.results.forEach((value, result) => {
+        this.views.set(value, values.view(graph.outputs[result] as Node));
+      });
+    });
+  }
+
+  private typeOf(value: ValueId): TensorType {
+    return this.program.values[value] as TensorType;
+  }
+
+  private readonly looseCopies: OutputCopy[] = [];
+
+  /** Lets each output be made in its own buffer where one value can be; the rest are copied there. */
+  private claimOutputs(): void {
+    const last = [...this.regions.values()].at(-1);
+    this.program.outputs.forEach((output, index) => {
+      const from = this.view(output.value);
+      const storage = storageOf(from);
+      const whole = from.offset === 0 && isContiguous(from) && storage.bytes === bytesOf(output.type);
+      if (whole && storage.input !== undefined && storage.input === this.program.donated[index]) return;
+      if (whole && storage.kind === "value" && storage.output === undefined) {
+        storage.output = index;
+        this.outputs.set(index, storage);
+        return;
+      }
+      const to = this.pool.tensor("value", output.type, output.name);
+      storageOf(to).output = index;
+      this.outputs.set(index, storageOf(to));
+      (last?.copies ?? this.looseCopies).push({ kind: "output", from, to });
+    });
+  }
+
+  private runRegion(region: Region, index: number): void {
+    const { values, clusters, copies, step } = region;
+    const wanted = step.results.map((value) => storageOf(this.view(value)));
+    const units = unitsFor(values, clusters, wanted, copies);
+    const later = new Set(wanted.filter((storage) => (this.lastStep.get(storage) ?? -1) > index));
+    const ordered = scheduleUnits({
+      units,
+      wanted: [...wanted, ...copies.map((copy) => storageOf(copy.to))],
+      keeps: (storage) => later.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
+      donor: (storage) => {
+        const donor = storage.output === undefined ? undefined : this.program.donated[storage.output];
+        return donor === undefined ? undefined : this.inputs[donor];
+      },
+    });
+    for (const unit of ordered) this.add(this.emit(unit, values));
+  }
+
+  private emit(unit: Unit, values: RegionValues): EmittedCalls {
+    const { cluster } = unit;
+    if (cluster.kind === "output") return emitCopy(cluster.from, cluster.to);
+    const node = cluster.nodes[0] as Node;
+    if (cluster.kind === "group") return emitGroup(cluster.nodes, values, new Set(unit.writes));
+    if (cluster.kind === "copy") {
+      const copy = values.copies.get(node);
+      invariant(copy !== undefined, "a copy cluster without a copy");
+      return emitCopy(copy.from, copy.to);
+    }
+    const rule = ruleOf(node);
+    invariant(rule.kind === "kernel", `${node.op.name} is not a kernel`);
+    const inputs = node.inputs.map((input) => values.view(input));
+    return emitKernel(rule, node.attrs, inputs, values.results(node), this.pool, this.emitTarget);
+  }
+
+  private collective(step: CollectiveStep): EmittedCalls {
+    const { lower } = opNamed(step.op);
+    if (isAbsent(lower) || lower.kind !== "kernel") throw new HeddleError("lower", `${step.op} has no native kernel`);
+    const inputs = step.arguments.map((value) => this.view(value));
+    const outputs = step.results.map((value) => this.view(value));
+    return emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
+  }
+
+  private add(emitted: EmittedCalls): void {
+    this.calls.push(...emitted.calls);
+    this.inPlace.push(...emitted.inPlace);
+  }
+
+  /** Storage of each output that is to take over an input's buffer, and that input's storage. */
+  private donations(): [Storage, Storage][] {
+    return [...this.outputs].flatMap(([index, storage]): [Storage, Storage][] => {
+      const donor = this.program.donated[index];
+      return donor === undefined ? [] : [[storage, this.inputs[donor] as Storage]];
+    });
+  }
+
+  private outputTypes(): readonly TensorType[] {
+    return this.program.outputs.map((output) => output.type);
+  }
+
+  private assemble(): LoweredProgram {
+    const lives = livesOf(this.calls);
+    const arena = layOutArena(this.calls, lives, this.inPlace);
+    const arguments_ = this.arguments();
+    const space = (storage: Storage): number =>
+      storage.input ?? this.program.donated[storage.output as number] ?? arguments_.findIndex((argument) => argument.output === storage.output);
+    const addressOf = (storage: Storage): Address => (storage.inArena ? [0, arena.offsets.get(storage) as number] : [space(storage) + 1, 0]);
+    const json: LoweredJson = {
+      version: 1,
+      name: this.program.name,
+      arena: arena.bytes,
+      buffers: arguments_.map((argument) => ({ bytes: argument.bytes })),
+      steps: this.calls.map((call) => resolveCall(call, addressOf)),
+    };
+    const argumentBytes = arguments_.reduce((total, argument) => total + argument.bytes, 0);
+    return {
+      name: this.program.name,
+      json,
+      text: writeJson(json),
+      arenaBytes: arena.bytes,
+      argumentBytes,
+      peakBytes: arena.bytes + argumentBytes,
+      arguments: arguments_,
+      peak: arena.peak,
+      layout: [...lives.values()].flatMap(({ storage, first, lastUse }) =>
+        storage.inArena ? [{ label: storage.label, offset: arena.offsets.get(storage) as number, bytes: storage.bytes, first, last: lastUse }] : [],
+      ),
+    };
+  }
+
+  /** Inputs, then the outputs that take over no input. */
+  private arguments(): LoweredArgument[] {
+    const { inputs, outputs, donated } = this.program;
+    const given = inputs.map(({ name, type }, input): LoweredArgument => {
+      const output = donated.indexOf(input);
+      return { name, type, bytes: bytesOf(type), input, ...(output < 0 ? {} : { output }) };
+    });
+    const made = outputs.flatMap(({ name, type }, output): LoweredArgument[] => (donated[output] === undefined ? [{ name, type, bytes: bytesOf(type), output }] : []));
+    return [...given, ...made];
+  }
+}

@@ -1,0 +1,47 @@
+/** @module A lowered program in short: one line per kernel call. */
+import { formatBytes } from "../util/text.ts";
+import { formatShape, type Shape } from "../ir/shape.ts";
+import { type Access, accessesOf } from "./kernels.ts";
+import type { LoweredStep } from "./json.ts";
+import type { LoweredProgram } from "./lower.ts";
+
+/**
+ * Prints the kernel calls with the shapes of what they read and write; `*` marks an output in place of an input.
+ *
+ *     0 dot f32[128,784] f32[784,512] -> f32[128,512]
+ *     1 fused 2 ops [128,512] f32 f32(512) -> f32*
+ *
+ * Offsets are left out, so that the text changes only when the work does.
+ */
+export function printLowered(lowered: LoweredProgram, axes: readonly number[] = []): string {
+  const head = `lowered @${lowered.name}: ${lowered.json.steps.length} calls, arena ${formatBytes(lowered.arenaBytes)}`;
+  return `${[head, ...lowered.json.steps.map((step, index) => `${index} ${printStep(step, axes)}`)].join("\n")}\n`;
+}
+
+function printStep(step: LoweredStep, axes: readonly number[]): string {
+  const accesses = accessesOf(step, axes).filter((access) => access.role !== "scratch");
+  const reads = accesses.filter((access) => access.role === "read");
+  const writes = accesses.filter((access) => access.role === "write");
+  const text = step.k === "fused" ? fusedOperand : operand;
+  const inPlace = (access: Access): string => (reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "");
+  const name = step.k === "fused" ? fusedName(step) : step.k === "collective" || step.k === "reduce" ? `${step.k} ${String(step["op"])}` : step.k;
+  return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
+}
+
+function fusedName(step: LoweredStep): string {
+  const names = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[0])).filter((name) => name !== "const");
+  return `fused ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(step["shape"] as Shape)}`;
+}
+
+const operand = (access: Access): string => `${access.dtype}${formatShape(access.shape)}`;
+
+/** Shapes of fused operands are that of the call; only strides that are not row-major are shown. */
+function fusedOperand(access: Access): string {
+  let plain = true;
+  let stride = 1;
+  for (let dim = access.shape.length - 1; dim >= 0; dim--) {
+    if (access.shape[dim] !== 1 && access.strides[dim] !== stride) plain = false;
+    stride *= access.shape[dim] as number;
+  }
+  return plain ? access.dtype : `${access.dtype}(${access.strides.join(",")})`;
+}

@@ -1,0 +1,60 @@
+/** @module The units of work of a region, with the memory that each reads and writes, in an order that keeps memory small. */
+import type { Node } from "../ir/node.ts";
+import type { Cluster } from "./fuse.ts";
+import type { Storage } from "./storage.ts";
+import type { RegionValues } from "./values.ts";
+
+/** One piece of work of a region, or a copy into an output's buffer. */
+export interface Unit {
+  readonly cluster: Cluster | OutputCopy;
+  readonly reads: ReadonlySet<Storage>;
+  readonly writes: readonly Storage[];
+}
+
+/** An output that is a view of something, or an input, and so has to be copied into its own buffer. */
+export interface OutputCopy {
+  readonly kind: "output";
+  readonly from: import("../ir/kernel.ts").View;
+  readonly to: import("../ir/kernel.ts").View;
+}
+
+/** Memory that a cluster reads; a group reads its own members' values from registers. */
+export function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
+  const first = cluster.nodes[0] as Node;
+  if (cluster.kind === "copy") return new Set([values.copies.get(first)?.from.origin as Storage]);
+  const reads = new Set<Storage>();
+  const own = cluster.kind === "group" ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
+  for (const node of cluster.nodes) {
+    for (const input of node.inputs) {
+      if (cluster.kind === "group" && values.generator(input) !== undefined) continue;
+      const storage = values.storage(input);
+      if (!own.has(storage)) reads.add(storage);
+    }
+  }
+  return reads;
+}
+
+/** The units that `wanted` needs, and what they read and write. */
+export function unitsFor(values: RegionValues, clusters: ReadonlyMap<Storage, Cluster>, wanted: readonly Storage[], copies: readonly OutputCopy[]): Unit[] {
+  const stored = new Set<Storage>();
+  const reads = new Map<Cluster, Set<Storage>>();
+  const open = [...wanted, ...copies.map((copy) => copy.from.origin as Storage)];
+  for (let storage = open.pop(); storage !== undefined; storage = open.pop()) {
+    if (stored.has(storage)) continue;
+    stored.add(storage);
+    const cluster = clusters.get(storage);
+    if (cluster === undefined || reads.has(cluster)) continue;
+    const read = readsOf(cluster, values);
+    reads.set(cluster, read);
+    open.push(...read);
+  }
+  const units = [...reads].map(([cluster, read]): Unit => ({ cluster, reads: read, writes: writesOf(cluster, values, stored) }));
+  return [...units, ...copies.map((copy): Unit => ({ cluster: copy, reads: new Set([copy.from.origin as Storage]), writes: [copy.to.origin as Storage] }))];
+}
+
+function writesOf(cluster: Cluster, values: RegionValues, stored: ReadonlySet<Storage>): Storage[] {
+  const first = cluster.nodes[0] as Node;
+  if (cluster.kind === "copy") return [values.copies.get(first)?.to.origin as Storage];
+  if (cluster.kind === "kernel") return values.results(first).map((view) => view.origin as Storage);
+  return cluster.nodes.map((node) => values.storage(node)).filter((storage) => stored.has(storage));
+}

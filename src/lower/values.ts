@@ -1,0 +1,135 @@
+/** @module Where every value of a region is: views on storages, and values that cost nothing to make again. */
+import { HeddleError } from "../util/errors.ts";
+import type { LowerRule, ScalarInstruction, View } from "../ir/kernel.ts";
+import { wholeView } from "../ir/kernel.ts";
+import { parameterOp } from "../ir/leaf.ts";
+import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { topological } from "../ir/walk.ts";
+import type { Storage, StoragePool } from "./storage.ts";
+
+/** A copy that makes a view possible whose strides the original cannot express. */
+export interface Copy {
+  readonly from: View;
+  readonly to: View;
+}
+
+/** The rule by which a node is lowered; throws naming the op when there is none. */
+export function ruleOf(node: Node): LowerRule<Attrs> {
+  const { lower } = node.op;
+  if (isAbsent(lower)) throw new HeddleError("lower", `${describeNode(node)} has no native kernel: ${lower.absent}`);
+  return lower;
+}
+
+/** The origin of views that count: element `i` of it is the number `i`. */
+const ramp = {};
+
+/** A constant or a count along dims, which every group that needs it makes itself. */
+type Generated = { readonly constant: ScalarInstruction } | { readonly dtype: ScalarInstruction["dtype"]; readonly view: View };
+
+/** Views of all nodes of a region. */
+export class RegionValues {
+  readonly order: readonly Node[];
+  readonly graph: Graph;
+  /** Copies by the view node that needs them. */
+  readonly copies = new Map<Node, Copy>();
+  private readonly views = new Map<Node, readonly View[]>();
+  private readonly generated = new Map<Node, Generated>();
+  private readonly pool: StoragePool;
+
+  constructor(graph: Graph, inputs: readonly View[], pool: StoragePool) {
+    this.graph = graph;
+    this.pool = pool;
+    graph.inputs.forEach((node, index) => {
+      this.views.set(node, [inputs[index] as View]);
+    });
+    this.order = topological(graph.outputs).filter((node) => node.op !== parameterOp);
+    for (const node of this.order) this.place(node);
+  }
+
+  /** The first result's view. */
+  view(node: Node): View {
+    return (this.views.get(node) as readonly View[])[0] as View;
+  }
+
+  results(node: Node): readonly View[] {
+    return this.views.get(node) as readonly View[];
+  }
+
+  storage(node: Node): Storage {
+    return this.view(node).origin as Storage;
+  }
+
+  /** The instruction that makes this value anywhere in an iteration space of its shape, if there is one. */
+  generator(node: Node): ScalarInstruction | undefined {
+    const made = this.generated.get(node);
+    if (made === undefined) return undefined;
+    if ("constant" in made) return made.constant;
+    const { offset, strides, shape } = made.view;
+    const moving = strides.flatMap((stride, dim) => (stride === 0 || shape[dim] === 1 ? [] : [dim]));
+    if (moving.length === 0) return { name: "const", dtype: made.dtype, literal: offset };
+    const dim = moving[0] as number;
+    if (moving.length > 1 || offset !== 0 || strides[dim] !== 1) return undefined;
+    return { name: "iota", dtype: made.dtype, literal: dim };
+  }
+
+  private place(node: Node): void {
+    const rule = ruleOf(node);
+    switch (rule.kind) {
+      case "element":
+        this.views.set(node, [this.results(node.inputs[0] as Node)[rule.index(node.attrs)] as View]);
+        return;
+      case "view":
+        this.placeView(node, rule);
+        return;
+      case "scalar":
+        if (node.inputs.length === 0) this.generate(node, rule.instruction(node.attrs, [], node.types[0] as TensorType));
+        break;
+      case "kernel":
+        break;
+    }
+    this.views.set(
+      node,
+      node.types.map((type) => this.pool.tensor("value", type, node.op.name)),
+    );
+  }
+
+  private generate(node: Node, instruction: ScalarInstruction): void {
+    if (instruction.name !== "iota") {
+      this.generated.set(node, { constant: instruction });
+      return;
+    }
+    const strides = node.shape.map((_size, dim) => Number(dim === instruction.literal));
+    this.generated.set(node, { dtype: node.dtype, view: { origin: ramp, offset: 0, dtype: node.dtype, shape: node.shape, strides } });
+  }
+
+  private placeView(node: Node, rule: LowerRule<Attrs> & { kind: "view" }): void {
+    const input = node.inputs[0] as Node;
+    const type = node.types[0] as TensorType;
+    const made = this.generated.get(input);
+    if (made !== undefined) {
+      const counted = "constant" in made ? undefined : rule.view(made.view, node.attrs, type);
+      if ("constant" in made) this.generated.set(node, made);
+      else if (counted !== undefined) this.generated.set(node, { dtype: made.dtype, view: counted });
+    }
+    const direct = rule.view(this.view(input), node.attrs, type);
+    if (direct !== undefined) {
+      this.views.set(node, [direct]);
+      return;
+    }
+    const from = this.view(input);
+    const to = this.pool.tensor("value", { dtype: from.dtype, shape: from.shape }, node.op.name);
+    const view = rule.view(to, node.attrs, type);
+    if (view === undefined) throw new HeddleError("lower", `${describeNode(node)} has no view even of a contiguous input`);
+    this.copies.set(node, { from, to });
+    this.views.set(node, [view]);
+  }
+}
+
+/** Whether a view shows all of a freshly made value of this shape, in order. */
+export function isWhole(view: View, type: TensorType): boolean {
+  const whole = wholeView(view.origin, type);
+  if (view.offset !== 0 || view.shape.length !== type.shape.length) return false;
+  return view.shape.every((size, dim) => size === type.shape[dim] && (size === 1 || view.strides[dim] === whole.strides[dim]));
+}

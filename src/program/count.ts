@@ -1,0 +1,92 @@
+/** @module What the `null` executor does with a program: counts arithmetic, memory traffic and communication. */
+import { isAbsent, type Node } from "../ir/node.ts";
+import { parameterOp } from "../ir/leaf.ts";
+import { bytesOf, type TensorType } from "../ir/shape.ts";
+import { topological, usersOf } from "../ir/walk.ts";
+import type { CollectiveStep, Program } from "./program.ts";
+
+/** The collectives of one kind on one axis. */
+export interface CollectiveCount {
+  readonly op: string;
+  readonly axis: string;
+  readonly count: number;
+  /** Bytes that each device sends in one run, by the ring algorithms. */
+  readonly bytesSent: number;
+}
+
+/** What one device does in one run of a program. */
+export interface ProgramCount {
+  /** Arithmetic operations, by the ops' own cost. */
+  readonly operations: number;
+  /** Estimate of bytes read and written, as if elementwise neighbours were fused. */
+  readonly bytesMoved: number;
+  /** In order of first appearance. */
+  readonly collectives: readonly CollectiveCount[];
+  readonly bytesSent: number;
+  /** Bytes of inputs, and of outputs that take over no input. */
+  readonly argumentBytes: number;
+}
+
+/** Counts one run of a program on one device, without running it. */
+export function countProgram(program: Program): ProgramCount {
+  let operations = 0;
+  let bytesMoved = 0;
+  const collectives = new Map<string, CollectiveCount>();
+  for (const step of program.steps) {
+    if (step.kind === "run") {
+      const counted = countNodes(topological(step.region.outputs), new Set(step.region.outputs));
+      operations += counted.operations;
+      bytesMoved += counted.bytesMoved;
+    } else if (step.kind === "collective") {
+      const sent = bytesSent(program, step);
+      const key = `${step.op} ${step.axis}`;
+      const known = collectives.get(key) ?? { op: step.op, axis: step.axis, count: 0, bytesSent: 0 };
+      collectives.set(key, { ...known, count: known.count + 1, bytesSent: known.bytesSent + sent });
+    }
+  }
+  const total = [...collectives.values()].reduce((sum, one) => sum + one.bytesSent, 0);
+  const arguments_ = program.inputs.reduce((sum, input) => sum + bytesOf(input.type), 0);
+  const results = program.outputs.reduce((sum, output, index) => (program.donated[index] === undefined ? sum + bytesOf(output.type) : sum), 0);
+  return { operations, bytesMoved, collectives: [...collectives.values()], bytesSent: total, argumentBytes: arguments_ + results };
+}
+
+/** Bytes that one device sends for a collective: each byte of a ring passes p - 1 of p devices. */
+export function bytesSent(program: Program, step: CollectiveStep): number {
+  const size = program.axes.find((axis) => axis.name === step.axis)?.size ?? 1;
+  const bytes = (values: readonly number[]): number => values.reduce((sum, value) => sum + bytesOf(program.values[value] as TensorType), 0);
+  // The whole value: what is put in, or, for a gather, what comes out.
+  const whole = Math.max(bytes(step.arguments), bytes(step.results));
+  // What is combined and handed to all makes the way twice: out and back.
+  const rounds = step.reduction !== undefined && bytes(step.arguments) === bytes(step.results) ? 2 : 1;
+  return (rounds * whole * (size - 1)) / size;
+}
+
+type Kind = "view" | "scalar" | "other";
+
+function kindOf(node: Node): Kind {
+  const { lower } = node.op;
+  if (node.op === parameterOp) return "view";
+  if (isAbsent(lower)) return "other";
+  if (lower.kind === "view" || lower.kind === "element") return "view";
+  return lower.kind === "scalar" ? (node.inputs.length === 0 ? "view" : "scalar") : "other";
+}
+
+function countNodes(nodes: readonly Node[], results: ReadonlySet<Node>): { operations: number; bytesMoved: number } {
+  const users = usersOf(nodes);
+  const bytes = (node: Node): number => node.types.reduce((sum, type) => sum + bytesOf(type), 0);
+  let operations = 0;
+  let bytesMoved = 0;
+  for (const node of nodes) {
+    const kind = kindOf(node);
+    if (kind === "view") continue;
+    operations += node.op.cost(
+      node.inputs.flatMap((input) => input.types),
+      node.types,
+      node.attrs,
+    );
+    for (const input of new Set(node.inputs)) if (kind === "other" || kindOf(input) !== "scalar") bytesMoved += bytes(input);
+    const stored = kind === "other" || results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "scalar");
+    if (stored) bytesMoved += bytes(node);
+  }
+  return { operations, bytesMoved };
+}

@@ -1,0 +1,7 @@
+/** @module Programs: the list of steps that one device runs. */
+export * from "./count.ts";
+export * from "./parse.ts";
+export * from "./print.ts";
+export * from "./program.ts";
+export { isCollective, type SplitOptions, splitGraph } from "./split.ts";
+export * from "./verify.ts";

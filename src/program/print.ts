@@ -1,0 +1,46 @@
+/** @module Text of programs. */
+import { printGraph } from "../ir/print.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { canonicalJson, type Plain } from "../util/text.ts";
+import type { Program, Step, ValueId } from "./program.ts";
+
+/**
+ * Prints a program; regions are indented graphs.
+ *
+ *     program @step {
+ *       axis data 2
+ *       input %0 f32[4] x
+ *       %1 f32[4] = run(%0)
+ *         graph @region0(%0 x: f32[4]) {
+ *           …
+ *         }
+ *       %2 f32[4] = allReduce(%1) {"axis":"data",…}
+ *       free %1
+ *       output %2 y
+ *     }
+ *
+ * An output that takes over the buffer of an input ends with `<- %0`.
+ */
+export function printProgram(program: Program): string {
+  const lines = [`program @${program.name} {`];
+  for (const axis of program.axes) lines.push(`  axis ${axis.name} ${axis.size}`);
+  program.inputs.forEach((input, id) => {
+    lines.push(`  input %${id} ${formatType(input.type)} ${input.name}`);
+  });
+  for (const step of program.steps) lines.push(...printStep(step, program.values));
+  program.outputs.forEach((output, index) => {
+    const donor = program.donated[index];
+    lines.push(`  output %${output.value} ${output.name}${donor === undefined ? "" : ` <- %${donor}`}`);
+  });
+  return `${lines.join("\n")}\n}\n`;
+}
+
+const list = (values: readonly ValueId[]): string => values.map((value) => `%${value}`).join(", ");
+
+function printStep(step: Step, types: readonly TensorType[]): string[] {
+  if (step.kind === "free") return [`  free ${list(step.values)}`];
+  const results = step.results.map((value) => `%${value} ${formatType(types[value] as TensorType)}`).join(", ");
+  if (step.kind === "collective") return [`  ${results} = ${step.op}(${list(step.arguments)}) ${canonicalJson(step.attrs as Plain)}`];
+  const region = printGraph(step.region).trimEnd().split("\n");
+  return [`  ${results} = run(${list(step.arguments)})`, ...region.map((line) => (line === "" ? "" : `    ${line}`))];
+}

@@ -1,0 +1,67 @@
+/** @module A program: the steps that one device of a class runs. Data that can be printed, read back and counted. */
+import type { Reduction } from "../ir/equation.ts";
+import type { Attrs, Graph } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+
+/** Number of a value of a program; the inputs come first. */
+export type ValueId = number;
+
+/** A mesh axis and the number of devices along it. */
+export interface ProgramAxis {
+  readonly name: string;
+  readonly size: number;
+}
+
+export interface ProgramInput {
+  readonly name: string;
+  readonly type: TensorType;
+}
+
+export interface ProgramOutput {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly value: ValueId;
+}
+
+/** Runs a piece of graph between two communications. */
+export interface RunStep {
+  readonly kind: "run";
+  readonly region: Graph;
+  readonly arguments: readonly ValueId[];
+  readonly results: readonly ValueId[];
+}
+
+/** Communicates along a mesh axis. */
+export interface CollectiveStep {
+  readonly kind: "collective";
+  /** Name of the op, such as `allReduce`. */
+  readonly op: string;
+  readonly axis: string;
+  readonly reduction?: Reduction;
+  readonly label: string;
+  /** All attributes of the op. */
+  readonly attrs: Attrs;
+  readonly arguments: readonly ValueId[];
+  readonly results: readonly ValueId[];
+}
+
+/** Values that no later step needs. */
+export interface FreeStep {
+  readonly kind: "free";
+  readonly values: readonly ValueId[];
+}
+
+export type Step = RunStep | CollectiveStep | FreeStep;
+
+/** What one class of devices does. */
+export interface Program {
+  readonly name: string;
+  readonly axes: readonly ProgramAxis[];
+  readonly inputs: readonly ProgramInput[];
+  readonly outputs: readonly ProgramOutput[];
+  /** Type of each value, by its number. */
+  readonly values: readonly TensorType[];
+  readonly steps: readonly Step[];
+  /** For each output the index of the input whose buffer it takes over, if any. */
+  readonly donated: readonly (number | undefined)[];
+}

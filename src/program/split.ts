@@ -1,0 +1,240 @@
+/**
+ * @module Cuts the graph of one device into a program: regions of compute, and collectives that are issued as soon as
+ * their inputs exist, so that they travel while the rest goes on.
+ */
+import { HeddleError } from "../util/errors.ts";
+import type { Reduction } from "../ir/equation.ts";
+import { inputSpecs, traceGraph } from "../ir/graph.ts";
+import { elementOp, parameterOp } from "../ir/leaf.ts";
+import { type Graph, isAbsent, type Node } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import { topological, usersOf } from "../ir/walk.ts";
+import type { CollectiveStep, Program, ProgramAxis, RunStep, Step, ValueId } from "./program.ts";
+
+/** What {@link splitGraph} may be told besides the graph. */
+export interface SplitOptions {
+  readonly name?: string;
+  /** Names of the outputs; `output 0` and so on by default. */
+  readonly outputNames?: readonly string[];
+  /** For each output the index of the input whose buffer it takes over. */
+  readonly donated?: readonly (number | undefined)[];
+}
+
+/** Whether the op communicates along a mesh axis: its attributes name the axis and its number of parts. */
+export function isCollective(node: Node): boolean {
+  return typeof node.attrs["axis"] === "string" && typeof node.attrs["parts"] === "number";
+}
+
+/** Whether a region that needs this value makes it again instead of getting it: views and constants cost nothing. */
+function isRepeated(node: Node): boolean {
+  const { lower } = node.op;
+  if (isAbsent(lower)) return false;
+  return lower.kind === "view" || (lower.kind === "scalar" && node.inputs.length === 0);
+}
+
+/** Splits a graph with one device's types into a program. Equal graphs give equal programs. */
+export function splitGraph(graph: Graph, axes: readonly ProgramAxis[], options: SplitOptions = {}): Program {
+  return new Splitter(graph, axes, options).program();
+}
+
+type Part = { readonly kind: "run"; readonly nodes: Node[] } | { readonly kind: "collective"; readonly node: Node };
+
+class Splitter {
+  private readonly graph: Graph;
+  private readonly axes: readonly ProgramAxis[];
+  private readonly options: SplitOptions;
+  private readonly order: readonly Node[];
+  private readonly parts: Part[] = [];
+  /** Index of the part that makes a node. */
+  private readonly place = new Map<Node, number>();
+  private readonly ids = new Map<Node, ValueId>();
+  private readonly types: TensorType[] = [];
+
+  constructor(graph: Graph, axes: readonly ProgramAxis[], options: SplitOptions) {
+    this.graph = graph;
+    this.axes = axes;
+    this.options = options;
+    this.order = topological(graph.outputs);
+  }
+
+  program(): Program {
+    for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
+    for (const node of this.collectives()) {
+      this.ensure(node.inputs);
+      this.place.set(node, this.parts.length);
+      this.parts.push({ kind: "collective", node });
+    }
+    this.ensure(this.graph.outputs);
+    const steps = this.steps();
+    const outputs = this.graph.outputs.map((node, index) => ({
+      name: this.options.outputNames?.[index] ?? `output ${index}`,
+      type: node.types[0] as TensorType,
+      value: this.ids.get(node) as ValueId,
+    }));
+    return {
+      name: this.options.name ?? this.graph.name,
+      axes: this.axes,
+      inputs: inputSpecs(this.graph),
+      outputs,
+      values: this.types,
+      steps: withFrees(
+        steps,
+        this.graph.inputs.length,
+        outputs.map((output) => output.value),
+      ),
+      donated: this.graph.outputs.map((_node, index) => this.options.donated?.[index]),
+    };
+  }
+
+  /** Collectives by the length of the longest path to them: gradients of the last layers come first. */
+  private collectives(): Node[] {
+    const depth = new Map<Node, number>();
+    for (const node of this.order) depth.set(node, 1 + node.inputs.reduce((most, input) => Math.max(most, depth.get(input) as number), 0));
+    const found = this.order.filter(isCollective);
+    for (const node of found) {
+      if (!this.axes.some((axis) => axis.name === node.attrs["axis"])) {
+        throw new HeddleError("program", `${node.op.name}: there is no axis '${String(node.attrs["axis"])}' among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`);
+      }
+    }
+    return found.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
+  }
+
+  /** Puts what the nodes need into the open region: the one after the last collective. */
+  private ensure(nodes: readonly Node[]): void {
+    const fresh = topological(nodes).filter((node) => !this.place.has(node) && node.op !== parameterOp);
+    for (const node of fresh) {
+      const source = node.inputs[0] as Node;
+      // A result of a node with several is where the node is.
+      if (node.op === elementOp) this.placeIn(this.place.get(source) as number, node);
+      else this.placeIn(this.openRegion(), node);
+    }
+  }
+
+  private openRegion(): number {
+    if (this.parts.at(-1)?.kind !== "run") this.parts.push({ kind: "run", nodes: [] });
+    return this.parts.length - 1;
+  }
+
+  private placeIn(index: number, node: Node): void {
+    const part = this.parts[index] as Part;
+    if (part.kind === "run") part.nodes.push(node);
+    this.place.set(node, index);
+  }
+
+  private define(node: Node, type: TensorType): ValueId {
+    this.ids.set(node, this.types.length);
+    this.types.push(type);
+    return this.types.length - 1;
+  }
+
+  private steps(): (RunStep | CollectiveStep)[] {
+    const users = usersOf(this.order);
+    const needed = new Set<Node>(this.graph.outputs);
+    for (const part of this.parts) if (part.kind === "collective") for (const input of part.node.inputs) needed.add(input);
+    const steps: (RunStep | CollectiveStep)[] = [];
+    this.parts.forEach((part, index) => {
+      const step = part.kind === "run" ? this.run(part.nodes, index, users, needed) : this.collective(part.node, users);
+      if (step !== undefined) steps.push(step);
+    });
+    return steps;
+  }
+
+  private run(nodes: readonly Node[], index: number, users: ReadonlyMap<Node, readonly Node[]>, needed: ReadonlySet<Node>): RunStep | undefined {
+    // Users of views elsewhere are users of what the view shows.
+    const leaves = (node: Node): boolean =>
+      (users.get(node) as readonly Node[]).some((user) => (this.place.get(user) !== index && !isCollective(user)) || (isRepeated(user) && leaves(user)));
+    const results = nodes.filter((node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && leaves(node))));
+    if (results.length === 0) return undefined;
+    const inside = new Set(nodes.filter((node) => !isRepeated(node)));
+    const members = walkWithin(results, (node) => node.op !== parameterOp && (inside.has(node) || isRepeated(node)));
+    const made = new Set(members);
+    const inputs = [...new Set(members.flatMap((node) => node.inputs))].filter((node) => !made.has(node));
+    inputs.sort((left, right) => (this.ids.get(left) as ValueId) - (this.ids.get(right) as ValueId));
+    const arguments_ = inputs.map((node) => this.ids.get(node) as ValueId);
+    const region = cut(`region${index}`, inputs, arguments_, members, results);
+    return { kind: "run", region, arguments: arguments_, results: results.map((node) => this.define(node, node.types[0] as TensorType)) };
+  }
+
+  private collective(node: Node, users: ReadonlyMap<Node, readonly Node[]>): CollectiveStep {
+    const { axis, reduction, label } = node.attrs as { axis: string; reduction?: Reduction; label?: string };
+    const arguments_ = node.inputs.map((input) => this.ids.get(input) as ValueId);
+    const results = node.types.map((type, index) => {
+      const id = this.types.length;
+      const element = (users.get(node) as readonly Node[]).find((user) => user.op === elementOp && user.attrs["index"] === index);
+      this.define(element ?? node, type);
+      if (node.types.length === 1) this.ids.set(node, id);
+      return id;
+    });
+    return {
+      kind: "collective",
+      op: node.op.name,
+      axis,
+      ...(reduction === undefined ? {} : { reduction }),
+      label: label ?? "",
+      attrs: node.attrs,
+      arguments: arguments_,
+      results,
+    };
+  }
+}
+
+/** The nodes that `results` need, inputs before users, not going past nodes that are not `inside`. */
+function walkWithin(results: readonly Node[], inside: (node: Node) => boolean): Node[] {
+  const order: Node[] = [];
+  const seen = new Set<Node>();
+  const stack: { node: Node; next: number }[] = [];
+  const enter = (node: Node): void => {
+    if (seen.has(node) || !inside(node)) return;
+    seen.add(node);
+    stack.push({ node, next: 0 });
+  };
+  for (const result of results) {
+    enter(result);
+    while (stack.length > 0) {
+      const top = stack.at(-1) as { node: Node; next: number };
+      const input = top.node.inputs[top.next++];
+      if (input !== undefined) enter(input);
+      else {
+        order.push(top.node);
+        stack.pop();
+      }
+    }
+  }
+  return order;
+}
+
+/** The graph of `members` that makes `results` from `inputs`. */
+function cut(name: string, inputs: readonly Node[], ids: readonly ValueId[], members: readonly Node[], results: readonly Node[]): Graph {
+  const specs = inputs.map((node, index) => ({
+    name: node.op === parameterOp ? String(node.attrs["name"]) : `v${ids[index]}`,
+    type: node.types[0] as TensorType,
+  }));
+  return traceGraph(name, specs, (...fresh) => {
+    const copies = new Map<Node, Node>(inputs.map((node, index) => [node, fresh[index] as Node]));
+    for (const node of members) {
+      copies.set(
+        node,
+        apply(
+          node.op,
+          node.inputs.map((input) => copies.get(input) as Node),
+          node.attrs,
+        ),
+      );
+    }
+    return results.map((node) => copies.get(node) as Node);
+  });
+}
+
+/** Adds a free step after the last use of each value that is neither an input nor an output. */
+function withFrees(steps: readonly (RunStep | CollectiveStep)[], inputs: number, outputs: readonly ValueId[]): Step[] {
+  const last = new Map<ValueId, number>();
+  steps.forEach((step, index) => {
+    for (const value of [...step.results, ...step.arguments]) last.set(value, index);
+  });
+  const kept = new Set(outputs);
+  return steps.flatMap((step, index): Step[] => {
+    const dead = [...new Set([...step.arguments, ...step.results])].filter((value) => value >= inputs && !kept.has(value) && last.get(value) === index);
+    return dead.length === 0 ? [step] : [step, { kind: "free", values: dead.sort((left, right) => left - right) }];
+  });
+}

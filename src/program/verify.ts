@@ -1,0 +1,115 @@
+/** @module Checks that a program is whole: what lowering and every executor may rely on. */
+import { HeddleError } from "../util/errors.ts";
+import { opNamed } from "../ir/op.ts";
+import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { verifyGraph } from "../ir/verify.ts";
+import type { CollectiveStep, Program, RunStep, ValueId } from "./program.ts";
+
+/**
+ * Verifies a program: every value is defined once and before its use, freed once and after its last use; types agree
+ * with regions and collectives; donated buffers fit.
+ *
+ * @throws HeddleError `verify` naming the program, the step and what is wrong.
+ */
+export function verifyProgram(program: Program): void {
+  new ProgramVerifier(program).verify();
+}
+
+class ProgramVerifier {
+  private readonly program: Program;
+  private readonly state = new Map<ValueId, "defined" | "freed">();
+  private where = "inputs";
+
+  constructor(program: Program) {
+    this.program = program;
+  }
+
+  verify(): void {
+    const { program } = this;
+    program.inputs.forEach((input, id) => {
+      this.define(id, input.type);
+    });
+    program.steps.forEach((step, index) => {
+      this.where = `step ${index} (${step.kind === "collective" ? step.op : step.kind})`;
+      if (step.kind === "free") this.free(step.values);
+      else this.types(step);
+    });
+    this.where = "outputs";
+    for (const output of program.outputs) {
+      this.use(output.value);
+      if (!sameType(output.type, this.typeOf(output.value))) this.fail(`'${output.name}' is not ${formatType(this.typeOf(output.value))}`);
+    }
+    this.donations();
+  }
+
+  private types(step: RunStep | CollectiveStep): void {
+    for (const value of step.arguments) this.use(value);
+    const given = step.arguments.map((value) => this.typeOf(value));
+    const made = step.kind === "run" ? this.region(step, given) : this.collective(step, given);
+    if (made.length !== step.results.length) this.fail(`gives ${made.length} results, ${step.results.length} are named`);
+    step.results.forEach((value, index) => {
+      this.define(value, made[index] as TensorType);
+    });
+  }
+
+  private region({ region }: RunStep, given: readonly TensorType[]): TensorType[] {
+    verifyGraph(region);
+    const wanted = region.inputs.map((input) => input.types[0] as TensorType);
+    if (wanted.length !== given.length || !wanted.every((type, index) => sameType(type, given[index] as TensorType))) {
+      this.fail(`region takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`);
+    }
+    return region.outputs.map((output) => output.types[0] as TensorType);
+  }
+
+  private collective(step: CollectiveStep, given: readonly TensorType[]): readonly TensorType[] {
+    const axis = this.program.axes.find((one) => one.name === step.axis);
+    if (axis === undefined) this.fail(`there is no axis '${step.axis}'`);
+    if (step.attrs["parts"] !== axis?.size) this.fail(`has ${String(step.attrs["parts"])} parts on an axis of ${axis?.size}`);
+    const made: TensorType | readonly TensorType[] = opNamed(step.op).infer(given, step.attrs);
+    return Array.isArray(made) ? (made as readonly TensorType[]) : [made as TensorType];
+  }
+
+  private define(value: ValueId, type: TensorType): void {
+    if (this.state.has(value)) this.fail(`%${value} is defined twice`);
+    const said = this.program.values[value];
+    if (said === undefined || !sameType(said, type)) this.fail(`%${value} is ${formatType(type)}, not ${said === undefined ? "listed" : formatType(said)}`);
+    this.state.set(value, "defined");
+  }
+
+  private use(value: ValueId): void {
+    if (!this.state.has(value)) this.fail(`%${value} is used before it is defined`);
+    if (this.state.get(value) === "freed") this.fail(`%${value} is used after it is freed`);
+  }
+
+  private free(values: readonly ValueId[]): void {
+    for (const value of values) {
+      this.use(value);
+      if (value < this.program.inputs.length) this.fail(`%${value} is an input: its buffer belongs to the caller`);
+      this.state.set(value, "freed");
+    }
+  }
+
+  private donations(): void {
+    const { donated, inputs, outputs } = this.program;
+    if (donated.length !== outputs.length) this.fail(`there are ${outputs.length} outputs but ${donated.length} donations`);
+    const taken = new Set<number>();
+    donated.forEach((donor, index) => {
+      if (donor === undefined) return;
+      const [input, output] = [inputs[donor], outputs[index] as (typeof outputs)[number]];
+      if (input === undefined) this.fail(`output '${output.name}' takes over input ${donor}, which does not exist`);
+      else if (!sameType(input.type, output.type)) {
+        this.fail(`output '${output.name}' ${formatType(output.type)} cannot take over '${input.name}' ${formatType(input.type)}`);
+      }
+      if (taken.has(donor)) this.fail(`two outputs take over input ${donor}`);
+      taken.add(donor);
+    });
+  }
+
+  private typeOf(value: ValueId): TensorType {
+    return this.program.values[value] as TensorType;
+  }
+
+  private fail(message: string): never {
+    throw new HeddleError("verify", `program '${this.program.name}', ${this.where}: ${message}`);
+  }
+}

@@ -1,0 +1,226 @@
+/** @module A plain interpreter of lowered programs over typed arrays: what native code must do, in slow loops. */
+import { type DType, dtypes, type HostTensor, opNamed, type Shape, sizeOf, type TensorType, type TypedArray } from "heddle/ir";
+import { evaluateNode } from "heddle/ops";
+import { type Access, accessesOf, type FusedOperand } from "../../src/lower/kernels.ts";
+import type { LoweredStep } from "../../src/lower/json.ts";
+import type { LoweredProgram } from "heddle/lower";
+import { traceGraph } from "heddle/ir";
+
+/** What a device of several would add: its coordinates, and how collectives are answered. */
+export interface SimulatedDevice {
+  readonly coordinates?: readonly number[];
+  readonly axes?: readonly number[];
+  /** Given each part's input, each part's output. Alone, a collective copies. */
+  readonly collective?: (step: LoweredStep, inputs: readonly TypedArray[]) => readonly TypedArray[];
+}
+
+/** Runs a lowered program on inputs; returns the outputs in order. */
+export function simulate(lowered: LoweredProgram, inputs: readonly HostTensor[], device: SimulatedDevice = {}): HostTensor[] {
+  const memory = new Memory(lowered);
+  lowered.arguments.forEach((argument, index) => {
+    if (argument.input !== undefined) memory.fill(index + 1, inputs[argument.input] as HostTensor);
+  });
+  // As a consumer of the text would see it.
+  const json = JSON.parse(lowered.text) as { steps: LoweredStep[] };
+  for (const step of json.steps) run(step, memory, device);
+  const outputs: HostTensor[] = [];
+  lowered.arguments.forEach((argument, index) => {
+    if (argument.output !== undefined) outputs[argument.output] = memory.tensor(index + 1, argument.type);
+  });
+  return outputs;
+}
+
+class Memory {
+  private readonly spaces: ArrayBuffer[];
+  private readonly views = new Map<string, TypedArray>();
+
+  constructor(lowered: LoweredProgram) {
+    this.spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)].map((bytes) => new ArrayBuffer(Math.ceil(bytes / 8) * 8));
+    // Nothing may depend on what memory held before.
+    for (const space of this.spaces) new Uint8Array(space).fill(0xa5);
+  }
+
+  fill(space: number, tensor: HostTensor): void {
+    this.array(space, tensor.dtype).set(tensor.data);
+  }
+
+  tensor(space: number, type: TensorType): HostTensor {
+    return { ...type, data: this.array(space, type.dtype).slice(0, sizeOf(type.shape)) };
+  }
+
+  array(space: number, dtype: DType): TypedArray {
+    const key = `${space} ${dtype}`;
+    let view = this.views.get(key);
+    if (view === undefined) {
+      const buffer = this.spaces[space] as ArrayBuffer;
+      view = dtypes[dtype].view(buffer, 0, Math.floor(buffer.byteLength / dtypes[dtype].bytes));
+      this.views.set(key, view);
+    }
+    return view;
+  }
+
+  read(access: Access): HostTensor {
+    const source = this.array(access.at[0], access.dtype);
+    const data = dtypes[access.dtype].create(sizeOf(access.shape));
+    eachPlace(access, (linear, offset) => {
+      data[linear] = source[offset] as number;
+    });
+    return { dtype: access.dtype, shape: access.shape, data };
+  }
+
+  write(access: Access, data: TypedArray): void {
+    const target = this.array(access.at[0], access.dtype);
+    eachPlace(access, (linear, offset) => {
+      target[offset] = data[linear] as number;
+    });
+  }
+}
+
+function eachPlace(access: Access, visit: (linear: number, offset: number) => void): void {
+  const count = sizeOf(access.shape);
+  const first = access.at[1] / dtypes[access.dtype].bytes;
+  for (let linear = 0; linear < count; linear++) {
+    let rest = linear;
+    let offset = first;
+    for (let dim = access.shape.length - 1; dim >= 0; dim--) {
+      const size = access.shape[dim] as number;
+      offset += (rest % size) * (access.strides[dim] as number);
+      rest = Math.floor(rest / size);
+    }
+    visit(linear, offset);
+  }
+}
+
+function run(step: LoweredStep, memory: Memory, device: SimulatedDevice): void {
+  const accesses = accessesOf(step, device.axes ?? []);
+  const inputs = accesses.filter((access) => access.role === "read").map((access) => memory.read(access));
+  const outputs = accesses.filter((access) => access.role === "write");
+  for (const access of accesses) if (access.role === "scratch") memory.write(access, new Uint8Array(sizeOf(access.shape)).fill(0xa5));
+  if (outputs.every((access) => access.shape.includes(0))) return;
+  const results = compute(step, inputs, outputs, device);
+  outputs.forEach((access, index) => {
+    memory.write(access, results[index] as TypedArray);
+  });
+}
+
+function compute(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonly Access[], device: SimulatedDevice): readonly TypedArray[] {
+  if (step.k === "fused") return fused(step, inputs);
+  if (step.k === "axisIndex") return [Int32Array.of(device.coordinates?.[step["axis"] as number] ?? 0)];
+  if (step.k === "collective") return (device.collective ?? ((_step, data) => data))(step, inputs.map((input) => input.data));
+  const call = asOp(step, inputs, outputs);
+  return [applyOp(call.op, call.inputs, call.attrs).data];
+}
+
+type Attrs = { readonly [key: string]: unknown };
+
+/** Evaluates one op by its reference implementation. */
+function applyOp(name: string, inputs: readonly HostTensor[], attrs: Attrs): HostTensor {
+  const op = opNamed(name);
+  let result: HostTensor | undefined;
+  traceGraph(
+    name,
+    inputs.map((type, index) => ({ name: `x${index}`, type })),
+    (...nodes) => {
+      const types = op.infer(
+        nodes.map((node) => node.types[0] as TensorType),
+        attrs,
+      );
+      const list = (Array.isArray(types) ? types : [types]) as TensorType[];
+      const first = list[0] as TensorType;
+      result = evaluateNode({ id: 0, op, inputs: nodes, attrs: attrs as never, types: list, ...first }, inputs)[0];
+      return nodes;
+    },
+  );
+  return result as HostTensor;
+}
+
+const list = (step: LoweredStep, field: string): number[] => step[field] as number[];
+const reshaped = (tensor: HostTensor, shape: Shape): HostTensor => ({ ...tensor, shape });
+
+interface OpCall {
+  readonly op: string;
+  readonly inputs: readonly HostTensor[];
+  readonly attrs: Attrs;
+}
+
+function asOp(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonly Access[]): OpCall {
+  const [first, second, ...rest] = inputs as [HostTensor, HostTensor, ...HostTensor[]];
+  switch (step.k) {
+    case "reduce": {
+      const keep = list(step, "keep").length;
+      return { op: "reduce", inputs, attrs: { op: step["op"], dims: list(step, "over").map((_size, dim) => keep + dim) } };
+    }
+    case "argMax":
+      return { op: "argMax", inputs, attrs: { dim: 1 } };
+    case "dot":
+      return { op: "dot", inputs, attrs: { xBatch: [0], yBatch: [0], xContract: [2], yContract: [1] } };
+    case "conv":
+      return { op: "conv", inputs, attrs: window(step, "b01f,01io->b01f") };
+    case "convFilter":
+      return filterGradient(step, first, second);
+    case "reduceWindow":
+    case "selectAndScatter":
+    case "windowTake": {
+      const around = (field: string, value: unknown): unknown[] => [value, ...(step[field] as unknown[]), value];
+      return { op: step.k, inputs, attrs: { op: step["op"], window: around("window", 1), strides: around("strides", 1), padding: around("padding", [0, 0]) } };
+    }
+    case "gather":
+      return { op: "gather", inputs, attrs: { batchDims: 1 } };
+    case "scatterAdd":
+      return { op: "scatterAdd", inputs, attrs: { batchDims: 1, size: step["size"] } };
+    case "dynamicSlice":
+      return { op: "dynamicSlice", inputs, attrs: { sizes: step["sizes"] } };
+    case "randomBits":
+      return { op: "randomBits", inputs, attrs: { shape: step["shape"], total: step["total"], stream: step["stream"] } };
+    default:
+      void rest;
+      void outputs;
+      return { op: step.k, inputs, attrs: {} };
+  }
+}
+
+function window(step: LoweredStep, layout: string): Attrs {
+  const { strides, padding, inputDilation, kernelDilation } = step;
+  return { layout, strides, padding, inputDilation, kernelDilation };
+}
+
+/** dW[kh,kw,c,o] = sum over n, oh, ow of x at the tap's place times dy: a convolution with batch and features swapped. */
+function filterGradient(step: LoweredStep, x: HostTensor, dy: HostTensor): OpCall {
+  const [kh, kw] = [step["kh"] as number, step["kw"] as number];
+  const sizes = [step["h"] as number, step["w"] as number];
+  const [strides, padding] = [list(step, "strides"), step["padding"] as [number, number][]];
+  const [dilation, kernelDilation] = [list(step, "inputDilation"), list(step, "kernelDilation")];
+  const out = [step["oh"] as number, step["ow"] as number];
+  const dilated = (size: number, by: number): number => (size - 1) * by + 1;
+  const trimmed = [kh, kw].map((taps, dim): [number, number] => {
+    const low = padding[dim]?.[0] as number;
+    const covered = dilated(out[dim] as number, strides[dim] as number) + (taps - 1) * (kernelDilation[dim] as number);
+    return [low, covered - dilated(sizes[dim] as number, dilation[dim] as number) - low];
+  });
+  return {
+    op: "conv",
+    inputs: [x, dy],
+    attrs: { layout: "f01b,i01o->01bf", strides: kernelDilation, padding: trimmed, inputDilation: dilation, kernelDilation: strides },
+  };
+}
+
+function constant(value: unknown): number {
+  if (value === "nan") return Number.NaN;
+  if (value === "inf") return Infinity;
+  return value === "-inf" ? -Infinity : (value as number);
+}
+
+function fused(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
+  const shape = step["shape"] as Shape;
+  const registers: HostTensor[] = [...inputs];
+  for (const [name, dtype, ...operands] of step["ops"] as [string, DType, ...number[]][]) {
+    if (name === "const") registers.push({ dtype, shape, data: dtypes[dtype].create(sizeOf(shape)).fill(constant(operands[0])) });
+    else if (name === "iota") registers.push(applyOp("iota", [], { dtype, shape, dim: operands[0] }));
+    else {
+      const values = operands.map((register) => registers[register] as HostTensor);
+      const attrs = name === "cast" ? { dtype } : {};
+      registers.push(applyOp(name, values, attrs));
+    }
+  }
+  return (step["out"] as FusedOperand[]).map((out) => reshaped(registers[out.reg] as HostTensor, shape).data);
+}
