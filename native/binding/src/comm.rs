@@ -1,0 +1,429 @@
+//! Thin wrappers over `heddle-comm`, and its groups as the carrier of a device's collectives.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Buffer, Object};
+use napi::{Env, Result};
+use napi_derive::napi;
+
+use heddle_comm as comm;
+use heddle_core::dtype::DType;
+use heddle_core::exec::{Call, Collectives, Part};
+use heddle_core::program::{CollectiveOp, ReduceOp};
+
+use crate::fail;
+use crate::promise::background;
+
+fn seconds(name: &str, value: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|_| fail(format!("{name} must be a number of seconds, got {value}")))
+}
+
+/// Looks an address up; may wait for a name server, so never on the JavaScript thread.
+fn resolve(host: &str, port: u16) -> std::result::Result<SocketAddr, String> {
+    let found = (host, port).to_socket_addrs().map_err(|e| format!("cannot find {host}: {e}"))?;
+    let all: Vec<SocketAddr> = found.collect();
+    let first = all.iter().find(|a| a.is_ipv4()).or(all.first());
+    first.copied().ok_or_else(|| format!("{host} has no address"))
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[napi]
+#[derive(Default)]
+pub struct StoreServer {
+    server: Arc<Mutex<Option<comm::StoreServer>>>,
+}
+
+#[napi]
+impl StoreServer {
+    #[napi(constructor)]
+    pub fn new() -> StoreServer {
+        StoreServer::default()
+    }
+
+    /// Listens (port 0: any free one) and resolves to the port.
+    #[napi]
+    pub fn start<'e>(&self, env: &'e Env, host: String, port: u16, secret: String, run_id: String) -> Result<Object<'e>> {
+        let server = self.server.clone();
+        let work = move || {
+            let started = comm::StoreServer::start(resolve(&host, port)?, secret.as_bytes(), &run_id).map_err(|e| e.to_string())?;
+            let port = started.addr().port();
+            *server.lock().unwrap_or_else(|e| e.into_inner()) = Some(started);
+            Ok(port)
+        };
+        background(env, work, |_, port: u16| Ok(port))
+    }
+
+    #[napi]
+    pub fn stop(&self) {
+        let server = self.server.lock().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(server) = server {
+            server.stop();
+        }
+    }
+}
+
+#[napi(object)]
+pub struct StoreOptions {
+    pub host: String,
+    pub port: u16,
+    pub secret: String,
+    pub run_id: String,
+    /// Seconds.
+    pub timeout: f64,
+}
+
+/// A client of the store, for values that are text.
+#[napi]
+pub struct NativeStore {
+    client: Arc<comm::StoreClient>,
+}
+
+#[napi]
+impl NativeStore {
+    #[napi]
+    pub fn connect<'e>(env: &'e Env, options: StoreOptions) -> Result<Object<'e>> {
+        let timeout = seconds("timeout", options.timeout)?;
+        let StoreOptions { host, port, secret, run_id, .. } = options;
+        let work = move || {
+            let addr = resolve(&host, port)?;
+            comm::StoreClient::connect(addr, secret.as_bytes(), &run_id, timeout).map_err(|e| e.to_string())
+        };
+        background(env, work, |_, client| Ok(NativeStore { client: Arc::new(client) }))
+    }
+
+    #[napi]
+    pub fn set<'e>(&self, env: &'e Env, key: String, value: String) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        background(env, move || client.set(&key, value.as_bytes()).map_err(|e| e.to_string()), |_, ()| Ok(()))
+    }
+
+    /// Waits for the key; `waitingFor` says in the error who should have set it.
+    #[napi]
+    pub fn get<'e>(&self, env: &'e Env, key: String, timeout: f64, waiting_for: Option<String>) -> Result<Object<'e>> {
+        let (client, timeout) = (self.client.clone(), seconds("timeout", timeout)?);
+        let waiting_for = waiting_for.unwrap_or_else(|| format!("key '{key}'"));
+        let work = move || client.get(&key, &waiting_for, timeout).map_err(|e| e.to_string());
+        background(env, work, |_, value| Ok(text(value)))
+    }
+
+    /// Resolves to the value, or null.
+    #[napi]
+    pub fn try_get<'e>(&self, env: &'e Env, key: String) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        let work = move || client.try_get(&key).map_err(|e| e.to_string());
+        background(env, work, |_, value: Option<Vec<u8>>| Ok(value.map(text)))
+    }
+
+    /// Adds to a counter and resolves to its new value.
+    #[napi]
+    pub fn add<'e>(&self, env: &'e Env, key: String, delta: i64) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        background(env, move || client.add(&key, delta).map_err(|e| e.to_string()), |_, sum: i64| Ok(sum))
+    }
+
+    /// Resolves to `{ swapped, current }`; `current` is the value that was there instead, if any.
+    #[napi]
+    pub fn compare_and_set<'e>(&self, env: &'e Env, key: String, expected: Option<String>, value: String) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        let work = move || {
+            let expected = expected.as_ref().map(String::as_bytes);
+            client.compare_and_set(&key, expected, value.as_bytes()).map_err(|e| e.to_string())
+        };
+        background(env, work, |_, outcome| {
+            Ok(match outcome {
+                comm::CompareAndSet::Swapped => Swap { swapped: true, current: None },
+                comm::CompareAndSet::Current(current) => Swap { swapped: false, current: current.map(text) },
+            })
+        })
+    }
+
+    /// Resolves to whether the key existed.
+    #[napi]
+    pub fn delete<'e>(&self, env: &'e Env, key: String) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        background(env, move || client.delete(&key).map_err(|e| e.to_string()), |_, existed: bool| Ok(existed))
+    }
+
+    #[napi]
+    pub fn list<'e>(&self, env: &'e Env, prefix: String) -> Result<Object<'e>> {
+        let client = self.client.clone();
+        background(env, move || client.list(&prefix).map_err(|e| e.to_string()), |_, keys: Vec<String>| Ok(keys))
+    }
+}
+
+#[napi(object)]
+pub struct Swap {
+    pub swapped: bool,
+    pub current: Option<String>,
+}
+
+#[napi(object)]
+pub struct FlightCurrent {
+    pub step: f64,
+    pub description: String,
+}
+
+#[napi(object)]
+pub struct FlightRecord {
+    pub rank: u32,
+    pub size: u32,
+    /// The last step noted.
+    pub step: f64,
+    /// The collective that was under way, if any.
+    pub current: Option<FlightCurrent>,
+}
+
+/// Reads what a rank's flight recorder left.
+#[napi]
+pub fn read_flight(path: String) -> Result<FlightRecord> {
+    let flight = comm::read_flight(Path::new(&path)).map_err(fail)?;
+    let current = flight.current.map(|entry| {
+        let description = format!("{} (sequence {}, step {})", entry.description, entry.sequence, entry.step);
+        FlightCurrent { step: entry.step as f64, description }
+    });
+    Ok(FlightRecord { rank: flight.rank as u32, size: flight.size as u32, step: flight.step as f64, current })
+}
+
+#[napi(object)]
+pub struct WorldOptions {
+    pub run_id: String,
+    pub rank: u32,
+    pub size: u32,
+    /// Where the store listens.
+    pub host: String,
+    pub port: u16,
+    pub secret: String,
+    pub epoch: Option<i64>,
+    pub name: Option<String>,
+    /// Address of the interface to listen on; loopback if absent.
+    pub bind: Option<String>,
+    /// Seconds.
+    pub timeout: Option<f64>,
+    pub flight: Option<String>,
+}
+
+fn config(options: WorldOptions) -> std::result::Result<comm::Config, String> {
+    let (rank, size) = (options.rank as usize, options.size as usize);
+    let store = resolve(&options.host, options.port)?;
+    let mut config = comm::Config::new(&options.run_id, rank, size, store, options.secret.as_bytes());
+    config.epoch = options.epoch.unwrap_or(0) as u64;
+    config.name = options.name.unwrap_or(config.name);
+    config.flight = options.flight.map(PathBuf::from);
+    if let Some(timeout) = options.timeout {
+        config.timeout = seconds("timeout", timeout).map_err(|e| e.reason.to_string())?;
+    }
+    if let Some(bind) = options.bind {
+        config.bind_ip = resolve(&bind, 0)?.ip();
+    }
+    Ok(config)
+}
+
+#[napi]
+pub struct NativeWorld {
+    /// `None` once closed.
+    world: Option<Arc<comm::World>>,
+    rank: usize,
+    size: usize,
+}
+
+impl NativeWorld {
+    fn from(world: comm::World) -> NativeWorld {
+        NativeWorld { rank: world.rank(), size: world.size(), world: Some(Arc::new(world)) }
+    }
+
+    fn world(&self) -> Result<&Arc<comm::World>> {
+        self.world.as_ref().ok_or_else(|| fail("the world is closed"))
+    }
+}
+
+#[napi]
+impl NativeWorld {
+    #[napi]
+    pub fn connect<'e>(env: &'e Env, options: WorldOptions) -> Result<Object<'e>> {
+        let work = move || comm::World::connect(config(options)?).map_err(|e| e.to_string());
+        background(env, work, |_, world| Ok(NativeWorld::from(world)))
+    }
+
+    /// `size` ranks inside this process.
+    #[napi]
+    pub fn in_process(size: u32) -> Result<Vec<NativeWorld>> {
+        if size == 0 || size > 1024 {
+            return Err(fail(format!("a world has 1 to 1024 ranks, got {size}")));
+        }
+        Ok(comm::World::in_process(size as usize).into_iter().map(NativeWorld::from).collect())
+    }
+
+    #[napi(getter)]
+    pub fn rank(&self) -> u32 {
+        self.rank as u32
+    }
+
+    #[napi(getter)]
+    pub fn size(&self) -> u32 {
+        self.size as u32
+    }
+
+    /// Ends the membership once its groups are gone too. Closing twice does nothing.
+    #[napi]
+    pub fn close(&mut self) {
+        self.world = None;
+    }
+
+    #[napi]
+    pub fn abort(&self, reason: String) {
+        if let Some(world) = &self.world {
+            world.abort(&reason);
+        }
+    }
+
+    /// The first error of this world, or null.
+    #[napi(getter)]
+    pub fn failure(&self) -> Option<String> {
+        self.world.as_ref().and_then(|w| w.failure()).map(|e| e.to_string())
+    }
+
+    /// Notes the training step in the flight recorder.
+    #[napi]
+    pub fn set_step(&self, step: i64) -> Result<()> {
+        self.world()?.set_step(step.max(0) as u64);
+        Ok(())
+    }
+
+    /// The members in the order that gives blocks their places; must contain this rank.
+    #[napi]
+    pub fn group(&self, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
+        let ranks: Vec<usize> = ranks.into_iter().map(|r| r as usize).collect();
+        let world = self.world()?.clone();
+        let group = world.group(&ranks, &name).map_err(fail)?;
+        let shared = Shared { size: group.size(), index: group.index(), world, group: Mutex::new(group) };
+        Ok(NativeGroup { shared: Arc::new(shared) })
+    }
+}
+
+pub struct Shared {
+    size: usize,
+    index: usize,
+    world: Arc<comm::World>,
+    group: Mutex<comm::Group>,
+}
+
+impl Shared {
+    fn call<T>(&self, f: impl FnOnce(&mut comm::Group) -> comm::Result<T>) -> std::result::Result<T, String> {
+        let mut group = self.group.lock().unwrap_or_else(|e| e.into_inner());
+        f(&mut group).map_err(|error| {
+            if matches!(error, comm::Error::Invalid { .. }) {
+                // Nothing was sent, and the others wait.
+                self.world.abort(&error.to_string());
+            }
+            error.to_string()
+        })
+    }
+}
+
+#[napi]
+pub struct NativeGroup {
+    shared: Arc<Shared>,
+}
+
+impl NativeGroup {
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+}
+
+#[napi]
+impl NativeGroup {
+    #[napi(getter)]
+    pub fn size(&self) -> u32 {
+        self.shared.size as u32
+    }
+
+    #[napi(getter)]
+    pub fn index(&self) -> u32 {
+        self.shared.index as u32
+    }
+
+    #[napi]
+    pub fn barrier<'e>(&self, env: &'e Env, label: Option<String>) -> Result<Object<'e>> {
+        let shared = self.shared.clone();
+        let label = label.unwrap_or_else(|| "barrier".to_string());
+        background(env, move || shared.call(|group| group.barrier(&label)), |_, ()| Ok(()))
+    }
+
+    /// Resolves to the bytes of the member at position `root`; all give the same length.
+    #[napi]
+    pub fn broadcast<'e>(&self, env: &'e Env, bytes: &[u8], root: u32, label: Option<String>) -> Result<Object<'e>> {
+        let (shared, mut bytes) = (self.shared.clone(), bytes.to_vec());
+        let label = label.unwrap_or_else(|| "broadcast".to_string());
+        let work = move || {
+            shared.call(|group| group.broadcast(&[comm::Part::in_place(&mut bytes)], comm::Dtype::U8, root as usize, &label))?;
+            Ok(bytes)
+        };
+        background(env, work, |_, bytes: Vec<u8>| Ok(Buffer::from(bytes)))
+    }
+
+    /// Resolves to the bytes of all members, one after another; all give the same length.
+    #[napi]
+    pub fn all_gather<'e>(&self, env: &'e Env, bytes: &[u8], label: Option<String>) -> Result<Object<'e>> {
+        let (shared, bytes) = (self.shared.clone(), bytes.to_vec());
+        let label = label.unwrap_or_else(|| "allGather".to_string());
+        let work = move || {
+            let mut all = vec![0u8; bytes.len() * shared.size];
+            shared.call(|group| group.all_gather(&[comm::Part::new(&bytes, &mut all)], comm::Dtype::U8, &label))?;
+            Ok(all)
+        };
+        background(env, work, |_, bytes: Vec<u8>| Ok(Buffer::from(bytes)))
+    }
+}
+
+/// One group per mesh axis.
+pub struct Groups(pub Vec<Arc<Shared>>);
+
+impl Collectives for Groups {
+    fn size(&self, axis: usize) -> Option<usize> {
+        self.0.get(axis).map(|shared| shared.size)
+    }
+
+    fn run(&self, call: &Call, parts: &mut [Part]) -> heddle_core::Result<()> {
+        let Some(shared) = self.0.get(call.axis) else {
+            return Err(heddle_core::Error::new(format!("there is no group for mesh axis {}", call.axis)));
+        };
+        let dtype = match call.dtype {
+            DType::F32 => comm::Dtype::F32,
+            DType::F64 => comm::Dtype::F64,
+            DType::I32 => comm::Dtype::I32,
+            DType::U32 => comm::Dtype::U32,
+            DType::U8 | DType::Bool => comm::Dtype::U8,
+        };
+        let reduction = match call.reduction {
+            ReduceOp::Max => comm::Reduction::Max,
+            ReduceOp::Min => comm::Reduction::Min,
+            _ => comm::Reduction::Sum,
+        };
+        // The executor has checked that parts are inside their buffers and apart.
+        let parts: Vec<comm::Part> = parts
+            .iter_mut()
+            .map(|p| unsafe { comm::Part::from_raw(p.input, p.input_bytes, p.output.as_mut_ptr(), p.output.len()) })
+            .collect();
+        let run = |group: &mut comm::Group| match call.op {
+            CollectiveOp::AllReduce => group.all_reduce(&parts, dtype, reduction, call.label),
+            CollectiveOp::AllGather => group.all_gather(&parts, dtype, call.label),
+            CollectiveOp::ReduceScatter => group.reduce_scatter(&parts, dtype, reduction, call.label),
+            CollectiveOp::AllToAll => group.all_to_all(&parts, dtype, call.label),
+            CollectiveOp::Broadcast => group.broadcast(&parts, dtype, 0, call.label),
+        };
+        shared.call(run).map_err(heddle_core::Error::new)
+    }
+
+    fn abort(&self, reason: &str) {
+        for shared in &self.0 {
+            shared.world.abort(reason);
+        }
+    }
+}

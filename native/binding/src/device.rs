@@ -1,0 +1,179 @@
+//! Programs and devices. A device is one thread with a queue; the event loop only enqueues.
+
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use napi::bindgen_prelude::{ClassInstance, Float64Array, Object};
+use napi::{Env, Result};
+use napi_derive::napi;
+
+use heddle_core::exec::{Alone, Collectives, Control, Device};
+use heddle_core::isa::Isa;
+use heddle_core::program::Program;
+
+use crate::buffer::{NativeBuffer, Use};
+use crate::comm::{Groups, NativeGroup};
+use crate::fail;
+use crate::promise::{guarded, Settle};
+
+#[napi]
+pub struct NativeProgram {
+    program: Arc<Program>,
+}
+
+#[napi]
+impl NativeProgram {
+    #[napi(constructor)]
+    pub fn new(json: String) -> Result<NativeProgram> {
+        let program = guarded(|| Program::parse(&json).map_err(|e| e.to_string())).map_err(fail)?;
+        Ok(NativeProgram { program: Arc::new(program) })
+    }
+
+    #[napi(getter)]
+    pub fn arena_bytes(&self) -> f64 {
+        self.program.total_bytes() as f64
+    }
+}
+
+#[napi(object)]
+pub struct DeviceOptions {
+    pub threads: u32,
+    pub coords: Option<Vec<i32>>,
+    pub isa: Option<String>,
+}
+
+type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+
+enum Job {
+    Run { program: Arc<Program>, arguments: Vec<Use>, done: Done },
+    Sync(Sender<()>),
+}
+
+#[napi]
+pub struct NativeDevice {
+    /// `None` once closed.
+    queue: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    control: Arc<Control>,
+    collectives: Arc<dyn Collectives>,
+}
+
+/// Enough for the deepest kernel and its registers.
+const STACK: usize = 4 << 20;
+
+fn serve(mut device: Device, jobs: Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Sync(done) => drop(done.send(())),
+            Job::Run { program, mut arguments, done } => {
+                let result = guarded(|| {
+                    arguments.iter_mut().try_for_each(Use::begin)?;
+                    let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
+                    device.run(&program, &buffers).map_err(|e| e.to_string())
+                });
+                // Uses end before the caller hears of it, so that it may touch the buffers at once.
+                drop(arguments);
+                done(result);
+            }
+        }
+    }
+}
+
+#[napi]
+impl NativeDevice {
+    #[napi(constructor)]
+    pub fn new(options: DeviceOptions, groups: Option<Vec<ClassInstance<NativeGroup>>>) -> Result<NativeDevice> {
+        if options.threads == 0 || options.threads > 1024 {
+            return Err(fail(format!("threads must be 1 to 1024, got {}", options.threads)));
+        }
+        let isa = Isa::choose(options.isa.as_deref()).map_err(fail)?;
+        let groups = groups.unwrap_or_default();
+        let collectives: Arc<dyn Collectives> = if groups.is_empty() {
+            Arc::new(Alone)
+        } else {
+            Arc::new(Groups(groups.iter().map(|g| g.shared()).collect()))
+        };
+        let coords = options.coords.unwrap_or_default();
+        let device = Device::new(options.threads as usize, isa, coords, collectives.clone());
+        let control = device.control.clone();
+        let (queue, jobs) = channel();
+        let builder = std::thread::Builder::new().name("heddle-device".to_string()).stack_size(STACK);
+        let thread = builder.spawn(move || serve(device, jobs)).map_err(fail)?;
+        Ok(NativeDevice { queue: Some(queue), thread: Some(thread), control, collectives })
+    }
+
+    #[napi]
+    pub fn run<'e>(&self, env: &'e Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<Object<'e>> {
+        let arguments = self.arguments(program, &args)?;
+        let (settle, promise) = Settle::new(env)?;
+        let done: Done = Box::new(move |result| settle.settle(result, |_, ()| Ok(())));
+        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        Ok(promise)
+    }
+
+    #[napi]
+    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+        let arguments = self.arguments(program, &args)?;
+        let (sender, receiver) = channel();
+        let done: Done = Box::new(move |result| drop(sender.send(result)));
+        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
+    }
+
+    /// Waits until everything queued so far is done.
+    #[napi]
+    pub fn sync(&self) -> Result<()> {
+        let (sender, receiver) = channel();
+        self.send(Job::Sync(sender))?;
+        receiver.recv().map_err(|_| fail("the device has ended"))
+    }
+
+    /// Ends the running program after its current step, and refuses all later ones.
+    #[napi]
+    pub fn abort(&self, reason: String) {
+        self.control.abort(&reason);
+        self.collectives.abort(&reason);
+    }
+
+    /// Nanoseconds of each step of the last run.
+    #[napi]
+    pub fn timings(&self) -> Float64Array {
+        Float64Array::new(self.control.timings())
+    }
+
+    /// Waits for what is queued, then ends the thread. Closing twice does nothing.
+    #[napi]
+    pub fn close(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, job: Job) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(|| fail("the device is closed"))?;
+        queue.send(job).map_err(|_| fail("the device has ended"))
+    }
+
+    /// Checks what can be checked before queueing.
+    fn arguments(&self, program: &NativeProgram, args: &[ClassInstance<NativeBuffer>]) -> Result<Vec<Use>> {
+        let program = &program.program;
+        if args.len() != program.buffers.len() {
+            return Err(fail(format!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), args.len())));
+        }
+        let memories = args.iter().map(|a| a.memory()).collect::<Result<Vec<_>>>()?;
+        for (i, memory) in memories.iter().enumerate() {
+            let (have, need) = (memory.buffer.len(), program.buffers[i]);
+            if have < need {
+                return Err(fail(format!("{}: buffer {i} has {have} bytes, {need} are needed", program.name)));
+            }
+            let twin = memories[..i].iter().position(|other| Arc::ptr_eq(other, memory));
+            if let Some(j) = twin.filter(|j| program.written[i] || program.written[*j]) {
+                let name = &program.name;
+                return Err(fail(format!("{name}: arguments {j} and {i} are the same buffer, and the program writes it")));
+            }
+        }
+        Ok(memories.iter().zip(&program.written).map(|(memory, writes)| memory.queue(*writes)).collect())
+    }
+}

@@ -1,0 +1,52 @@
+//! Promises that are settled from other threads.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use napi::bindgen_prelude::{Object, ToNapiValue};
+use napi::{Env, JsDeferred, Result};
+
+use crate::fail;
+
+type Resolver<D> = Box<dyn FnOnce(Env) -> Result<D>>;
+
+/// The settling side of a promise.
+pub struct Settle<D: ToNapiValue + 'static>(JsDeferred<D, Resolver<D>>);
+
+impl<D: ToNapiValue + 'static> Settle<D> {
+    pub fn new(env: &Env) -> Result<(Settle<D>, Object<'_>)> {
+        let (deferred, promise) = env.create_deferred()?;
+        Ok((Settle(deferred), promise))
+    }
+
+    /// `into` runs on the JavaScript thread.
+    pub fn settle<T: Send + 'static>(self, result: std::result::Result<T, String>, into: impl FnOnce(Env, T) -> Result<D> + 'static) {
+        match result {
+            Ok(value) => self.0.resolve(Box::new(move |env| into(env, value))),
+            Err(message) => self.0.reject(fail(message)),
+        }
+    }
+}
+
+/// Turns a panic into an error.
+pub fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, String>) -> std::result::Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("a native task failed: {}", text.unwrap_or("panic")))
+    })
+}
+
+/// Runs `work` on a thread of its own and gives a promise of its result.
+pub fn background<'e, T, D>(
+    env: &'e Env,
+    work: impl FnOnce() -> std::result::Result<T, String> + Send + 'static,
+    into: impl FnOnce(Env, T) -> Result<D> + Send + 'static,
+) -> Result<Object<'e>>
+where
+    T: Send + 'static,
+    D: ToNapiValue + 'static,
+{
+    let (settle, promise) = Settle::new(env)?;
+    let builder = std::thread::Builder::new().name("heddle-task".to_string());
+    builder.spawn(move || settle.settle(guarded(work), into)).map_err(fail)?;
+    Ok(promise)
+}

@@ -1,0 +1,52 @@
+// Builds the addon and puts it into the platform package; does nothing when the sources have not changed.
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(fileURLToPath(import.meta.url));
+const abi = process.platform === "linux" ? (process.report.getReport().header.glibcVersionRuntime ? "-gnu" : "-musl") : "";
+const target = `${process.platform}-${process.arch}${process.platform === "win32" ? "-msvc" : abi}`;
+const folder = join(root, "npm", target);
+const file = join(folder, `heddle.${target}.node`);
+const hashFile = `${file}.hash`;
+
+function sources(dir) {
+  return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(dir, entry.name);
+    if (entry.isDirectory()) return ["target", "npm", "tests", "examples"].includes(entry.name) ? [] : sources(path);
+    return /\.(rs|toml|lock)$/.test(entry.name) ? [path] : [];
+  });
+}
+
+const hash = createHash("sha256");
+for (const path of sources(root).sort()) {
+  hash.update(relative(root, path)).update("\0").update(readFileSync(path)).update("\0");
+}
+const digest = hash.digest("hex");
+
+if (!process.argv.includes("--force") && existsSync(file) && existsSync(hashFile) && readFileSync(hashFile, "utf8") === digest) {
+  console.log(`native: ${relative(process.cwd(), file)} is up to date`);
+} else {
+  execFileSync("cargo", ["build", "--release", "--locked", "-p", "heddle-binding"], { cwd: root, stdio: "inherit" });
+  const name = { darwin: "libheddle_binding.dylib", win32: "heddle_binding.dll" }[process.platform] ?? "libheddle_binding.so";
+  mkdirSync(folder, { recursive: true });
+  // Renamed into place, so that a process that has the old file loaded keeps it.
+  copyFileSync(join(root, "target", "release", name), `${file}.new`);
+  renameSync(`${file}.new`, file);
+  writeFileSync(hashFile, digest);
+  const manifest = {
+    name: `heddle-${target}`,
+    version: "0.1.0",
+    description: `Native kernels of Heddle for ${target}`,
+    license: "Apache-2.0",
+    main: `heddle.${target}.node`,
+    files: [`heddle.${target}.node`],
+    os: [process.platform],
+    cpu: [process.arch],
+    ...(process.platform === "linux" ? { libc: [abi === "-gnu" ? "glibc" : "musl"] } : {}),
+  };
+  writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  console.log(`native: built ${relative(process.cwd(), file)}`);
+}

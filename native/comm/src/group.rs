@@ -1,0 +1,317 @@
+//! Collectives among an ordered choice of ranks.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::drive::{Drive, Job};
+use crate::frame::{Fnv, Header};
+use crate::memory::{Memory, Place, Scratch, Space};
+use crate::reduce::{Triple, combine};
+use crate::schedule::{Pattern, Schedule};
+use crate::transport::Transport;
+use crate::world::Shared;
+use crate::{Dtype, Error, Part, Reduction, Result};
+
+const MAX_NAME: usize = 64;
+/// Longest label shown; all of it counts when ranks are compared.
+const MAX_LABEL: usize = 120;
+
+/// An ordered choice of ranks of a world. `Send`; used from one thread at a time.
+///
+/// The parts of a call are one bucket: they travel as one flat vector. A call that is wrong in itself gives
+/// [`Error::Invalid`] before anything is sent; the caller should then `abort` the world, since the others wait.
+pub struct Group {
+    shared: Arc<Shared>,
+    ranks: Vec<usize>,
+    index: usize,
+    id: u64,
+    name: String,
+    sequence: Arc<AtomicU64>,
+    // Kept between calls, so that equal calls allocate nothing.
+    scratch: Scratch,
+    ends: Vec<usize>,
+    text: String,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").field("name", &self.name).field("ranks", &self.ranks).finish_non_exhaustive()
+    }
+}
+
+/// A collective as called.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    pattern: Pattern,
+    dtype: Dtype,
+    reduction: Reduction,
+    label: &'a str,
+}
+
+impl Group {
+    pub(crate) fn new(shared: Arc<Shared>, ranks: &[usize], name: &str) -> Result<Self> {
+        let invalid = |what: String| Err(Error::Invalid(format!("group '{name}' of ranks {ranks:?}: {what}")));
+        if name.len() > MAX_NAME || name.contains('\0') {
+            return invalid(format!("the name is longer than {MAX_NAME} bytes or has a zero byte"));
+        }
+        if let Some(rank) = ranks.iter().find(|rank| **rank >= shared.size) {
+            return invalid(format!("rank {rank} is not in a world of {}", shared.size));
+        }
+        if (1..ranks.len()).any(|at| ranks[..at].contains(&ranks[at])) {
+            return invalid("a rank appears twice".into());
+        }
+        let Some(index) = ranks.iter().position(|rank| *rank == shared.rank) else {
+            return invalid(format!("this rank ({}) is not in it", shared.rank));
+        };
+        let id = ranks.iter().fold(Fnv::new().text(name), |hash, rank| hash.word(*rank as u64)).finish();
+        let sequence = shared.sequence(id);
+        let (ranks, name) = (ranks.to_vec(), name.to_owned());
+        let (scratch, ends, text) = (Scratch::default(), Vec::new(), String::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, ends, text })
+    }
+
+    /// Number of ranks in the group.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// This rank's position in the group.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Combines the inputs of all ranks; every rank gets the result. Output as long as input, may be the same.
+    pub fn all_reduce(&mut self, parts: &[Part<'_>], dtype: Dtype, reduction: Reduction, label: &str) -> Result<()> {
+        self.run(parts, Call { pattern: Pattern::AllReduce, dtype, reduction, label })
+    }
+
+    /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be its own block of the output.
+    pub fn all_gather(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
+        self.run(parts, Call { pattern: Pattern::AllGather, dtype, reduction: Reduction::Sum, label })
+    }
+
+    /// Each input is `size` blocks; rank `r` gets the combination of all ranks' block `r`.
+    pub fn reduce_scatter(
+        &mut self,
+        parts: &[Part<'_>],
+        dtype: Dtype,
+        reduction: Reduction,
+        label: &str,
+    ) -> Result<()> {
+        self.run(parts, Call { pattern: Pattern::ReduceScatter, dtype, reduction, label })
+    }
+
+    /// Each input and output is `size` blocks: block `r` goes to rank `r`, and what comes is in rank order.
+    pub fn all_to_all(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
+        self.run(parts, Call { pattern: Pattern::AllToAll, dtype, reduction: Reduction::Sum, label })
+    }
+
+    /// Every rank's output becomes the input of the rank at position `root` of the group; other inputs are not read.
+    pub fn broadcast(&mut self, parts: &[Part<'_>], dtype: Dtype, root: usize, label: &str) -> Result<()> {
+        if root >= self.size() {
+            return Err(Error::Invalid(format!(
+                "broadcast '{label}': no position {root} in a group of {}",
+                self.size()
+            )));
+        }
+        self.run(parts, Call { pattern: Pattern::Broadcast { root }, dtype, reduction: Reduction::Sum, label })
+    }
+
+    /// Returns once every rank of the group has called it.
+    pub fn barrier(&mut self, label: &str) -> Result<()> {
+        self.run(&[], Call { pattern: Pattern::Barrier, dtype: Dtype::U8, reduction: Reduction::Sum, label })
+    }
+
+    fn run(&mut self, parts: &[Part<'_>], call: Call<'_>) -> Result<()> {
+        let (size, index) = (self.ranks.len(), self.index);
+        self.ends.clear();
+        let mut block = 0;
+        for part in parts {
+            block += call.block_bytes(part, size, index).map_err(|what| Error::Invalid(call.say(&what)))?;
+            self.ends.push(block);
+        }
+        call.describe(&mut self.text, block / call.dtype.size(), size);
+        let what_len = self.text.len();
+        let _ = write!(self.text, "\0'{}' of ranks {:?}", self.name, Few(&self.ranks));
+        let schedule = Schedule::new(call.pattern, size, index, block);
+        let stride = block.next_multiple_of(64);
+        let staging = self.scratch.at_least(schedule.segment() + stride * schedule.scratch_blocks());
+        let scratch = staging.wrapping_add(schedule.segment());
+        let memory = Memory { parts, ends: &self.ends, scratch, stride, staging };
+        let what = &self.text[..what_len];
+        let shared = &*self.shared;
+        shared.exclusively(what, |transport| {
+            let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+            let flight = shared.flight.start(self.id, sequence, what);
+            let header = header(shared, self.id, sequence, call.fingerprint(parts));
+            let (ranks, text) = (self.ranks.as_slice(), self.text.as_bytes());
+            let reduce = (call.dtype, call.reduction);
+            let job = Job { shared, ranks, schedule, memory, reduce, header, what, text, flight };
+            let result = perform(&job, call.pattern, size, index, block, transport);
+            shared.flight.finish(flight, result.is_ok());
+            result
+        })
+    }
+}
+
+fn header(shared: &Shared, group: u64, sequence: u64, fingerprint: u64) -> Header {
+    Header {
+        run: shared.run,
+        epoch: shared.epoch,
+        incarnation: shared.incarnations[shared.rank],
+        group,
+        sequence,
+        fingerprint,
+        sender: shared.rank as u32,
+        length: 0,
+        ordinal: 0,
+        text: 0,
+    }
+}
+
+fn perform(
+    job: &Job<'_>,
+    pattern: Pattern,
+    size: usize,
+    me: usize,
+    block: usize,
+    transport: &mut dyn Transport,
+) -> Result<()> {
+    let place = |space, index| Place { space, block: index, start: 0, len: block };
+    let own = match pattern {
+        Pattern::AllGather => Some((0, me)),
+        Pattern::AllToAll => Some((me, me)),
+        Pattern::Broadcast { root } if root == me => Some((0, 0)),
+        Pattern::AllReduce | Pattern::ReduceScatter if size == 1 => Some((0, 0)),
+        _ => None,
+    };
+    if let Some((from, to)) = own {
+        // SAFETY: `from` and `to` are blocks of the checked parts.
+        unsafe { job.memory.copy(&place(Space::In, from), &place(Space::Out, to)) };
+    }
+    if size == 1 {
+        return Ok(());
+    }
+    Drive::new(job, transport).run()?;
+    if job.schedule.collects() {
+        let from = if pattern == Pattern::ReduceScatter { me } else { 0 };
+        // SAFETY: the schedule asked for `size` scratch blocks, and `from` is a block of the checked inputs.
+        unsafe {
+            job.memory.copy(&place(Space::In, from), &place(Space::Scratch, me));
+            fold(job, size, &place(Space::Scratch, 0));
+            job.memory.copy(&place(Space::Scratch, 0), &place(Space::Out, 0));
+        }
+    }
+    Ok(())
+}
+
+/// Combines scratch blocks 0, 1, … into block 0, in this order.
+///
+/// # Safety
+/// There must be `size` scratch blocks.
+unsafe fn fold(job: &Job<'_>, size: usize, first: &Place) {
+    let (out, bytes) = job.memory.piece(first, 0);
+    for index in 1..size {
+        let (right, _) = job.memory.piece(&Place { block: index, ..*first }, 0);
+        // SAFETY: scratch blocks are aligned, apart, and `bytes` long.
+        unsafe { combine(job.reduce.0, job.reduce.1, Triple { out, left: out, right, bytes }) };
+    }
+}
+
+/// Shows the first ranks of a long list.
+struct Few<'a>(&'a [usize]);
+
+impl std::fmt::Debug for Few<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = &self.0[..self.0.len().min(8)];
+        write!(f, "{shown:?}{}", if shown.len() < self.0.len() { "…" } else { "" })
+    }
+}
+
+impl Call<'_> {
+    fn op(&self) -> &'static str {
+        match self.pattern {
+            Pattern::AllReduce => "allReduce",
+            Pattern::ReduceScatter => "reduceScatter",
+            Pattern::AllGather => "allGather",
+            Pattern::AllToAll => "allToAll",
+            Pattern::Broadcast { .. } => "broadcast",
+            Pattern::Barrier => "barrier",
+        }
+    }
+
+    fn short_label(&self) -> &str {
+        let most = self.label.len().min(MAX_LABEL);
+        let cut = (0..=most).rev().find(|at| self.label.is_char_boundary(*at)).unwrap_or(0);
+        &self.label[..cut]
+    }
+
+    fn say(&self, what: &str) -> String {
+        format!("{} {} '{}': {what}", self.op(), self.dtype, self.short_label())
+    }
+
+    /// Writes what peers and people are told; `count` is that of one block.
+    fn describe(&self, text: &mut String, count: usize, size: usize) {
+        text.clear();
+        let dtype = self.dtype;
+        // Writing to a string cannot fail.
+        let _ = match self.pattern {
+            Pattern::AllReduce => write!(text, "allReduce {} {dtype} x {count}", self.reduction),
+            Pattern::ReduceScatter => write!(text, "reduceScatter {} {dtype} x {}", self.reduction, count * size),
+            Pattern::AllGather => write!(text, "allGather {dtype} x {count}"),
+            Pattern::AllToAll => write!(text, "allToAll {dtype} x {}", count * size),
+            Pattern::Broadcast { root } => write!(text, "broadcast from position {root} {dtype} x {count}"),
+            Pattern::Barrier => write!(text, "barrier"),
+        };
+        let _ = write!(text, " '{}'", self.short_label());
+        // The zero byte separates the description from the name of the group.
+        if text.contains('\0') {
+            *text = text.replace('\0', " ");
+        }
+    }
+
+    /// Equal on ranks that are in the same collective.
+    fn fingerprint(&self, parts: &[Part<'_>]) -> u64 {
+        let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
+        let hash = Fnv::new().text(self.op()).word(root as u64).text(self.dtype.name()).text(self.reduction.name());
+        let hash = hash.text(self.label).word(parts.len() as u64);
+        parts.iter().fold(hash, |hash, part| hash.word(part.output_bytes as u64)).finish()
+    }
+
+    /// Bytes of one block of a part, if the part fits the call.
+    fn block_bytes(&self, part: &Part<'_>, size: usize, me: usize) -> std::result::Result<usize, String> {
+        let (input, output) = (part.input_bytes, part.output_bytes);
+        let reads = !matches!(self.pattern, Pattern::Broadcast { root } if root != me);
+        let (fits, block) = match self.pattern {
+            Pattern::AllReduce => (input == output, input),
+            Pattern::ReduceScatter => (output.checked_mul(size) == Some(input), output),
+            Pattern::AllGather => (input.checked_mul(size) == Some(output), input),
+            Pattern::AllToAll => (input == output && input % size == 0, input / size),
+            Pattern::Broadcast { .. } => (!reads || input == output, output),
+            Pattern::Barrier => (true, 0),
+        };
+        let element = self.dtype.size();
+        if !fits || block % element != 0 {
+            let (input, output) = (input as f64 / element as f64, output as f64 / element as f64);
+            return Err(format!("an input of {input} and an output of {output} elements do not fit {size} ranks"));
+        }
+        let aligned = |address: usize, bytes: usize| bytes == 0 || address.is_multiple_of(element);
+        if !aligned(part.output.addr(), output) || (reads && !aligned(part.input.addr(), input)) {
+            return Err(format!("an address is not a multiple of {element}"));
+        }
+        let (from, to) = (part.input.addr(), part.output.addr());
+        let apart = from + input <= to || to + output <= from || input == 0 || output == 0;
+        let same = match self.pattern {
+            Pattern::AllReduce | Pattern::Broadcast { .. } => from == to,
+            Pattern::AllGather => from == to + me * block,
+            _ => false,
+        };
+        if reads && !apart && !same {
+            return Err("an input overlaps its output in a way that this collective cannot work on".into());
+        }
+        Ok(block)
+    }
+}

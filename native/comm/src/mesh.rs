@@ -1,0 +1,291 @@
+//! Builds the links of a world: every rank listens, publishes its address in the store, and dials the lower ranks.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::auth::{Identity, Role, Scope, answer, greet};
+use crate::net::{Waker, random, readable_or_woken, tune};
+use crate::signals::Signals;
+use crate::transport::{Stamp, TcpControl, TcpTransport};
+use crate::world::{Config, Wiring};
+use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient};
+
+const HELLO_LIMIT: Duration = Duration::from_secs(5);
+const MAX_SIZE: usize = 4096;
+/// Room for strangers beside the expected connections.
+const EXTRA_HELLOS: usize = 64;
+
+type Link = (Identity, TcpStream);
+
+/// Meets the others and returns the links.
+pub(crate) fn connect(config: &Config) -> Result<Wiring> {
+    check(config)?;
+    let deadline = Instant::now() + config.timeout;
+    let scope = Scope::new(&config.secret, &config.run_id, Some((config.epoch, &config.name)));
+    let incarnation = u64::from_le_bytes(random());
+    let store = StoreClient::connect(config.store_addr, &config.secret, &config.run_id, config.timeout)?;
+    let listener = TcpListener::bind((config.bind_ip, 0))
+        .map_err(|error| Error::io(format!("could not listen on {}", config.bind_ip), error))?;
+    let porter = Porter::start(listener, &scope, config, incarnation)?;
+    publish(config, &store, porter.addr, incarnation)?;
+    let mut mesh = Mesh::new(config, incarnation);
+    for rank in 0..config.rank {
+        mesh.dial(&store, &scope, rank, deadline)?;
+    }
+    porter.collect(&mut mesh, deadline)?;
+    mesh.finish(&scope)
+}
+
+fn check(config: &Config) -> Result<()> {
+    let invalid = |text: String| Err(Error::Invalid(format!("world '{}': {text}", config.name)));
+    if config.secret.is_empty() {
+        return invalid("the shared secret must not be empty".into());
+    }
+    if config.size == 0 || config.size > MAX_SIZE || config.rank >= config.size {
+        return invalid(format!("rank {} of {} is not possible (at most {MAX_SIZE})", config.rank, config.size));
+    }
+    if config.bind_ip.is_unspecified() {
+        return invalid("bind_ip must be an address that the other ranks can reach, not a wildcard".into());
+    }
+    Ok(())
+}
+
+fn key(config: &Config, rank: usize) -> String {
+    format!("{}/{}/{}/rank/{rank}", config.run_id, config.epoch, config.name)
+}
+
+fn publish(config: &Config, store: &StoreClient, addr: SocketAddr, incarnation: u64) -> Result<()> {
+    let value = format!("{addr} {incarnation} {}", config.size);
+    match store.compare_and_set(&key(config, config.rank), None, value.as_bytes())? {
+        CompareAndSet::Swapped => Ok(()),
+        CompareAndSet::Current(_) => Err(Error::Invalid(format!(
+            "rank {} of world '{}' was already taken in epoch {}; a process that comes back needs a new epoch",
+            config.rank, config.name, config.epoch
+        ))),
+    }
+}
+
+struct Published {
+    addr: SocketAddr,
+    incarnation: u64,
+    size: usize,
+}
+
+fn parse(value: &[u8]) -> Option<Published> {
+    let mut words = std::str::from_utf8(value).ok()?.split(' ');
+    let addr = words.next()?.parse().ok()?;
+    let incarnation = words.next()?.parse().ok()?;
+    let size = words.next()?.parse().ok()?;
+    Some(Published { addr, incarnation, size })
+}
+
+/// The links found so far.
+struct Mesh<'a> {
+    config: &'a Config,
+    data: Vec<Option<TcpStream>>,
+    control: Vec<Option<TcpStream>>,
+    incarnations: Vec<u64>,
+}
+
+impl<'a> Mesh<'a> {
+    fn new(config: &'a Config, incarnation: u64) -> Self {
+        let mut incarnations = vec![0; config.size];
+        incarnations[config.rank] = incarnation;
+        let none = || (0..config.size).map(|_| None).collect();
+        Self { config, data: none(), control: none(), incarnations }
+    }
+
+    fn during(&self) -> String {
+        let config = self.config;
+        format!("connecting world '{}' of run '{}', epoch {}", config.name, config.run_id, config.epoch)
+    }
+
+    fn add(&mut self, (who, stream): Link) -> Result<()> {
+        let rank = who.rank as usize;
+        let known = self.data[rank].is_some() || self.control[rank].is_some();
+        let links = if who.role == Role::Data { &mut self.data } else { &mut self.control };
+        if links[rank].is_some() || (known && self.incarnations[rank] != who.incarnation) {
+            let detail = "two processes claim to be it".into();
+            return Err(Error::Protocol { peer: format!("rank {rank}"), detail });
+        }
+        tune(&stream)?;
+        links[rank] = Some(stream);
+        self.incarnations[rank] = who.incarnation;
+        Ok(())
+    }
+
+    fn dial(&mut self, store: &StoreClient, scope: &Scope, rank: usize, deadline: Instant) -> Result<()> {
+        let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let value = store.get(&key(self.config, rank), &format!("the address of rank {rank}"), left())?;
+        let peer = || format!("rank {rank}");
+        let malformed = || Error::Protocol { peer: peer(), detail: "its entry in the store is malformed".into() };
+        let published = parse(&value).ok_or_else(malformed)?;
+        if published.size != self.config.size {
+            let (mine, size) = (self.config.rank, self.config.size);
+            let text = format!("rank {rank} is in a world of {}, but rank {mine} in one of {size}", published.size);
+            return Err(Error::Mismatch(text));
+        }
+        let failed = |error| Error::io(format!("could not connect to rank {rank} at {}", published.addr), error);
+        for role in [Role::Data, Role::Control] {
+            let stream = TcpStream::connect_timeout(&published.addr, left()).map_err(failed)?;
+            stream.set_nodelay(true).map_err(failed)?;
+            let incarnation = self.incarnations[self.config.rank];
+            let me = Identity { role, rank: self.config.rank as u32, incarnation };
+            let auth = |reason| Error::Auth { peer: format!("rank {rank} at {}", published.addr), reason };
+            let who = greet(&stream, scope, me, Instant::now() + left().min(HELLO_LIMIT)).map_err(auth)?;
+            if (who.rank as usize, who.incarnation) != (rank, published.incarnation) {
+                return Err(auth(AuthReason::WrongPeer));
+            }
+            self.add((who, stream))?;
+        }
+        Ok(())
+    }
+
+    fn missing(&self) -> Vec<usize> {
+        let linked = |rank: &usize| self.data[*rank].is_some() && self.control[*rank].is_some();
+        (0..self.config.size).filter(|rank| *rank != self.config.rank && !linked(rank)).collect()
+    }
+
+    fn finish(self, scope: &Scope) -> Result<Wiring> {
+        let waker = Arc::new(Waker::new()?);
+        let signals = Arc::new(Signals::new(self.config.size));
+        let stamp = Stamp { run: scope.short(), epoch: self.config.epoch };
+        let watch = Arc::clone(&signals);
+        let control = TcpControl::start(self.control, stamp, self.config.rank, Arc::clone(&waker), watch)?;
+        Ok(Wiring {
+            run: stamp.run,
+            epoch: stamp.epoch,
+            incarnations: self.incarnations,
+            transport: Box::new(TcpTransport::new(self.data, waker)),
+            control: Box::new(control),
+            signals,
+        })
+    }
+}
+
+/// Accepts and authenticates the higher ranks while this one dials the lower.
+struct Porter {
+    addr: SocketAddr,
+    arrivals: Receiver<Link>,
+    inner: Arc<PorterInner>,
+}
+
+struct PorterInner {
+    scope: Scope,
+    rank: usize,
+    size: usize,
+    incarnation: u64,
+    stop: Waker,
+    stopped: AtomicBool,
+    hellos: AtomicUsize,
+    /// The last connection that was refused, for the error of a rank that never comes.
+    refused: Mutex<Option<(SocketAddr, AuthReason)>>,
+}
+
+impl Porter {
+    fn start(listener: TcpListener, scope: &Scope, config: &Config, incarnation: u64) -> Result<Self> {
+        let failed = |error| Error::io("could not listen for other ranks", error);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        let inner = Arc::new(PorterInner {
+            scope: scope.clone(),
+            rank: config.rank,
+            size: config.size,
+            incarnation,
+            stop: Waker::new()?,
+            stopped: AtomicBool::new(false),
+            hellos: AtomicUsize::new(0),
+            refused: Mutex::new(None),
+        });
+        let (sender, arrivals) = channel();
+        let shared = Arc::clone(&inner);
+        let run = move || shared.accept(&listener, &sender);
+        std::thread::Builder::new().name("heddle-porter".into()).spawn(run).map_err(failed)?;
+        Ok(Self { addr, arrivals, inner })
+    }
+
+    /// Waits until all ranks are linked.
+    fn collect(&self, mesh: &mut Mesh<'_>, deadline: Instant) -> Result<()> {
+        loop {
+            let missing = mesh.missing();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            match self.arrivals.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(link) => mesh.add(link)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let limit = mesh.config.timeout;
+                    let waiting_for = self.name(&missing);
+                    return Err(Error::Timeout { limit, waiting_for, during: mesh.during() });
+                }
+            }
+        }
+    }
+
+    fn name(&self, missing: &[usize]) -> String {
+        let list = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let ranks = if missing.len() == 1 { format!("rank {list}") } else { format!("ranks {list}") };
+        match *self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((from, reason)) => format!("{ranks} (a connection from {from} was refused: {reason})"),
+            None => ranks,
+        }
+    }
+}
+
+impl Drop for Porter {
+    fn drop(&mut self) {
+        self.inner.stopped.store(true, Ordering::Release);
+        self.inner.stop.wake();
+    }
+}
+
+impl PorterInner {
+    fn accept(self: &Arc<Self>, listener: &TcpListener, arrivals: &Sender<Link>) {
+        while !self.stopped.load(Ordering::Acquire) {
+            readable_or_woken(listener.as_fd(), &self.stop, Duration::from_secs(60));
+            let Ok((stream, from)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            // Strangers may fill the margin, not the memory.
+            if self.hellos.load(Ordering::Relaxed) > 2 * self.size + EXTRA_HELLOS {
+                continue;
+            }
+            self.hellos.fetch_add(1, Ordering::Relaxed);
+            let (shared, arrivals) = (Arc::clone(self), arrivals.clone());
+            let hello = move || {
+                shared.welcome(stream, from, &arrivals);
+                shared.hellos.fetch_sub(1, Ordering::Relaxed);
+            };
+            let builder = std::thread::Builder::new().name("heddle-hello".into()).stack_size(256 << 10);
+            if builder.spawn(hello).is_err() {
+                self.hellos.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn welcome(&self, stream: TcpStream, from: SocketAddr, arrivals: &Sender<Link>) {
+        let admit = |who: Identity| {
+            let rank = who.rank as usize;
+            let expected = rank > self.rank && rank < self.size && who.role != Role::Store;
+            if expected { Ok(()) } else { Err(AuthReason::WrongPeer) }
+        };
+        let ready = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+        let me = (self.rank as u32, self.incarnation);
+        let result = match ready {
+            Ok(()) => answer(&stream, &self.scope, me, admit, Instant::now() + HELLO_LIMIT),
+            Err(_) => Err(AuthReason::Malformed),
+        };
+        match result {
+            // The receiver is gone once this rank has failed or needs nobody else.
+            Ok(who) => drop(arrivals.send((who, stream))),
+            Err(reason) => {
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, reason));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Sockets with deadlines, and a descriptor that wakes a poll.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::net::sockopt;
+
+use crate::{Error, Result};
+
+/// Why a bounded read or write ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The other side closed.
+    Closed,
+    /// The deadline passed.
+    TimedOut,
+    /// Another failure of the system.
+    Failed(String),
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Failed(detail) => f.write_str(detail),
+        }
+    }
+}
+
+fn cut(error: &std::io::Error) -> Cut {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Cut::TimedOut,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Cut::Closed,
+        _ => Cut::Failed(error.to_string()),
+    }
+}
+
+fn remaining(deadline: Instant) -> std::result::Result<Duration, Cut> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(Cut::TimedOut) } else { Ok(left) }
+}
+
+/// Fills `bytes` from a blocking socket before the deadline, however slowly they trickle in.
+pub(crate) fn read_by(mut stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> std::result::Result<(), Cut> {
+    let mut got = 0;
+    while got < bytes.len() {
+        stream.set_read_timeout(Some(remaining(deadline)?)).map_err(|error| cut(&error))?;
+        match stream.read(&mut bytes[got..]) {
+            Ok(0) => return Err(Cut::Closed),
+            Ok(count) => got += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(cut(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes` to a blocking socket before the deadline.
+pub(crate) fn write_by(mut stream: &TcpStream, bytes: &[u8], deadline: Instant) -> std::result::Result<(), Cut> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        stream.set_write_timeout(Some(remaining(deadline)?)).map_err(|error| cut(&error))?;
+        match stream.write(&bytes[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(cut(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// Settings of a link that carries tensors: no delay, room for several segments in flight, never blocking.
+pub(crate) fn tune(stream: &TcpStream) -> Result<()> {
+    const WANTED: usize = 4 << 20;
+    let failed = |error: std::io::Error| Error::io("could not set up a link", error);
+    stream.set_nodelay(true).map_err(failed)?;
+    // The system clamps the sizes to its own limits; a smaller buffer is slower but works.
+    let _ = sockopt::set_socket_send_buffer_size(stream, WANTED);
+    let _ = sockopt::set_socket_recv_buffer_size(stream, WANTED);
+    stream.set_nonblocking(true).map_err(failed)
+}
+
+/// A descriptor that becomes readable for good once `wake` is called.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub(crate) fn new() -> Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Error::io("could not make an eventfd", error))?;
+        Ok(Self(fd))
+    }
+
+    pub(crate) fn wake(&self) {
+        // The only failure of a non-blocking eventfd write is a full counter, which is readable too.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sleeps until one of `fds` has an event or `limit` has passed.
+pub(crate) fn sleep(fds: &mut [PollFd<'_>], limit: Duration) {
+    // An interrupted or failed poll counts as a wake-up: callers look again at what they wait for.
+    let limit = Timespec::try_from(limit).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    let _ = poll(fds, Some(&limit));
+}
+
+/// Waits until `fd` can be read; says whether `waker` was woken.
+pub(crate) fn readable_or_woken(fd: BorrowedFd<'_>, waker: &Waker, limit: Duration) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN), PollFd::from_borrowed_fd(waker.fd(), PollFlags::IN)];
+    sleep(&mut fds, limit);
+    !fds[1].revents().is_empty()
+}
+
+/// Random bytes from the system.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0_u8; N];
+    let mut got = 0;
+    while got < N {
+        match rustix::rand::getrandom(&mut bytes[got..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => got += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the system has no random numbers: {error}"),
+        }
+    }
+    bytes
+}

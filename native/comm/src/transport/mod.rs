@@ -1,0 +1,59 @@
+//! How framed bytes move between ranks: never blocking, except in `wait`.
+
+mod memory;
+mod tcp;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::time::Duration;
+
+pub(crate) use memory::in_process;
+pub(crate) use tcp::{Stamp, TcpControl, TcpTransport};
+
+/// Why a link no longer works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LinkError {
+    /// The peer closed it or died.
+    Closed,
+    /// The system refused.
+    Failed(String),
+}
+
+/// Ordered bytes to and from every other rank. Used by one thread at a time.
+pub(crate) trait Transport: Send {
+    /// Moves some of `bytes` towards `peer`; 0 when there is no room now.
+    fn try_send(&mut self, peer: usize, bytes: &[IoSlice<'_>]) -> Result<usize, LinkError>;
+
+    /// Takes some bytes from `peer`; 0 when none are here now.
+    fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError>;
+
+    /// Copies bytes from `peer` that are here now without taking them.
+    fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize;
+
+    /// Sleeps until there may be room towards `send_to`, bytes from `receive_from`, a wake-up, or `limit` has passed.
+    fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration);
+}
+
+/// What a rank tells all others beside the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// It failed, for a reason.
+    Abort = 1,
+    /// It found ranks in different collectives.
+    Mismatch = 2,
+    /// It leaves in order.
+    Goodbye = 3,
+    /// It has long been waiting for someone, see `Waiting`.
+    Waiting = 4,
+}
+
+/// The side channel to all other ranks. Used from any thread.
+pub(crate) trait Control: Send + Sync {
+    /// Tells all peers, without waiting for any of them for long.
+    fn tell(&self, word: Word, text: &str);
+
+    /// Wakes this rank's own `Transport::wait`.
+    fn wake(&self);
+
+    /// Ends the channel.
+    fn close(&self);
+}

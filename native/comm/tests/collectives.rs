@@ -1,0 +1,321 @@
+//! Every collective against a naive oracle, over both transports.
+
+mod common;
+
+use std::fmt::Debug;
+
+use common::{BOTH, Over, on_each, worlds};
+use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
+
+trait Value: Element + PartialOrd + Debug + Default + Send + Sync {
+    fn of(number: usize) -> Self;
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! value {
+    ($($t:ty => $plus:expr),*) => {$(
+        impl Value for $t {
+            fn of(number: usize) -> Self {
+                (number & 63) as $t
+            }
+            fn plus(self, other: Self) -> Self {
+                $plus(self, other)
+            }
+        }
+    )*};
+}
+
+value!(f32 => |a, b| a + b, f64 => |a, b| a + b, i32 => i32::wrapping_add, u32 => u32::wrapping_add,
+       u8 => u8::wrapping_add);
+
+const REDUCTIONS: [Reduction; 3] = [Reduction::Sum, Reduction::Max, Reduction::Min];
+
+fn input<T: Value>(rank: usize, count: usize) -> Vec<T> {
+    (0..count).map(|index| T::of((rank * 37 + index * 13) ^ (index >> 9))).collect()
+}
+
+fn reduced<T: Value>(size: usize, count: usize, reduction: Reduction) -> Vec<T> {
+    let inputs: Vec<Vec<T>> = (0..size).map(|rank| input(rank, count)).collect();
+    let combine = |a: T, b: T| match reduction {
+        Reduction::Sum => a.plus(b),
+        Reduction::Max => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
+        Reduction::Min => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
+    };
+    let add = |sum: Vec<T>, next: &Vec<T>| sum.iter().zip(next).map(|(a, b)| combine(*a, *b)).collect();
+    inputs[1..].iter().fold(inputs[0].clone(), add)
+}
+
+/// Cuts a vector of `blocks` blocks into three parts, an empty one among them; each part has its slice of every block.
+fn cut<T: Value>(values: &[T], blocks: usize) -> Vec<Vec<T>> {
+    let block = values.len() / blocks;
+    let bounds = [0, block / 3, block / 3, block];
+    let slice = |part: usize| {
+        (0..blocks).flat_map(|b| values[b * block..][bounds[part]..bounds[part + 1]].iter().copied()).collect()
+    };
+    (0..3).map(slice).collect()
+}
+
+type Op<'a> = dyn Fn(&mut Group, &[Part<'_>]) -> Result<(), Error> + Sync + 'a;
+
+/// Runs one collective on parts and compares with the expected whole vector of each rank.
+fn check<T: Value>(group: &mut Group, op: &Op<'_>, whole: &[T], blocks: (usize, usize), expected: &[T], what: &str) {
+    let inputs = cut(whole, blocks.0);
+    let expected = cut(expected, blocks.1);
+    let mut outputs: Vec<Vec<T>> = expected.iter().map(|part| vec![T::default(); part.len()]).collect();
+    let parts: Vec<Part<'_>> = inputs.iter().zip(&mut outputs).map(|(from, to)| Part::new(from, to)).collect();
+    op(group, &parts).unwrap_or_else(|error| panic!("{what}: {error}"));
+    drop(parts);
+    assert!(outputs == expected, "{what}: rank {} of {} has another result", group.index(), group.size());
+    assert!(inputs == cut(whole, blocks.0), "{what}: an input was changed");
+}
+
+fn every_collective<T: Value>(group: &mut Group, count: usize, reductions: &[Reduction]) {
+    let (size, me, dtype) = (group.size(), group.index(), T::DTYPE);
+    let block = if count > 1000 { count / size } else { count };
+    let join = |count: usize| (0..size).flat_map(|rank| input::<T>(rank, count)).collect::<Vec<T>>();
+    for &reduction in reductions {
+        let sums = reduced::<T>(size, count, reduction);
+        let what = format!("all_reduce {reduction} {dtype} {count}");
+        let all_reduce: &Op<'_> = &|group, parts| group.all_reduce(parts, dtype, reduction, "gradients");
+        check(group, all_reduce, &input::<T>(me, count), (1, 1), &sums, &what);
+        let mut values = input::<T>(me, count);
+        group.all_reduce(&[Part::in_place(&mut values)], dtype, reduction, "in place").unwrap();
+        assert!(values == sums, "{what} in place");
+        let sums = reduced::<T>(size, block * size, reduction);
+        let scatter: &Op<'_> = &|group, parts| group.reduce_scatter(parts, dtype, reduction, "gradients");
+        let mine = &sums[me * block..(me + 1) * block];
+        check(group, scatter, &input::<T>(me, block * size), (size, 1), mine, "reduce_scatter");
+    }
+    let gather: &Op<'_> = &|group, parts| group.all_gather(parts, dtype, "weights");
+    check(group, gather, &input::<T>(me, block), (1, size), &join(block), "all_gather");
+    let exchange: &Op<'_> = &|group, parts| group.all_to_all(parts, dtype, "tokens");
+    let received = |rank: usize| input::<T>(rank, block * size)[me * block..(me + 1) * block].to_vec();
+    let expected: Vec<T> = (0..size).flat_map(received).collect();
+    check(group, exchange, &input::<T>(me, block * size), (size, size), &expected, "all_to_all");
+    for root in [0, size - 1] {
+        let cast: &Op<'_> = &|group, parts| group.broadcast(parts, dtype, root, "parameters");
+        check(group, cast, &input::<T>(me, count), (1, 1), &input::<T>(root, count), "broadcast");
+    }
+    group.barrier("end").unwrap();
+}
+
+fn every_dtype(over: Over, sizes: &[usize], reductions: &[Reduction]) {
+    for size in 1..=5 {
+        on_each(worlds(over, size), |_, mut group| {
+            for &count in sizes {
+                every_collective::<f32>(&mut group, count, reductions);
+                every_collective::<f64>(&mut group, count, reductions);
+                every_collective::<i32>(&mut group, count, reductions);
+                every_collective::<u32>(&mut group, count, reductions);
+                every_collective::<u8>(&mut group, count, reductions);
+            }
+        });
+    }
+}
+
+const SMALL: [usize; 5] = [0, 1, 7, 1000, 40_003];
+
+#[test]
+fn small_in_process() {
+    every_dtype(Over::Memory, &SMALL, &REDUCTIONS);
+}
+
+#[test]
+fn small_over_tcp() {
+    every_dtype(Over::Tcp, &SMALL, &REDUCTIONS);
+}
+
+/// The schedule knows bytes alone, so the dtypes take turns.
+fn large(over: Over) {
+    const COUNT: usize = 3_000_001;
+    for size in 1..=5 {
+        on_each(worlds(over, size), |_, mut group| {
+            every_collective::<f32>(&mut group, COUNT, &[Reduction::Sum]);
+            match size {
+                2 => every_collective::<f64>(&mut group, COUNT, &[Reduction::Max]),
+                3 => every_collective::<i32>(&mut group, COUNT, &[Reduction::Sum]),
+                4 => every_collective::<u32>(&mut group, COUNT, &[Reduction::Min]),
+                _ => every_collective::<u8>(&mut group, COUNT, &[Reduction::Sum]),
+            }
+        });
+    }
+}
+
+#[test]
+fn large_in_process() {
+    large(Over::Memory);
+}
+
+#[test]
+fn large_over_tcp() {
+    large(Over::Tcp);
+}
+
+/// Values whose sums depend on the order.
+fn rough(rank: usize, count: usize) -> Vec<f32> {
+    let mut state = rank as u32 + 1;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / 1000.0 - 8000.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn sum_bits(over: Over, size: usize, count: usize) -> Vec<Vec<u32>> {
+    on_each(worlds(over, size), |world, mut group| {
+        let mut values = rough(world.rank(), count);
+        group.all_reduce(&[Part::in_place(&mut values)], Dtype::F32, Reduction::Sum, "bits").unwrap();
+        let mut scattered = vec![0.0; count];
+        let input = rough(world.rank(), count * size);
+        group.reduce_scatter(&[Part::new(&input, &mut scattered)], Dtype::F32, Reduction::Sum, "bits").unwrap();
+        let own = scattered.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        let mut all = vec![0_u32; count * size];
+        group.all_gather(&[Part::new(&own, &mut all)], Dtype::U32, "bits").unwrap();
+        all.extend(values.iter().map(|value| value.to_bits()));
+        all
+    })
+}
+
+#[test]
+fn bits_are_equal_on_ranks_transports_and_repeats() {
+    for (size, count) in [(2, 5), (3, 70_001), (4, 300_007), (5, 1000)] {
+        let results: Vec<_> = [Over::Memory, Over::Tcp, Over::Tcp, Over::Memory]
+            .iter()
+            .flat_map(|over| sum_bits(*over, size, count))
+            .collect();
+        assert!(results.iter().all(|result| *result == results[0]), "{size} ranks, {count} elements");
+    }
+}
+
+#[test]
+fn the_order_of_reduction_is_as_documented() {
+    let (size, count) = (3, 70_001);
+    let inputs: Vec<Vec<f32>> = (0..size).map(|rank| rough(rank, count)).collect();
+    let lines = (count * 4_usize).div_ceil(64);
+    let expected: Vec<u32> = (0..count)
+        .map(|index| {
+            let chunk = (0..size).find(|chunk| index / 16 < lines * (chunk + 1) / size).unwrap();
+            let order = (1..=size).map(|step| inputs[(chunk + step) % size][index]);
+            order.reduce(|a, b| a + b).unwrap().to_bits()
+        })
+        .collect();
+    let got = &sum_bits(Over::Memory, size, count)[0][count * size..];
+    assert!(got == expected);
+}
+
+#[test]
+fn nan_propagates_through_max_and_min() {
+    for over in BOTH {
+        for count in [4, 50_000] {
+            on_each(worlds(over, 3), |world, mut group| {
+                for reduction in [Reduction::Max, Reduction::Min] {
+                    let mut values = vec![world.rank() as f64; count];
+                    values[world.rank()] = f64::NAN;
+                    group.all_reduce(&[Part::in_place(&mut values)], Dtype::F64, reduction, "nan").unwrap();
+                    assert!(values[..3].iter().all(|value| value.is_nan()) && !values[3].is_nan());
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn many_tiny_parts_are_one_bucket() {
+    for over in BOTH {
+        on_each(worlds(over, 2), |_, mut group| {
+            let mut parts: Vec<Vec<f32>> = (0..5000).map(|index| vec![index as f32; index % 40]).collect();
+            let bucket: Vec<_> = parts.iter_mut().map(|part| Part::in_place(part)).collect();
+            group.all_reduce(&bucket, Dtype::F32, Reduction::Sum, "bucket").unwrap();
+            drop(bucket);
+            let right = |(index, part): (usize, &Vec<f32>)| part.iter().all(|value| *value == 2.0 * index as f32);
+            assert!(parts.iter().enumerate().all(right));
+        });
+    }
+}
+
+#[test]
+fn groups_of_a_mesh_share_a_world() {
+    for over in BOTH {
+        on_each(worlds(over, 4), |world, mut all| {
+            let (row, column) = (world.rank() / 2, world.rank() % 2);
+            let mut model = world.group(&[row * 2, row * 2 + 1], "model").unwrap();
+            let mut data = world.group(&[column, column + 2], "data").unwrap();
+            for _ in 0..50 {
+                let mut value = [1_i32 << (4 * world.rank())];
+                model.all_reduce(&[Part::in_place(&mut value)], Dtype::I32, Reduction::Sum, "row").unwrap();
+                data.all_reduce(&[Part::in_place(&mut value)], Dtype::I32, Reduction::Sum, "column").unwrap();
+                assert_eq!(value, [0x1111]);
+                all.barrier("step").unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_group_keeps_its_own_order_of_ranks() {
+    on_each(worlds(Over::Tcp, 3), |world, _| {
+        let mut group = world.group(&[2, 0, 1], "turned").unwrap();
+        let mut all = [9_u8; 3];
+        group.all_gather(&[Part::new(&[world.rank() as u8], &mut all)], Dtype::U8, "ranks").unwrap();
+        assert_eq!(all, [2, 0, 1]);
+        let mut value = [world.rank() as u8];
+        group.broadcast(&[Part::in_place(&mut value)], Dtype::U8, 0, "from rank 2").unwrap();
+        assert_eq!(value, [2]);
+    });
+}
+
+#[test]
+fn large_exchanges_do_not_deadlock() {
+    for over in BOTH {
+        on_each(worlds(over, 2), |world, mut group| {
+            let count = 12 << 20;
+            let input = vec![world.rank() as u32; count];
+            let mut output = vec![0; count];
+            group.all_to_all(&[Part::new(&input, &mut output)], Dtype::U32, "48 MiB").unwrap();
+            assert!(output[..count / 2].iter().all(|value| *value == 0));
+            assert!(output[count / 2..].iter().all(|value| *value == 1));
+        });
+    }
+}
+
+#[test]
+fn wrong_calls_are_refused_before_anything_is_sent() {
+    on_each(worlds(Over::Memory, 2), |world, mut group| {
+        let (input, mut output) = ([1.0_f32; 3], [0.0_f32; 3]);
+        let say = |result: Result<(), Error>| result.unwrap_err().to_string();
+        let error = say(group.reduce_scatter(&[Part::new(&input, &mut output)], Dtype::F32, Reduction::Sum, "g"));
+        assert_eq!(error, "reduceScatter f32 'g': an input of 3 and an output of 3 elements do not fit 2 ranks");
+        let error = say(group.all_gather(&[Part::new(&input, &mut output)], Dtype::F64, "g"));
+        assert!(error.contains("do not fit"), "{error}");
+        let error = say(group.all_to_all(&[Part::in_place(&mut [0_u8; 4])], Dtype::U8, "g"));
+        assert!(error.contains("overlaps"), "{error}");
+        assert!(say(group.broadcast(&[], Dtype::U8, 2, "g")).contains("no position 2"));
+        let bytes = [0_u8; 16];
+        let odd = bytes.as_ptr().align_offset(4) + 1;
+        let part = Part::new(&bytes[odd..odd + 4], first_bytes(&mut output));
+        assert!(say(group.all_reduce(&[part], Dtype::F32, Reduction::Sum, "g")).contains("not a multiple of 4"));
+        let named = |ranks: &[usize]| world.group(ranks, "x").unwrap_err().to_string();
+        assert!(named(&[0, 0, 1]).contains("twice"));
+        assert!(named(&[0, 1, 2]).contains("not in a world of 2"));
+        assert!(named(&[1 - world.rank()]).contains("is not in it"));
+        // None of it has harmed the world.
+        group.barrier("still fine").unwrap();
+    });
+}
+
+fn first_bytes(values: &mut [f32; 3]) -> &mut [u8] {
+    // SAFETY: any four bytes are an f32 and the other way round.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), 4) }
+}

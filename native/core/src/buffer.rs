@@ -1,0 +1,169 @@
+//! Aligned memory that is zero when it is first mapped, recycled by size class, and counted.
+
+use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Mutex;
+
+use crate::{bail, Result};
+
+const HUGE: usize = 2 << 20;
+const ALIGN: usize = 64;
+/// Most bytes kept for reuse.
+const KEPT: usize = 512 << 20;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+static FREE: Mutex<Free> = Mutex::new(Free { blocks: BTreeMap::new(), bytes: 0 });
+
+struct Free {
+    blocks: BTreeMap<usize, Vec<Block>>,
+    bytes: usize,
+}
+
+struct Block {
+    ptr: *mut u8,
+    capacity: usize,
+}
+
+unsafe impl Send for Block {}
+
+pub struct Buffer {
+    ptr: *mut u8,
+    len: usize,
+    capacity: usize,
+}
+
+unsafe impl Send for Buffer {}
+unsafe impl Sync for Buffer {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub live_buffers: usize,
+    pub live_bytes: usize,
+    pub peak_bytes: usize,
+}
+
+pub fn memory() -> Memory {
+    Memory { live_buffers: LIVE.load(Relaxed), live_bytes: LIVE_BYTES.load(Relaxed), peak_bytes: PEAK_BYTES.load(Relaxed) }
+}
+
+/// Size classes: four per power of two, so at most a quarter is wasted.
+fn class(bytes: usize) -> usize {
+    if bytes <= 256 {
+        return 256;
+    }
+    let step = (bytes.next_power_of_two() >> 3).max(64);
+    bytes.div_ceil(step) * step
+}
+
+impl Buffer {
+    pub fn new(bytes: usize) -> Result<Buffer> {
+        if bytes > isize::MAX as usize / 4 {
+            bail!("a buffer of {bytes} bytes is too large");
+        }
+        let mut capacity = class(bytes);
+        if capacity >= HUGE {
+            capacity = capacity.div_ceil(HUGE) * HUGE;
+        }
+        let kept = {
+            let mut free = FREE.lock().unwrap_or_else(|e| e.into_inner());
+            let block = free.blocks.get_mut(&capacity).and_then(Vec::pop);
+            if block.is_some() {
+                free.bytes -= capacity;
+            }
+            block
+        };
+        let ptr = match kept {
+            Some(block) => block.ptr,
+            None => map(capacity),
+        };
+        if ptr.is_null() {
+            bail!("out of memory: cannot get {bytes} bytes");
+        }
+        LIVE.fetch_add(1, Relaxed);
+        let live = LIVE_BYTES.fetch_add(capacity, Relaxed) + capacity;
+        PEAK_BYTES.fetch_max(live, Relaxed);
+        Ok(Buffer { ptr, len: bytes, capacity })
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Relaxed);
+        LIVE_BYTES.fetch_sub(self.capacity, Relaxed);
+        let block = Block { ptr: self.ptr, capacity: self.capacity };
+        let mut free = FREE.lock().unwrap_or_else(|e| e.into_inner());
+        if free.bytes + self.capacity <= KEPT {
+            free.bytes += self.capacity;
+            free.blocks.entry(self.capacity).or_default().push(block);
+        } else {
+            drop(free);
+            unmap(block);
+        }
+    }
+}
+
+fn map(capacity: usize) -> *mut u8 {
+    if capacity < HUGE {
+        return unsafe { alloc_zeroed(Layout::from_size_align_unchecked(capacity, ALIGN)) };
+    }
+    #[cfg(target_os = "linux")]
+    unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let raw = libc::mmap(std::ptr::null_mut(), capacity + HUGE, protection, flags, -1, 0);
+        if raw == libc::MAP_FAILED {
+            return std::ptr::null_mut();
+        }
+        // Give back what alignment leaves over on both sides.
+        let start = (raw as usize).next_multiple_of(HUGE);
+        let before = start - raw as usize;
+        if before > 0 {
+            libc::munmap(raw, before);
+        }
+        if before < HUGE {
+            libc::munmap((start + capacity) as *mut _, HUGE - before);
+        }
+        libc::madvise(start as *mut _, capacity, libc::MADV_HUGEPAGE);
+        start as *mut u8
+    }
+    #[cfg(not(target_os = "linux"))]
+    unsafe {
+        alloc_zeroed(Layout::from_size_align_unchecked(capacity, HUGE))
+    }
+}
+
+fn unmap(block: Block) {
+    unsafe {
+        if block.capacity < HUGE {
+            dealloc(block.ptr, Layout::from_size_align_unchecked(block.capacity, ALIGN));
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        libc::munmap(block.ptr as *mut _, block.capacity);
+        #[cfg(not(target_os = "linux"))]
+        dealloc(block.ptr, Layout::from_size_align_unchecked(block.capacity, HUGE));
+    }
+}

@@ -1,0 +1,289 @@
+//! The executor: one device runs the steps of a program in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::buffer::Buffer;
+use crate::dtype::DType;
+use crate::isa::Isa;
+use crate::kernels::collective::{AxisIndex, Collective};
+use crate::kernels::conv::{Conv, ConvFilter};
+use crate::kernels::dot::Dot;
+use crate::kernels::fused::Fused;
+use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
+use crate::kernels::random::RandomBits;
+use crate::kernels::reduce::{ArgMax, Reduce};
+use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::window::Window;
+use crate::pool::Pool;
+use crate::program::{CollectiveOp, Program, ReduceOp, StepJson};
+use crate::verify::{At, Checker};
+use crate::{bail, Error, Result};
+
+/// What kernels see of a run.
+pub struct Run<'a> {
+    pub isa: Isa,
+    pub pool: &'a Pool,
+    pub coords: &'a [i32],
+    pub collectives: &'a dyn Collectives,
+    pub(crate) bases: &'a [*mut u8],
+    /// Room for partial results, as much as the step asked for by `extra()`.
+    pub(crate) extra: *mut u8,
+}
+
+// Kernels write disjoint parts from several threads; verification has checked the bounds.
+unsafe impl Sync for Run<'_> {}
+
+impl Run<'_> {
+    pub(crate) fn ptr<T>(&self, at: At) -> *mut T {
+        self.bases[at.space as usize].wrapping_add(at.offset).cast()
+    }
+}
+
+/// One tensor of a collective.
+pub struct Part<'a> {
+    pub input: *const u8,
+    pub output: &'a mut [u8],
+    pub input_bytes: usize,
+}
+
+/// A call that all members of a mesh axis make together. All parts travel as one message.
+pub struct Call<'a> {
+    pub op: CollectiveOp,
+    pub axis: usize,
+    pub reduction: ReduceOp,
+    pub dtype: DType,
+    pub label: &'a str,
+    /// Ordinal of the step in its program, for fingerprints.
+    pub step: usize,
+}
+
+/// What carries collectives: one group per mesh axis.
+pub trait Collectives: Send + Sync {
+    /// Members of an axis, or `None` if the device has no such axis.
+    fn size(&self, axis: usize) -> Option<usize>;
+    fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()>;
+    /// Ends waits of calls in flight with an error.
+    fn abort(&self, reason: &str);
+}
+
+/// Every axis has one member.
+pub struct Alone;
+
+impl Collectives for Alone {
+    fn size(&self, _axis: usize) -> Option<usize> {
+        Some(1)
+    }
+
+    fn run(&self, _call: &Call, parts: &mut [Part]) -> Result<()> {
+        for part in parts {
+            // In and out may be the same memory.
+            unsafe { std::ptr::copy(part.input, part.output.as_mut_ptr(), part.input_bytes.min(part.output.len())) };
+        }
+        Ok(())
+    }
+
+    fn abort(&self, _reason: &str) {}
+}
+
+pub(crate) enum Step {
+    Fused(Fused),
+    Reduce(Reduce),
+    ArgMax(ArgMax),
+    Dot(Dot),
+    Conv(Conv),
+    ConvFilter(ConvFilter),
+    Window(Window),
+    Gather(Gather),
+    ScatterAdd(ScatterAdd),
+    DynamicSlice(DynamicSlice),
+    RandomBits(RandomBits),
+    CrossEntropy(CrossEntropy),
+    AxisIndex(AxisIndex),
+    Collective(Collective),
+}
+
+impl Step {
+    pub(crate) fn new(json: StepJson, checker: Checker) -> Result<Step> {
+        use crate::kernels::window::Kind;
+        Ok(match json {
+            StepJson::Fused(json) => Step::Fused(Fused::new(&json, checker)?),
+            StepJson::Reduce(json) => Step::Reduce(Reduce::new(&json, checker)?),
+            StepJson::ArgMax(json) => Step::ArgMax(ArgMax::new(&json, checker)?),
+            StepJson::Dot(json) => Step::Dot(Dot::new(&json, checker)?),
+            StepJson::Conv(json) => Step::Conv(Conv::new(&json, checker)?),
+            StepJson::ConvFilter(json) => Step::ConvFilter(ConvFilter::new(&json, checker)?),
+            StepJson::ReduceWindow(json) => Step::Window(Window::new(Kind::Reduce, &json, checker)?),
+            StepJson::SelectAndScatter(json) => Step::Window(Window::new(Kind::Scatter, &json, checker)?),
+            StepJson::WindowTake(json) => Step::Window(Window::new(Kind::Take, &json, checker)?),
+            StepJson::Gather(json) => Step::Gather(Gather::new(&json, checker)?),
+            StepJson::ScatterAdd(json) => Step::ScatterAdd(ScatterAdd::new(&json, checker)?),
+            StepJson::DynamicSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, false, checker)?),
+            StepJson::DynamicUpdateSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, true, checker)?),
+            StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
+            StepJson::SoftmaxCrossEntropy(json) => Step::CrossEntropy(CrossEntropy::new(&json, false, checker)?),
+            StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
+            StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
+            StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
+        })
+    }
+
+    /// Bytes of partial results the step needs.
+    pub(crate) fn extra(&self) -> usize {
+        match self {
+            Step::Reduce(step) => step.extra,
+            Step::Dot(step) => step.extra,
+            _ => 0,
+        }
+    }
+
+    fn run(&self, run: &Run, index: usize) -> Result<()> {
+        match self {
+            Step::Fused(step) => step.run(run),
+            Step::Reduce(step) => step.run(run),
+            Step::ArgMax(step) => step.run(run),
+            Step::Dot(step) => step.run(run),
+            Step::Conv(step) => step.run(run),
+            Step::ConvFilter(step) => step.run(run),
+            Step::Window(step) => step.run(run),
+            Step::Gather(step) => step.run(run),
+            Step::ScatterAdd(step) => step.run(run),
+            Step::DynamicSlice(step) => step.run(run),
+            Step::RandomBits(step) => step.run(run),
+            Step::CrossEntropy(step) => step.run(run),
+            Step::AxisIndex(step) => step.run(run),
+            Step::Collective(step) => step.run(run, index),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Fused(_) => "fused",
+            Step::Reduce(_) => "reduce",
+            Step::ArgMax(_) => "argMax",
+            Step::Dot(_) => "dot",
+            Step::Conv(_) => "conv",
+            Step::ConvFilter(_) => "convFilter",
+            Step::Window(step) => step.name(),
+            Step::Gather(_) => "gather",
+            Step::ScatterAdd(_) => "scatterAdd",
+            Step::DynamicSlice(_) => "dynamicSlice",
+            Step::RandomBits(_) => "randomBits",
+            Step::CrossEntropy(_) => "softmaxCrossEntropy",
+            Step::AxisIndex(_) => "axisIndex",
+            Step::Collective(_) => "collective",
+        }
+    }
+}
+
+/// The part of a device that other threads may touch while it runs.
+#[derive(Default)]
+pub struct Control {
+    aborted: AtomicBool,
+    reason: Mutex<String>,
+    timings: Mutex<Vec<f64>>,
+}
+
+impl Control {
+    pub fn abort(&self, reason: &str) {
+        *self.reason.lock().unwrap_or_else(|e| e.into_inner()) = reason.to_string();
+        self.aborted.store(true, Ordering::Release);
+    }
+
+    pub fn aborted(&self) -> Option<Error> {
+        if !self.aborted.load(Ordering::Acquire) {
+            return None;
+        }
+        let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
+        Some(Error::new(format!("aborted: {reason}")))
+    }
+
+    /// Nanoseconds of each step of the last run.
+    pub fn timings(&self) -> Vec<f64> {
+        self.timings.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+}
+
+pub struct Device {
+    pub isa: Isa,
+    pub coords: Vec<i32>,
+    pub control: Arc<Control>,
+    pool: Pool,
+    collectives: Arc<dyn Collectives>,
+    arena: Option<Buffer>,
+    bases: Vec<*mut u8>,
+}
+
+// The base pointers are only used during `run`.
+unsafe impl Send for Device {}
+
+impl Device {
+    pub fn new(threads: usize, isa: Isa, coords: Vec<i32>, collectives: Arc<dyn Collectives>) -> Device {
+        let pool = Pool::new(threads);
+        Device { isa, coords, control: Arc::default(), pool, collectives, arena: None, bases: Vec::new() }
+    }
+
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Runs all steps. The arguments must not be touched by others meanwhile.
+    pub fn run(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<()> {
+        if arguments.len() != program.buffers.len() {
+            bail!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), arguments.len());
+        }
+        for (i, (buffer, bytes)) in arguments.iter().zip(&program.buffers).enumerate() {
+            if buffer.len() < *bytes {
+                bail!("{}: buffer {i} has {} bytes, {bytes} are needed", program.name, buffer.len());
+            }
+            let shared = arguments[..i].iter().position(|other| other.as_ptr() == buffer.as_ptr());
+            if let Some(j) = shared.filter(|j| program.written[i] || program.written[*j]) {
+                bail!("{}: arguments {j} and {i} are the same buffer, and the program writes it", program.name);
+            }
+        }
+        let arena = self.arena(program.arena, program.extra)?;
+        self.bases.clear();
+        self.bases.push(arena);
+        self.bases.extend(arguments.iter().map(|b| b.as_ptr()));
+        let run = Run {
+            isa: self.isa,
+            pool: &self.pool,
+            coords: &self.coords,
+            collectives: &*self.collectives,
+            bases: &self.bases,
+            extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
+        };
+        let mut timings = self.control.timings.lock().unwrap_or_else(|e| e.into_inner());
+        timings.clear();
+        timings.reserve(program.steps.len());
+        let mut before = Instant::now();
+        for (i, step) in program.steps.iter().enumerate() {
+            if let Some(error) = self.control.aborted() {
+                return Err(error);
+            }
+            if let Err(error) = step.run(&run, i) {
+                let error = error.at(format!("{} step {i} ({})", program.name, step.name()));
+                if program.collective {
+                    // The others would wait for a call that never comes.
+                    run.collectives.abort(&error.0);
+                }
+                return Err(error);
+            }
+            let now = Instant::now();
+            timings.push((now - before).as_nanos() as f64);
+            before = now;
+        }
+        Ok(())
+    }
+
+    fn arena(&mut self, bytes: usize, extra: usize) -> Result<*mut u8> {
+        let needed = bytes.next_multiple_of(64) + extra;
+        if self.arena.as_ref().is_none_or(|a| a.len() < needed) {
+            // The old one goes first, so that its memory can serve the new one.
+            self.arena = None;
+            self.arena = Some(Buffer::new(needed)?);
+        }
+        Ok(self.arena.as_ref().map_or(std::ptr::null_mut(), Buffer::as_ptr))
+    }
+}

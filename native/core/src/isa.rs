@@ -1,0 +1,111 @@
+//! Instruction sets: one value chosen per device, and the entry points that are compiled once for each.
+
+use crate::{bail, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isa {
+    Scalar,
+    Avx2,
+    Avx512,
+}
+
+impl Isa {
+    /// The best set of this processor.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+            let foundation = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+            if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") {
+                return Isa::Avx512;
+            }
+            if avx2 && bmi {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Scalar
+    }
+
+    /// The set asked for by name, else by `HEDDLE_ISA`, else the best one.
+    pub fn choose(name: Option<&str>) -> Result<Isa> {
+        let from_env = std::env::var("HEDDLE_ISA").ok();
+        let best = Isa::detect();
+        let wanted = match name.or(from_env.as_deref()) {
+            None | Some("") => return Ok(best),
+            Some("scalar") => Isa::Scalar,
+            Some("avx2") => Isa::Avx2,
+            Some("avx512") => Isa::Avx512,
+            Some(other) => bail!("unknown instruction set \"{other}\": use scalar, avx2 or avx512"),
+        };
+        if wanted > best {
+            bail!("this processor does not have {}: its best set is {}", wanted.name(), best.name());
+        }
+        Ok(wanted)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// All sets that this processor can run.
+    pub fn available() -> Vec<Isa> {
+        [Isa::Scalar, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| *isa <= Isa::detect()).collect()
+    }
+}
+
+/// What a kernel body may know about the set it is compiled for.
+pub trait Level: Copy + 'static {
+    const FMA: bool;
+}
+
+#[derive(Clone, Copy)]
+pub struct Scalar;
+#[derive(Clone, Copy)]
+pub struct Avx2;
+#[derive(Clone, Copy)]
+pub struct Avx512;
+
+impl Level for Scalar {
+    const FMA: bool = false;
+}
+impl Level for Avx2 {
+    const FMA: bool = true;
+}
+impl Level for Avx512 {
+    const FMA: bool = true;
+}
+
+/// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set.
+macro_rules! by_isa {
+    ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident) => {
+        $(#[$m])*
+        #[allow(clippy::too_many_arguments)]
+        $vis unsafe fn $name $(<$($g: $b),+>)? (isa: $crate::isa::Isa, $($a: $t),*) $(-> $r)? {
+            #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+            unsafe fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
+                $body::<$crate::isa::Avx2 $($(, $g)+)?>($($a),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
+            unsafe fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
+                $body::<$crate::isa::Avx512 $($(, $g)+)?>($($a),*)
+            }
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                $crate::isa::Isa::Avx512 => avx512 $(::<$($g),+>)? ($($a),*),
+                #[cfg(target_arch = "x86_64")]
+                $crate::isa::Isa::Avx2 => avx2 $(::<$($g),+>)? ($($a),*),
+                _ => $body::<$crate::isa::Scalar $($(, $g)+)?>($($a),*),
+            }
+        }
+    };
+}
+pub(crate) use by_isa;

@@ -1,0 +1,110 @@
+//! Steps that involve other devices, or the device's own place among them.
+
+use crate::dtype::DType;
+use crate::exec::{Call, Part, Run};
+use crate::program::{AxisIndexJson, CollectiveJson, CollectiveOp, PartJson, ReduceOp};
+use crate::verify::{At, Checker};
+use crate::{bail, Result};
+
+pub struct AxisIndex {
+    axis: usize,
+    out: At,
+}
+
+impl AxisIndex {
+    pub fn new(json: &AxisIndexJson, mut checker: Checker) -> Result<AxisIndex> {
+        checker.write_all("out", json.out, DType::I32, &[])?;
+        checker.finish(false)?;
+        Ok(AxisIndex { axis: json.axis, out: json.out })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        let Some(coordinate) = run.coords.get(self.axis) else {
+            bail!("this device has {} coordinates, none for axis {}", run.coords.len(), self.axis);
+        };
+        unsafe { *run.ptr::<i32>(self.out) = *coordinate };
+        Ok(())
+    }
+}
+
+pub struct Collective {
+    op: CollectiveOp,
+    axis: usize,
+    reduction: ReduceOp,
+    dtype: DType,
+    parts: Vec<PartJson>,
+    label: String,
+    /// Bytes of every space, since sizes of outputs depend on the number of members.
+    spaces: Vec<usize>,
+}
+
+impl Collective {
+    pub fn new(json: CollectiveJson, mut checker: Checker) -> Result<Collective> {
+        let reduces = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
+        let reduction = json.reduction.unwrap_or(ReduceOp::Sum);
+        if reduces && (matches!(reduction, ReduceOp::And | ReduceOp::Or) || json.dtype == DType::Bool) {
+            bail!("{reduction:?} of {} cannot be reduced between devices", json.dtype.name());
+        }
+        let same = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::Broadcast | CollectiveOp::AllToAll);
+        for (i, part) in json.parts.iter().enumerate() {
+            checker.read_all(&format!("parts[{i}].in"), part.input, json.dtype, &[part.count])?;
+            let count = if same { part.count } else { 0 };
+            checker.write_all(&format!("parts[{i}].out"), part.out, json.dtype, &[count])?;
+            if !same && part.out.space > 0 {
+                checker.written[part.out.space as usize - 1] = true;
+            }
+        }
+        let spaces = checker.spaces().to_vec();
+        checker.finish(true)?;
+        Ok(Collective { op: json.op, axis: json.axis, reduction, dtype: json.dtype, parts: json.parts, label: json.label, spaces })
+    }
+
+    fn output_count(&self, count: usize, size: usize) -> Result<usize> {
+        match self.op {
+            CollectiveOp::AllGather => match count.checked_mul(size) {
+                Some(total) => Ok(total),
+                None => bail!("{count} elements of {size} members are too many"),
+            },
+            CollectiveOp::ReduceScatter if !count.is_multiple_of(size) => {
+                bail!("{count} elements cannot be scattered over {size} members")
+            }
+            CollectiveOp::ReduceScatter => Ok(count / size),
+            CollectiveOp::AllToAll if !count.is_multiple_of(size) => {
+                bail!("{count} elements cannot be exchanged among {size} members")
+            }
+            _ => Ok(count),
+        }
+    }
+
+    pub fn run(&self, run: &Run, step: usize) -> Result<()> {
+        let Some(size) = run.collectives.size(self.axis) else {
+            bail!("this device has no group for mesh axis {}", self.axis);
+        };
+        let mut parts = Vec::with_capacity(self.parts.len());
+        let mut ranges = Vec::with_capacity(self.parts.len());
+        for (i, part) in self.parts.iter().enumerate() {
+            let bytes = self.output_count(part.count, size)?.saturating_mul(self.dtype.size());
+            let input_bytes = part.count * self.dtype.size();
+            let room = self.spaces[part.out.space as usize].saturating_sub(part.out.offset);
+            if bytes > room {
+                bail!("parts[{i}].out: {bytes} bytes for {size} members, but only {room} are there");
+            }
+            let output = (part.out.space, part.out.offset, part.out.offset + bytes);
+            let input = (part.input.space, part.input.offset, part.input.offset + input_bytes);
+            let in_place = self.op == CollectiveOp::AllReduce && input == output;
+            let overlap = |a: (u32, usize, usize), b: (u32, usize, usize)| a.0 == b.0 && a.1 < b.2 && b.1 < a.2;
+            if overlap(input, output) && !in_place {
+                bail!("parts[{i}]: in and out overlap");
+            }
+            if ranges.iter().any(|(a, b)| overlap(*a, output) || overlap(*b, output) || overlap(*b, input)) {
+                bail!("parts[{i}]: out overlaps another part");
+            }
+            ranges.push((input, output));
+            let output = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(part.out), bytes) };
+            parts.push(Part { input: run.ptr::<u8>(part.input), output, input_bytes });
+        }
+        let Collective { op, axis, reduction, dtype, label, .. } = self;
+        let call = Call { op: *op, axis: *axis, reduction: *reduction, dtype: *dtype, label, step };
+        run.collectives.run(&call, &mut parts)
+    }
+}

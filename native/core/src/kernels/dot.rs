@@ -1,0 +1,261 @@
+//! Matrix products: cuts by shape, one `product` per part.
+
+use super::micro::Real;
+use super::product::{product, Matrix};
+use crate::dtype::{for_float, DType};
+use crate::exec::Run;
+use crate::isa::{by_isa, Level};
+use crate::math::Float;
+use crate::program::DotJson;
+use crate::verify::{At, Checker};
+use crate::{bail, Result};
+
+/// Multiply-adds below which a part is not cut further: about 20 microseconds.
+const GRAIN: usize = 1 << 21;
+/// Parts that a product of enough work is cut into.
+const PARTS: usize = 16;
+/// Least length of a piece of the contracted dim that gets its own partial result.
+const PIECE: usize = 4096;
+
+pub struct Dot {
+    dtype: DType,
+    b: usize,
+    m: usize,
+    k: usize,
+    n: usize,
+    x: (At, [isize; 3]),
+    y: (At, [isize; 3]),
+    out: (At, [isize; 3]),
+    cut: Cut,
+    pub extra: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+fn strides(name: &str, strides: &[isize]) -> Result<[isize; 3]> {
+    match strides.try_into() {
+        Ok(three) => Ok(three),
+        Err(_) => bail!("{name}: a product takes three strides, got {}", strides.len()),
+    }
+}
+
+impl Dot {
+    pub fn new(json: &DotJson, mut checker: Checker) -> Result<Dot> {
+        if !json.dtype.is_float() {
+            bail!("a product of {} is not supported", json.dtype.name());
+        }
+        let (b, m, k, n) = (json.b, json.m, json.k2, json.n);
+        checker.read("x", json.x.at, json.dtype, &[b, m, k], &json.x.strides)?;
+        checker.read("y", json.y.at, json.dtype, &[b, k, n], &json.y.strides)?;
+        checker.write("out", json.out.at, json.dtype, &[b, m, n], &json.out.strides)?;
+        checker.finish(false)?;
+        let cut = cut(b, m, k, n);
+        // Partial results of all pieces of the contracted dim.
+        let extra = if cut.k > 1 { cut.k * b * m * n * json.dtype.size() } else { 0 };
+        Ok(Dot {
+            dtype: json.dtype,
+            b,
+            m,
+            k,
+            n,
+            x: (json.x.at, strides("x", &json.x.strides)?),
+            y: (json.y.at, strides("y", &json.y.strides)?),
+            out: (json.out.at, strides("out", &json.out.strides)?),
+            cut,
+            extra,
+        })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        if self.b == 0 || self.m == 0 || self.n == 0 {
+            return Ok(());
+        }
+        for_float!(self.dtype, T => unsafe { self.typed::<T>(run) });
+        Ok(())
+    }
+
+    unsafe fn typed<T: Real + Narrow>(&self, run: &Run) {
+        let matrix = |(at, s): (At, [isize; 3]), batch: usize| {
+            let ptr: *const T = run.ptr::<T>(at);
+            Matrix { ptr: ptr.wrapping_offset(batch as isize * s[0]), rows: s[1], columns: s[2] }
+        };
+        let Cut { m: cm, n: cn, k: ck } = self.cut;
+        let parts = cm * cn * ck;
+        let partial = run.extra as usize;
+        run.pool.run(self.b * parts, usize::MAX, |_, task| {
+            let (batch, part) = (task / parts, task % parts);
+            let (i, j, p) = (part / (cn * ck), part / ck % cn, part % ck);
+            let (i0, i1) = range(self.m, cm, i, 1);
+            let (j0, j1) = range(self.n, cn, j, T::columns(run.isa));
+            let (p0, p1) = range(self.k, ck, p, 64);
+            let x = matrix(self.x, batch).from(i0, p0);
+            let y = matrix(self.y, batch).from(p0, j0);
+            let out = if ck > 1 {
+                let area = (batch * ck + p) * self.m * self.n;
+                Matrix { ptr: (partial as *const T).add(area), rows: self.n as isize, columns: 1 }
+            } else {
+                matrix(self.out, batch)
+            };
+            any(run, i1 - i0, j1 - j0, p1 - p0, x, y, out.from(i0, j0));
+        });
+        if ck > 1 {
+            for batch in 0..self.b {
+                self.combine::<T>(partial as *mut T, batch, matrix(self.out, batch));
+            }
+        }
+    }
+
+    /// Adds the pieces pairwise, in an order that only their number decides.
+    unsafe fn combine<T: Real>(&self, partial: *mut T, batch: usize, out: Matrix<T>) {
+        let area = self.m * self.n;
+        let base = partial.add(batch * self.cut.k * area);
+        tree(base, self.cut.k, area, area);
+        for i in 0..self.m {
+            for j in 0..self.n {
+                *out.at(i, j).cast_mut() = *base.add(i * self.n + j);
+            }
+        }
+    }
+}
+
+/// Sums `count` areas into the first by a fixed binary tree.
+pub(super) unsafe fn tree<T: Float>(base: *mut T, count: usize, area: usize, distance: usize) {
+    let mut step = 1;
+    while step < count {
+        for i in (0..count - step).step_by(2 * step) {
+            let to = std::slice::from_raw_parts_mut(base.add(i * distance), area);
+            let from = std::slice::from_raw_parts(base.add((i + step) * distance), area);
+            for (a, b) in to.iter_mut().zip(from) {
+                *a = *a + *b;
+            }
+        }
+        step *= 2;
+    }
+}
+
+fn cut(b: usize, m: usize, k: usize, n: usize) -> Cut {
+    let mut cut = Cut { m: m.div_ceil(512).max(1), n: n.div_ceil(1024).max(1), k: 1 };
+    if m * n <= 1 << 14 && k >= 2 * PIECE {
+        cut.k = (k / PIECE).min(PARTS);
+    }
+    let work = |c: &Cut| m.div_ceil(c.m) * n.div_ceil(c.n) * k.div_ceil(c.k);
+    while b * cut.m * cut.n * cut.k < PARTS && work(&cut) > GRAIN {
+        let (rows, columns) = (m.div_ceil(cut.m), n.div_ceil(cut.n));
+        if columns >= 2 * rows && columns >= 128 {
+            cut.n *= 2;
+        } else if rows >= 64 {
+            cut.m *= 2;
+        } else if columns >= 128 {
+            cut.n *= 2;
+        } else {
+            break;
+        }
+    }
+    cut
+}
+
+/// Part `i` of `parts` of a dim, at multiples of `grain`.
+fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
+    let grains = size.div_ceil(grain);
+    let at = |i: usize| (grains * i / parts * grain).min(size);
+    (at(i), at(i + 1))
+}
+
+unsafe fn any<T: Real + Narrow>(run: &Run, m: usize, n: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+    if n == 1 && k > 8 && m > 0 {
+        return narrow(run, m, k, x, y, out);
+    }
+    if m == 1 && k > 8 && n > 0 {
+        return narrow(run, n, k, y.transposed(), x.transposed(), out.transposed());
+    }
+    product(run.isa, m, n, k, x, y, out, false);
+}
+
+/// Matrix times vector: bound by reading the matrix, so it is read in its own order.
+unsafe fn narrow<T: Real + Narrow>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+    if x.columns == 1 && y.rows == 1 {
+        return T::rows_times(run.isa, m, k, &x, &y, &out);
+    }
+    if x.rows == 1 {
+        return T::columns_times(run.isa, m, k, &x, &y, &out);
+    }
+    product(run.isa, m, 1, k, x, y, out, false);
+}
+
+/// Entry points of the matrix-vector loops.
+pub trait Narrow: Sized {
+    /// # Safety
+    /// The matrices must be valid for the sizes given.
+    unsafe fn rows_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<Self>, y: &Matrix<Self>, out: &Matrix<Self>);
+    /// # Safety
+    /// The matrices must be valid for the sizes given.
+    unsafe fn columns_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<Self>, y: &Matrix<Self>, out: &Matrix<Self>);
+}
+
+impl<T: Float> Narrow for T {
+    unsafe fn rows_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
+        row_loop::<T>(isa, m, k, x, y, out)
+    }
+
+    unsafe fn columns_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
+        column_loop::<T>(isa, m, k, x, y, out)
+    }
+}
+
+by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }
+by_isa! { fn column_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => column_body }
+
+const LANES: usize = 64;
+
+#[inline(always)]
+unsafe fn row_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
+    let vector = std::slice::from_raw_parts(y.ptr, k);
+    for i in 0..m {
+        let row = std::slice::from_raw_parts(x.at(i, 0), k);
+        let mut lanes = [T::ZERO; LANES];
+        let (heads, tails) = (row.chunks_exact(LANES), vector.chunks_exact(LANES));
+        let (last_a, last_b) = (heads.remainder(), tails.remainder());
+        for (a, b) in heads.zip(tails) {
+            for l in 0..LANES {
+                lanes[l] = a[l].mul_add::<L>(b[l], lanes[l]);
+            }
+        }
+        for (l, (a, b)) in last_a.iter().zip(last_b).enumerate() {
+            lanes[l] = a.mul_add::<L>(*b, lanes[l]);
+        }
+        let mut width = LANES / 2;
+        while width > 0 {
+            for l in 0..width {
+                lanes[l] = lanes[l] + lanes[l + width];
+            }
+            width /= 2;
+        }
+        *out.at(i, 0).cast_mut() = lanes[0];
+    }
+}
+
+#[inline(always)]
+unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
+    const WIDTH: usize = 256;
+    let mut sum = [T::ZERO; WIDTH];
+    for i in (0..m).step_by(WIDTH) {
+        let n = WIDTH.min(m - i);
+        let sum = &mut sum[..n];
+        sum.fill(T::ZERO);
+        for p in 0..k {
+            let scale = *y.at(p, 0);
+            let column = std::slice::from_raw_parts(x.at(i, p), n);
+            for (s, a) in sum.iter_mut().zip(column) {
+                *s = a.mul_add::<L>(scale, *s);
+            }
+        }
+        for (j, s) in sum.iter().enumerate() {
+            *out.at(i + j, 0).cast_mut() = *s;
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Elementwise groups: an interpreter over tiles whose registers stay in L1.
+//!
+//! Loading a step fixes everything: dims are merged, registers get slots, each instruction becomes a loop to call.
+
+pub mod ops;
+mod plan;
+mod tile;
+
+use serde_json::Value;
+
+use crate::dtype::DType;
+use crate::exec::Run;
+use crate::program::FusedJson;
+use crate::verify::{count, At, Checker};
+use crate::{bail, Result};
+use ops::Loop;
+
+/// Bytes of registers of one worker, on its stack.
+pub(crate) const REGISTERS: usize = 64 << 10;
+/// Registers should leave room in L1 for what is streamed.
+const BUDGET: usize = 32 << 10;
+const MAX_TILE: usize = 1024;
+const MIN_TILE: usize = 16;
+
+/// A strided view that tiles are read from or written to, or the index along a dim.
+pub(crate) struct Operand {
+    pub at: Option<At>,
+    pub dtype: DType,
+    pub strides: Vec<isize>,
+    /// Its dims are contiguous over the whole iteration space.
+    pub contiguous: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    Slot(usize),
+    /// In place: the tile's part of operand i.
+    Direct(usize),
+}
+
+pub(crate) enum Action {
+    /// Operand i into a slot.
+    Load(usize, usize),
+    Compute { function: Loop, inputs: [Place; 3], arity: usize, out: Place },
+    RefuseZero { dtype: DType, divisor: Place, name: &'static str },
+    Store(Place, usize),
+}
+
+pub(crate) enum Shape {
+    /// `rows` times `length` consecutive elements, cut into tiles; offsets follow the dims.
+    Linear { rows: usize, length: usize },
+    /// Blocks of two dims, for views that are contiguous along different dims.
+    Block { row_dim: usize, side: usize },
+}
+
+pub struct Fused {
+    pub(crate) count: usize,
+    pub(crate) dims: Vec<usize>,
+    pub(crate) operands: Vec<Operand>,
+    pub(crate) shape: Shape,
+    pub(crate) tile: usize,
+    /// Constants: value bits, dtype, slot. Filled once per worker.
+    pub(crate) constants: Vec<(Value8, usize)>,
+    /// Operands that are the same in every tile.
+    pub(crate) once: Vec<(usize, usize)>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) cost: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Value8 {
+    pub bits: u64,
+    pub size: usize,
+}
+
+/// One register while compiling.
+pub(crate) enum Source {
+    Input(usize),
+    Constant(Value8),
+    Compute { function: Loop, inputs: Vec<usize>, divides: Option<&'static str> },
+}
+
+pub(crate) struct Register {
+    pub source: Source,
+    pub dtype: DType,
+}
+
+impl Fused {
+    pub fn new(json: &FusedJson, mut checker: Checker) -> Result<Fused> {
+        let total = count(&json.shape)?;
+        let mut registers = Vec::new();
+        let mut operands = Vec::new();
+        for (i, input) in json.inputs.iter().enumerate() {
+            checker.read(&format!("in[{i}]"), input.at, input.dtype, &json.shape, &input.strides)?;
+            registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
+            operands.push(Operand { at: Some(input.at), dtype: input.dtype, strides: input.strides.clone(), contiguous: false });
+        }
+        for (i, op) in json.ops.iter().enumerate() {
+            let register = instruction(op, &json.shape, &registers, &mut operands);
+            registers.push(register.map_err(|e| e.at(format!("ops[{i}]")))?);
+        }
+        let mut outputs = Vec::new();
+        for (i, out) in json.outputs.iter().enumerate() {
+            checker.write(&format!("out[{i}]"), out.at, out.dtype, &json.shape, &out.strides)?;
+            let Some(register) = registers.get(out.reg) else {
+                bail!("out[{i}]: register {} does not exist", out.reg);
+            };
+            if register.dtype != out.dtype {
+                bail!("out[{i}]: register {} is {}, not {}", out.reg, register.dtype.name(), out.dtype.name());
+            }
+            outputs.push((operands.len(), out.reg));
+            operands.push(Operand { at: Some(out.at), dtype: out.dtype, strides: out.strides.clone(), contiguous: false });
+        }
+        checker.finish(true)?;
+        plan::plan(total, &json.shape, operands, registers, &outputs)
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        tile::run(self, run)
+    }
+}
+
+fn instruction(op: &[Value], shape: &[usize], registers: &[Register], operands: &mut Vec<Operand>) -> Result<Register> {
+    let (Some(name), Some(dtype)) = (op.first().and_then(Value::as_str), op.get(1)) else {
+        bail!("an instruction is [name, dtype, …], got {op:?}");
+    };
+    let Ok(dtype) = serde_json::from_value::<DType>(dtype.clone()) else {
+        bail!("{name}: unknown dtype {dtype}");
+    };
+    let arguments = &op[2..];
+    if name == "const" {
+        let [value] = arguments else { bail!("const takes one value, got {}", arguments.len()) };
+        return Ok(Register { source: Source::Constant(constant(value, dtype)?), dtype });
+    }
+    let mut inputs = Vec::with_capacity(3);
+    for argument in arguments {
+        match argument.as_u64() {
+            Some(i) if name == "iota" || i < registers.len() as u64 => inputs.push(i as usize),
+            _ => bail!("{name}: {argument} is not a register before {}", registers.len()),
+        }
+    }
+    let expect = |i: usize, wanted: DType| -> Result<()> {
+        let got = registers[inputs[i]].dtype;
+        if got != wanted {
+            bail!("{name}: operand {i} (register {}) is {}, not {}", inputs[i], got.name(), wanted.name());
+        }
+        Ok(())
+    };
+    let mut divides = None;
+    let (function, result) = match (name, inputs.len()) {
+        ("iota", 1) => {
+            let dim = inputs[0];
+            if dim >= shape.len() || dtype == DType::Bool {
+                bail!("iota: no dim {dim} of type {} in shape {shape:?}", dtype.name());
+            }
+            let mut strides = vec![0; shape.len()];
+            strides[dim] = 1;
+            operands.push(Operand { at: None, dtype, strides, contiguous: false });
+            return Ok(Register { source: Source::Input(operands.len() - 1), dtype });
+        }
+        ("cast", 1) => (ops::cast(registers[inputs[0]].dtype, dtype), dtype),
+        ("select", 3) => {
+            expect(0, DType::Bool)?;
+            expect(1, dtype)?;
+            expect(2, dtype)?;
+            (ops::select(dtype), dtype)
+        }
+        (_, 1) => {
+            expect(0, dtype)?;
+            let result = if name == "isFinite" { DType::Bool } else { dtype };
+            match ops::find_unary(name, dtype) {
+                Some(function) => (function, result),
+                None => bail!("no unary function {name} for {}", dtype.name()),
+            }
+        }
+        (_, 2) => {
+            expect(0, dtype)?;
+            expect(1, dtype)?;
+            if !dtype.is_float() && name == "div" {
+                divides = Some("division");
+            } else if !dtype.is_float() && name == "rem" {
+                divides = Some("remainder");
+            }
+            if let Some(function) = ops::find_comparison(name, dtype) {
+                (function, DType::Bool)
+            } else if let Some(function) = ops::find_binary(name, dtype) {
+                (function, dtype)
+            } else {
+                bail!("no binary function {name} for {}", dtype.name())
+            }
+        }
+        (_, n) => bail!("no function {name} with {n} operands"),
+    };
+    Ok(Register { source: Source::Compute { function, inputs, divides }, dtype: result })
+}
+
+fn constant(value: &Value, dtype: DType) -> Result<Value8> {
+    let number = match value {
+        Value::Number(n) => n.as_f64(),
+        Value::Bool(b) => Some(f64::from(u8::from(*b))),
+        Value::String(s) => match s.as_str() {
+            "nan" => Some(f64::NAN),
+            "inf" => Some(f64::INFINITY),
+            "-inf" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(x) = number else { bail!("const: {value} is not a number") };
+    let bits = match dtype {
+        DType::F32 => (x as f32).to_bits() as u64,
+        DType::F64 => x.to_bits(),
+        DType::I32 => (x as i32) as u32 as u64,
+        DType::U32 => (x as u32) as u64,
+        DType::U8 => (x as u8) as u64,
+        DType::Bool => u64::from(x != 0.0),
+    };
+    Ok(Value8 { bits, size: dtype.size() })
+}

@@ -1,0 +1,207 @@
+//! The register tile under products and convolutions.
+//!
+//! The left operand is read by broadcast, so any strides do; its contracted index runs over segments, which lets a
+//! convolution read a padded image in place. The right operand has contiguous columns. Every output element is one
+//! chain of multiply-adds in order of the contracted index: how rows and columns are cut never changes bits.
+
+use crate::isa::{by_isa, Isa};
+use crate::math::Float;
+use crate::simd::Simd;
+
+/// One call: `out[m, n] (+)= left[m, k] · right[k, n]` with k = segments × segment.
+pub struct Block<'a, T> {
+    pub m: usize,
+    pub n: usize,
+    pub left: *const T,
+    pub left_row: isize,
+    pub left_step: isize,
+    /// The left operand lies in panels of consecutive rows, each `[k][rows of the panel]`.
+    pub left_packed: bool,
+    pub segments: &'a [isize],
+    pub segment: usize,
+    pub right: *const T,
+    pub right_row: isize,
+    /// Distance between groups of `columns(isa)` columns.
+    pub right_panel: isize,
+    /// Row distance in the last, narrower group.
+    pub right_last_row: isize,
+    pub out: *mut T,
+    pub out_row: isize,
+    pub accumulate: bool,
+}
+
+/// Floats that have a register tile at every level.
+pub trait Real: Float {
+    /// # Safety
+    /// All addresses that the block describes must be valid.
+    unsafe fn block(isa: Isa, block: &Block<Self>);
+    /// Columns of the register tile.
+    fn columns(isa: Isa) -> usize;
+    fn rows(isa: Isa) -> usize;
+}
+
+macro_rules! pick {
+    ($isa:expr, $t:ty, $what:ident) => {
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => <crate::isa::Avx512 as Simd<$t>>::$what,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => <crate::isa::Avx2 as Simd<$t>>::$what,
+            _ => <crate::isa::Scalar as Simd<$t>>::$what,
+        }
+    };
+}
+
+macro_rules! real {
+    ($t:ty, $name:ident, $body:ident) => {
+        by_isa! { fn $name(block: &Block<$t>) => $body }
+
+        #[inline(always)]
+        unsafe fn $body<S: Simd<$t>>(block: &Block<$t>) {
+            block_body::<S, $t>(block)
+        }
+
+        impl Real for $t {
+            unsafe fn block(isa: Isa, block: &Block<$t>) {
+                $name(isa, block)
+            }
+
+            fn columns(isa: Isa) -> usize {
+                2 * pick!(isa, $t, LANES)
+            }
+
+            fn rows(isa: Isa) -> usize {
+                pick!(isa, $t, ROWS)
+            }
+        }
+    };
+}
+
+real!(f32, block_f32, block_body_f32);
+real!(f64, block_f64, block_body_f64);
+
+#[inline(always)]
+unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
+    if x.m == 0 {
+        return;
+    }
+    let width = 2 * S::LANES;
+    // Panels of equal height (within one) keep the last from being nearly empty.
+    let panels = x.m.div_ceil(S::ROWS);
+    let (height, taller) = (x.m / panels, x.m % panels);
+    let k = x.segment * x.segments.len();
+    let mut column = 0;
+    while column < x.n {
+        let columns = width.min(x.n - column);
+        let mut tile = Tile {
+            left: x.left,
+            left_row: x.left_row,
+            left_step: x.left_step,
+            segments: x.segments,
+            segment: x.segment,
+            right: x.right.offset((column / width) as isize * x.right_panel),
+            right_row: if columns == width { x.right_row } else { x.right_last_row },
+            out: x.out,
+            out_row: x.out_row,
+            tail: columns,
+            accumulate: x.accumulate,
+        };
+        let mut row = 0;
+        for panel in 0..panels {
+            let rows = height + usize::from(panel < taller);
+            if x.left_packed {
+                tile.left = x.left.add(row * k);
+                tile.left_row = 1;
+                tile.left_step = rows as isize;
+            } else {
+                tile.left = x.left.offset(row as isize * x.left_row);
+            }
+            tile.out = x.out.offset(row as isize * x.out_row).add(column);
+            if columns == width {
+                by_rows::<S, T, 2, true>(&tile, rows);
+            } else if columns > S::LANES {
+                tile.tail = columns - S::LANES;
+                by_rows::<S, T, 2, false>(&tile, rows);
+            } else if columns == S::LANES {
+                by_rows::<S, T, 1, true>(&tile, rows);
+            } else {
+                by_rows::<S, T, 1, false>(&tile, rows);
+            }
+            row += rows;
+        }
+        column += columns;
+    }
+}
+
+struct Tile<'a, T> {
+    left: *const T,
+    left_row: isize,
+    left_step: isize,
+    segments: &'a [isize],
+    segment: usize,
+    right: *const T,
+    right_row: isize,
+    out: *mut T,
+    out_row: isize,
+    /// Lanes in the last vector of columns.
+    tail: usize,
+    accumulate: bool,
+}
+
+macro_rules! rows_arms {
+    ($s:ident, $t:ident, $v:ident, $full:ident, $tile:expr, $rows:expr, [$($n:literal)+]) => {
+        match $rows {
+            $($n if $n <= $s::ROWS => tile::<$s, $t, $n, $v, $full>($tile),)+
+            _ => {}
+        }
+    };
+}
+
+#[inline(always)]
+unsafe fn by_rows<S: Simd<T>, T: Float, const V: usize, const FULL: bool>(x: &Tile<T>, rows: usize) {
+    rows_arms!(S, T, V, FULL, x, rows, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+}
+
+#[inline(always)]
+unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Tile<T>) {
+    if M > S::ROWS {
+        return;
+    }
+    let mut sum = [[S::zero(); V]; M];
+    let mut right = x.right;
+    for &offset in x.segments {
+        let mut left = x.left.offset(offset);
+        for _ in 0..x.segment {
+            let mut r = [S::zero(); V];
+            for (v, lanes) in r.iter_mut().enumerate() {
+                let from = right.add(v * S::LANES);
+                *lanes = if FULL || v + 1 < V { S::load(from) } else { S::load_some(from, x.tail) };
+            }
+            for (i, row) in sum.iter_mut().enumerate() {
+                let l = S::splat(*left.offset(i as isize * x.left_row));
+                for v in 0..V {
+                    row[v] = S::mul_add(l, r[v], row[v]);
+                }
+            }
+            left = left.wrapping_offset(x.left_step);
+            right = right.wrapping_offset(x.right_row);
+        }
+    }
+    for (i, row) in sum.iter().enumerate() {
+        let out = x.out.offset(i as isize * x.out_row);
+        for (v, value) in row.iter().enumerate() {
+            let to = out.add(v * S::LANES);
+            let whole = FULL || v + 1 < V;
+            let mut value = *value;
+            if x.accumulate {
+                let before = if whole { S::load(to) } else { S::load_some(to, x.tail) };
+                value = S::add(before, value);
+            }
+            if whole {
+                S::store(to, value);
+            } else {
+                S::store_some(to, x.tail, value);
+            }
+        }
+    }
+}

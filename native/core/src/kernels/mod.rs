@@ -1,0 +1,14 @@
+//! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it.
+
+pub mod collective;
+pub mod conv;
+pub mod dot;
+pub mod fold;
+pub mod fused;
+pub mod index;
+pub mod micro;
+pub mod product;
+pub mod random;
+pub mod reduce;
+pub mod softmax;
+pub mod window;

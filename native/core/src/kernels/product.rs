@@ -1,0 +1,189 @@
+//! One product on one thread: packs what is worth packing and calls the register tile over blocks of the
+//! contracted dim. The blocks are of fixed size, so bits depend on nothing but the shape and the level.
+
+use std::cell::RefCell;
+
+use super::micro::{Block, Real};
+use crate::isa::Isa;
+
+/// Length of a block of the contracted dim: a group of right columns of this length fits L1.
+pub const DEPTH: usize = 256;
+
+pub struct Matrix<T> {
+    pub ptr: *const T,
+    pub rows: isize,
+    pub columns: isize,
+}
+
+// Derived copies would ask the same of `T`.
+impl<T> Clone for Matrix<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Matrix<T> {}
+
+unsafe impl<T> Send for Matrix<T> {}
+unsafe impl<T> Sync for Matrix<T> {}
+
+impl<T> Matrix<T> {
+    pub fn at(self, row: usize, column: usize) -> *const T {
+        self.ptr.wrapping_offset(row as isize * self.rows + column as isize * self.columns)
+    }
+
+    pub fn from(self, row: usize, column: usize) -> Matrix<T> {
+        Matrix { ptr: self.at(row, column), ..self }
+    }
+
+    pub fn transposed(self) -> Matrix<T> {
+        Matrix { ptr: self.ptr, rows: self.columns, columns: self.rows }
+    }
+}
+
+thread_local! {
+    // Grows to the largest block seen and stays: no allocation after the first step.
+    static PACK: RefCell<[Vec<u64>; 3]> = const { RefCell::new([Vec::new(), Vec::new(), Vec::new()]) };
+}
+
+fn room<T>(buffer: &mut Vec<u64>, count: usize) -> *mut T {
+    let words = (count * std::mem::size_of::<T>()).div_ceil(8) + 8;
+    if buffer.len() < words {
+        buffer.resize(words, 0);
+    }
+    let ptr = buffer.as_mut_ptr() as usize;
+    ptr.next_multiple_of(64) as *mut T
+}
+
+/// `out = a · b`, or `out += a · b`; `out` may have any strides.
+///
+/// # Safety
+/// The matrices must be valid for the sizes given, and `out` must not overlap `a` or `b`.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn product<T: Real>(isa: Isa, m: usize, n: usize, k: usize, a: Matrix<T>, b: Matrix<T>, out: Matrix<T>, accumulate: bool) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    if out.columns != 1 && out.rows == 1 && n > 1 {
+        return product(isa, n, m, k, b.transposed(), a.transposed(), out.transposed(), accumulate);
+    }
+    if k == 0 {
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            if !accumulate {
+                *out.at(i, j).cast_mut() = T::ZERO;
+            }
+        }
+        return;
+    }
+    PACK.with(|pack| {
+        let [left, right, whole] = &mut *pack.borrow_mut();
+        let direct = out.columns == 1 || n == 1;
+        let target = if direct { out } else { Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 } };
+        for p in (0..k).step_by(DEPTH) {
+            let depth = DEPTH.min(k - p);
+            let add = p > 0 || (accumulate && direct);
+            block(isa, m, n, depth, a.from(0, p), b.from(p, 0), target, add, left, right);
+        }
+        if !direct {
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let to = out.at(i, j).cast_mut();
+                let value = *target.at(i, j);
+                *to = if accumulate { *to + value } else { value };
+            }
+        }
+    });
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe fn block<T: Real>(
+    isa: Isa, m: usize, n: usize, depth: usize, a: Matrix<T>, b: Matrix<T>, out: Matrix<T>, add: bool,
+    left: &mut Vec<u64>, right: &mut Vec<u64>,
+) {
+    let width = T::columns(isa);
+    let mut x = Block {
+        m,
+        n,
+        left: a.ptr,
+        left_row: a.rows,
+        left_step: a.columns,
+        left_packed: false,
+        segments: &[0],
+        segment: depth,
+        right: b.ptr,
+        right_row: b.rows,
+        right_panel: width as isize,
+        right_last_row: b.rows,
+        out: out.ptr.cast_mut(),
+        out_row: out.rows,
+        accumulate: add,
+    };
+    pack_left(isa, &mut x, n > 2 * width, left);
+    // Narrow right sides are read in place when rows are contiguous and few panels would reuse a copy.
+    if (b.columns == 1 || n == 1) && m <= 2 * T::rows(isa) {
+        return T::block(isa, &x);
+    }
+    let sliver = room::<T>(right, depth * width);
+    for column in (0..n).step_by(width) {
+        let columns = width.min(n - column);
+        pack_right(b.from(0, column), depth, columns, sliver);
+        x.n = columns;
+        x.right = sliver;
+        x.right_row = columns as isize;
+        x.right_last_row = columns as isize;
+        x.out = out.at(0, column).cast_mut();
+        T::block(isa, &x);
+    }
+}
+
+/// Copies the left operand where reading it in place would miss the cache.
+unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &mut Vec<u64>) {
+    let (m, depth) = (x.m, x.segment);
+    let conflict = (x.left_row.unsigned_abs() * std::mem::size_of::<T>()).is_multiple_of(1024);
+    if x.left_step == 1 {
+        if worth && conflict && m > 1 {
+            let stride = depth + 16;
+            let to = room::<T>(buffer, m * stride);
+            for i in 0..m {
+                std::ptr::copy_nonoverlapping(x.left.offset(i as isize * x.left_row), to.add(i * stride), depth);
+            }
+            x.left = to;
+            x.left_row = stride as isize;
+        }
+        return;
+    }
+    if !worth && x.left_row == 1 {
+        return;
+    }
+    let to = room::<T>(buffer, m * depth);
+    let panels = m.div_ceil(T::rows(isa));
+    let (height, taller) = (m / panels, m % panels);
+    let mut row = 0;
+    for panel in 0..panels {
+        let rows = height + usize::from(panel < taller);
+        let from = x.left.wrapping_offset(row as isize * x.left_row);
+        pack_right(Matrix { ptr: from, rows: x.left_step, columns: x.left_row }, depth, rows, to.add(row * depth));
+        row += rows;
+    }
+    x.left = to;
+    x.left_packed = true;
+}
+
+/// Writes `[depth, columns]` without gaps.
+pub unsafe fn pack_right<T: Real>(from: Matrix<T>, depth: usize, columns: usize, to: *mut T) {
+    if from.columns == 1 {
+        for p in 0..depth {
+            std::ptr::copy_nonoverlapping(from.at(p, 0), to.add(p * columns), columns);
+        }
+        return;
+    }
+    // Eight rows at a time: each column then gives one run of a cache line.
+    for p in (0..depth).step_by(8) {
+        let rows = 8.min(depth - p);
+        for j in 0..columns {
+            let source = from.at(p, j);
+            let target = to.add(p * columns + j);
+            for q in 0..rows {
+                *target.add(q * columns) = *source.offset(q as isize * from.rows);
+            }
+        }
+    }
+}

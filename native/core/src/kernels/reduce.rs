@@ -1,0 +1,321 @@
+//! Reductions over any dims, and the position of a row's maximum.
+//!
+//! Runs are folded in fixed lanes, pieces of runs by a binary tree whose form depends on their number alone.
+
+use super::fold::{Fold, Max, Min, Sum};
+use crate::dtype::{for_dtype, DType, Element};
+use crate::exec::Run;
+use crate::isa::{by_isa, Isa, Level};
+use crate::program::{ArgMaxJson, ReduceJson, ReduceOp};
+use crate::verify::{count, At, Checker};
+use crate::{bail, Result};
+
+/// Elements of a run that are folded as one piece.
+const PIECE: usize = 1 << 14;
+/// Work of one task.
+const TASK: usize = 1 << 15;
+/// Columns folded side by side.
+const WIDTH: usize = 256;
+
+#[derive(Clone, Debug)]
+struct Dim {
+    size: usize,
+    stride: isize,
+}
+
+enum Way {
+    /// Each output folds pieces: `outer` runs of `length`, in groups of `group` pieces.
+    Rows { outer: Vec<Dim>, length: usize, stride: isize, pieces: usize, group: usize, partial: bool },
+    /// `columns` outputs side by side fold rows; rows are cut into `chunks`.
+    Columns { outer: Vec<Dim>, columns: usize, rows: usize, chunks: usize },
+}
+
+pub struct Reduce {
+    op: ReduceOp,
+    dtype: DType,
+    input: At,
+    out: At,
+    outputs: usize,
+    keep: Vec<Dim>,
+    over: Vec<Dim>,
+    way: Way,
+    pub extra: usize,
+}
+
+fn merge(sizes: &[usize], strides: &[isize]) -> Vec<Dim> {
+    let mut dims: Vec<Dim> = Vec::new();
+    for (&size, &stride) in sizes.iter().zip(strides).filter(|(size, _)| **size != 1) {
+        match dims.last_mut() {
+            Some(last) if last.stride == stride.saturating_mul(size as isize) => *last = Dim { size: last.size * size, stride },
+            _ => dims.push(Dim { size, stride }),
+        }
+    }
+    dims
+}
+
+fn product(dims: &[Dim]) -> usize {
+    dims.iter().map(|d| d.size).product()
+}
+
+fn offset(dims: &[Dim], mut index: usize) -> isize {
+    let mut at = 0;
+    for dim in dims.iter().rev() {
+        at += (index % dim.size) as isize * dim.stride;
+        index /= dim.size;
+    }
+    at
+}
+
+impl Reduce {
+    pub fn new(json: &ReduceJson, mut checker: Checker) -> Result<Reduce> {
+        let logical = matches!(json.op, ReduceOp::And | ReduceOp::Or);
+        if logical != (json.dtype == DType::Bool) && (logical || json.op == ReduceOp::Sum) {
+            bail!("{:?} of {} is not supported", json.op, json.dtype.name());
+        }
+        let shape = [json.keep.as_slice(), &json.over].concat();
+        let strides = [json.keep_strides.as_slice(), &json.over_strides].concat();
+        if json.keep.len() != json.keep_strides.len() {
+            bail!("keep has {} sizes but {} strides", json.keep.len(), json.keep_strides.len());
+        }
+        checker.read("in", json.input, json.dtype, &shape, &strides)?;
+        checker.write_all("out", json.out, json.dtype, &json.keep)?;
+        checker.finish(false)?;
+        let outputs = count(&json.keep)?;
+        let keep = merge(&json.keep, &json.keep_strides);
+        let over = merge(&json.over, &json.over_strides);
+        let way = if outputs * count(&json.over)? == 0 { rows(&[], outputs) } else { choose(&keep, &over, outputs) };
+        let size = json.dtype.size();
+        let extra = match &way {
+            Way::Rows { pieces, group, partial: true, .. } => outputs * pieces.div_ceil(*group) * size,
+            Way::Columns { outer, columns, chunks, .. } if *chunks > 1 => product(outer) * chunks * columns * size,
+            _ => 0,
+        };
+        Ok(Reduce { op: json.op, dtype: json.dtype, input: json.input, out: json.out, outputs, keep, over, way, extra })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        if self.outputs == 0 {
+            return Ok(());
+        }
+        for_dtype!(self.dtype, T => unsafe {
+            match self.op {
+                ReduceOp::Sum => self.fold::<T, Sum>(run),
+                ReduceOp::Max | ReduceOp::Or => self.fold::<T, Max>(run),
+                ReduceOp::Min | ReduceOp::And => self.fold::<T, Min>(run),
+            }
+        });
+        if self.dtype == DType::Bool {
+            // The identity of min is not a truth value.
+            let out = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(self.out), self.outputs) };
+            out.iter_mut().for_each(|o| *o = u8::from(*o != 0));
+        }
+        Ok(())
+    }
+
+    unsafe fn fold<T: Element, F: Fold>(&self, run: &Run) {
+        if product(&self.over) == 0 {
+            return std::slice::from_raw_parts_mut(run.ptr::<T>(self.out), self.outputs).fill(F::identity());
+        }
+        match &self.way {
+            Way::Rows { .. } => self.fold_rows::<T, F>(run),
+            Way::Columns { .. } => self.fold_columns::<T, F>(run),
+        }
+    }
+
+    unsafe fn fold_rows<T: Element, F: Fold>(&self, run: &Run) {
+        let Way::Rows { outer, length, stride, pieces, group, partial } = &self.way else { return };
+        let (length, pieces, group) = (*length, *pieces, *group);
+        let per_run = length.div_ceil(PIECE).max(1);
+        let input = run.ptr::<T>(self.input) as usize;
+        let out = run.ptr::<T>(self.out) as usize;
+        let one = |output: usize, piece: usize| {
+            let base = offset(&self.keep, output) + offset(outer, piece / per_run);
+            let start = piece % per_run * PIECE;
+            let from = (input as *const T).wrapping_offset(base + start as isize * stride);
+            fold_run::<T, F>(run.isa, from, *stride, PIECE.min(length - start))
+        };
+        if !partial {
+            let per_task = (TASK / (length * pieces / per_run).max(1)).max(1);
+            run.pool.run(self.outputs.div_ceil(per_task), usize::MAX, |_, task| {
+                for o in task * per_task..self.outputs.min((task + 1) * per_task) {
+                    *(out as *mut T).add(o) = pairwise::<T, F>(0, pieces, &|p| one(o, p));
+                }
+            });
+            return;
+        }
+        let groups = pieces.div_ceil(group);
+        let partials = run.extra as usize;
+        run.pool.run(self.outputs * groups, usize::MAX, |_, task| {
+            let (o, g) = (task / groups, task % groups);
+            let value = pairwise::<T, F>(g * group, pieces.min((g + 1) * group), &|p| one(o, p));
+            *(partials as *mut T).add(task) = value;
+        });
+        for o in 0..self.outputs {
+            let values = std::slice::from_raw_parts((partials as *const T).add(o * groups), groups);
+            *(out as *mut T).add(o) = pairwise::<T, F>(0, groups, &|g| values[g]);
+        }
+    }
+
+    unsafe fn fold_columns<T: Element, F: Fold>(&self, run: &Run) {
+        let Way::Columns { outer, columns, rows, chunks } = &self.way else { return };
+        let (columns, rows, chunks) = (*columns, *rows, *chunks);
+        let blocks = columns.div_ceil(WIDTH);
+        let input = run.ptr::<T>(self.input) as usize;
+        let out = run.ptr::<T>(self.out);
+        let target = if chunks > 1 { run.extra as usize } else { out as usize };
+        let outers = product(outer);
+        run.pool.run(outers * chunks * blocks, usize::MAX, |_, task| {
+            let (part, block) = (task / blocks, task % blocks);
+            let (o, chunk) = (part / chunks, part % chunks);
+            let column = block * WIDTH;
+            let n = WIDTH.min(columns - column);
+            let from = (input as *const T).wrapping_offset(offset(outer, o)).add(column);
+            let to = std::slice::from_raw_parts_mut((target as *mut T).add(part * columns + column), n);
+            fold_block::<T, F>(run.isa, from, &self.over, rows * chunk / chunks, rows * (chunk + 1) / chunks, to);
+        });
+        if chunks > 1 {
+            for o in 0..outers {
+                let base = (target as *mut T).add(o * chunks * columns);
+                for c in 0..columns {
+                    *out.add(o * columns + c) = pairwise::<T, F>(0, chunks, &|i| *base.add(i * columns + c));
+                }
+            }
+        }
+    }
+}
+
+fn rows(over: &[Dim], outputs: usize) -> Way {
+    let (outer, length, stride) = match over.split_last() {
+        Some((inner, outer)) => (outer.to_vec(), inner.size, inner.stride),
+        None => (Vec::new(), 1, 1),
+    };
+    let per_run = length.div_ceil(PIECE).max(1);
+    let pieces = product(&outer) * per_run;
+    let group = (PIECE / length.clamp(1, PIECE)).next_power_of_two();
+    let partial = outputs < 64 && pieces > group && outputs * length * product(&outer) > 4 * TASK;
+    Way::Rows { outer, length, stride, pieces, group, partial }
+}
+
+fn choose(keep: &[Dim], over: &[Dim], outputs: usize) -> Way {
+    let by_columns = match (keep.last(), over.last()) {
+        (Some(k), Some(o)) => k.stride == 1 && k.size >= 4 && o.stride != 1,
+        _ => false,
+    };
+    if !by_columns {
+        return rows(over, outputs);
+    }
+    let outer = keep[..keep.len() - 1].to_vec();
+    let columns = keep[keep.len() - 1].size;
+    let rows = product(over);
+    let tasks = product(&outer) * columns.div_ceil(WIDTH);
+    let chunks = if tasks >= 16 { 1 } else { (rows * columns / TASK).min(rows / 64).clamp(1, 32) };
+    Way::Columns { outer, columns, rows, chunks }
+}
+
+/// Folds values `low..high` by a tree: the left part is the largest power of two below the whole.
+fn pairwise<T: Element, F: Fold>(low: usize, high: usize, value: &dyn Fn(usize) -> T) -> T {
+    let n = high - low;
+    if n == 1 {
+        return value(low);
+    }
+    let left = n.next_power_of_two() / 2;
+    F::fold(pairwise::<T, F>(low, low + left, value), pairwise::<T, F>(low + left, high, value))
+}
+
+by_isa! { fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body }
+by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) => fold_block_body }
+
+#[inline(always)]
+unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
+    const LANES: usize = 64;
+    if n < LANES || stride != 1 {
+        let mut sum = [F::identity::<T>(); 4];
+        for i in 0..n {
+            sum[i % 4] = F::fold(sum[i % 4], *from.offset(i as isize * stride));
+        }
+        return F::fold(F::fold(sum[0], sum[1]), F::fold(sum[2], sum[3]));
+    }
+    let run = std::slice::from_raw_parts(from, n);
+    let mut lanes = [F::identity::<T>(); LANES];
+    let chunks = run.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for l in 0..LANES {
+            lanes[l] = F::fold(lanes[l], chunk[l]);
+        }
+    }
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *lane = F::fold(*lane, *x);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = F::fold(lanes[l], lanes[l + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) {
+    to.fill(F::identity());
+    let n = to.len();
+    let row = |r: usize| {
+        let at = if over.len() == 1 { r as isize * over[0].stride } else { offset(over, r) };
+        std::slice::from_raw_parts(from.wrapping_offset(at), n)
+    };
+    let mut r = first;
+    while r + 4 <= last {
+        let (a, b, c, d) = (row(r), row(r + 1), row(r + 2), row(r + 3));
+        for i in 0..n {
+            to[i] = F::fold(to[i], F::fold(F::fold(a[i], b[i]), F::fold(c[i], d[i])));
+        }
+        r += 4;
+    }
+    while r < last {
+        for (t, a) in to.iter_mut().zip(row(r)) {
+            *t = F::fold(*t, *a);
+        }
+        r += 1;
+    }
+}
+
+pub struct ArgMax {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    input: At,
+    out: At,
+}
+
+impl ArgMax {
+    pub fn new(json: &ArgMaxJson, mut checker: Checker) -> Result<ArgMax> {
+        if json.cols == 0 || json.cols > i32::MAX as usize {
+            bail!("the position of a maximum among {} values does not exist", json.cols);
+        }
+        checker.read_all("in", json.input, json.dtype, &[json.rows, json.cols])?;
+        checker.write_all("out", json.out, DType::I32, &[json.rows])?;
+        checker.finish(false)?;
+        Ok(ArgMax { dtype: json.dtype, rows: json.rows, cols: json.cols, input: json.input, out: json.out })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        for_dtype!(self.dtype, T => unsafe { self.typed::<T>(run.isa, run) });
+        Ok(())
+    }
+
+    unsafe fn typed<T: Element>(&self, isa: Isa, run: &Run) {
+        let per_task = (TASK / self.cols).max(1);
+        let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<i32>(self.out) as usize);
+        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
+            for r in task * per_task..self.rows.min((task + 1) * per_task) {
+                let row = (input as *const T).add(r * self.cols);
+                let top = fold_run::<T, Max>(isa, row, 1, self.cols);
+                let row = std::slice::from_raw_parts(row, self.cols);
+                let found = row.iter().position(|x| *x == top || (top.nan() && x.nan()));
+                *(out as *mut i32).add(r) = found.unwrap_or(0) as i32;
+            }
+        });
+    }
+}

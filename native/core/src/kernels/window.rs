@@ -1,0 +1,319 @@
+//! Pooling windows, channels last, vectorised over channels.
+
+use super::fold::{Fold, Max, Min, Sum};
+use crate::dtype::{for_dtype, for_float, DType, Element};
+use crate::exec::Run;
+use crate::isa::{by_isa, Level};
+use crate::program::{ReduceOp, WindowJson};
+use crate::verify::{count, At, Checker};
+use crate::{bail, Result};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Reduce,
+    Scatter,
+    Take,
+}
+
+pub struct Window {
+    kind: Kind,
+    op: ReduceOp,
+    dtype: DType,
+    n: usize,
+    h: usize,
+    w: usize,
+    c: usize,
+    oh: usize,
+    ow: usize,
+    window: [usize; 2],
+    strides: [usize; 2],
+    padding: [[i64; 2]; 2],
+    input: At,
+    source: Option<At>,
+    out: At,
+}
+
+impl Window {
+    pub fn new(kind: Kind, json: &WindowJson, mut checker: Checker) -> Result<Window> {
+        let j = json;
+        let sizes = [j.n, j.h, j.w, j.c, j.oh, j.ow, j.window[0], j.window[1], j.strides[0], j.strides[1]];
+        if sizes.iter().any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
+            bail!("sizes of a window must be below 2^24");
+        }
+        if j.window.contains(&0) || j.strides.contains(&0) {
+            bail!("window and strides must be positive");
+        }
+        count(&[j.n, j.oh, j.ow, j.c, j.window[0], j.window[1]])?;
+        let extreme = matches!(j.op, ReduceOp::Max | ReduceOp::Min);
+        if !extreme && (kind != Kind::Reduce || j.op != ReduceOp::Sum) {
+            bail!("{:?} is not a reduction of this kernel", j.op);
+        }
+        if kind == Kind::Scatter && !j.dtype.is_float() {
+            bail!("{} is not a float", j.dtype.name());
+        }
+        let (large, small) = ([j.n, j.h, j.w, j.c], [j.n, j.oh, j.ow, j.c]);
+        checker.read_all("in", j.input, j.dtype, &large)?;
+        if kind != Kind::Reduce {
+            let Some(source) = j.source else { bail!("source is missing") };
+            checker.read_all("source", source, j.dtype, if kind == Kind::Take { &large } else { &small })?;
+        }
+        checker.write_all("out", j.out, j.dtype, if kind == Kind::Scatter { &large } else { &small })?;
+        checker.finish(false)?;
+        Ok(Window {
+            kind,
+            op: j.op,
+            dtype: j.dtype,
+            n: j.n,
+            h: j.h,
+            w: j.w,
+            c: j.c,
+            oh: j.oh,
+            ow: j.ow,
+            window: j.window,
+            strides: j.strides,
+            padding: j.padding,
+            input: j.input,
+            source: j.source,
+            out: j.out,
+        })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Reduce => "reduceWindow",
+            Kind::Scatter => "selectAndScatter",
+            Kind::Take => "windowTake",
+        }
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        if self.n * self.c == 0 {
+            return Ok(());
+        }
+        match self.kind {
+            Kind::Reduce => for_dtype!(self.dtype, T => unsafe { self.reduce::<T>(run) }),
+            Kind::Take => for_dtype!(self.dtype, T => unsafe { self.select::<T, Taking>(run) }),
+            Kind::Scatter => for_float!(self.dtype, T => unsafe { self.select::<T, Scattering>(run) }),
+        }
+        Ok(())
+    }
+
+    unsafe fn reduce<T: Element>(&self, run: &Run) {
+        let tasks = self.tasks();
+        run.pool.run(tasks, usize::MAX, |_, task| {
+            let input: *const T = run.ptr::<T>(self.input);
+            let out: *mut T = run.ptr(self.out);
+            let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
+            match self.op {
+                ReduceOp::Max => reduce_max::<T>(run.isa, self, input, out, first, last),
+                ReduceOp::Min => reduce_min::<T>(run.isa, self, input, out, first, last),
+                _ => reduce_sum::<T>(run.isa, self, input, out, first, last),
+            }
+        });
+    }
+
+    unsafe fn select<T: Element, M: Mode>(&self, run: &Run) {
+        let tasks = self.tasks();
+        run.pool.run(tasks, usize::MAX, |_, task| {
+            let pointers = Pointers::<T> {
+                input: run.ptr::<T>(self.input),
+                source: self.source.map_or(std::ptr::null(), |at| run.ptr::<T>(at).cast_const()),
+                out: run.ptr(self.out),
+            };
+            let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
+            if self.op == ReduceOp::Max {
+                select_max::<T, M>(run.isa, self, &pointers, first, last);
+            } else {
+                select_min::<T, M>(run.isa, self, &pointers, first, last);
+            }
+        });
+    }
+
+    /// Groups of images of enough work each.
+    fn tasks(&self) -> usize {
+        let work = (self.h * self.w + self.oh * self.ow * self.window[0] * self.window[1]) * self.c;
+        (self.n * work / (1 << 16)).clamp(1, self.n.max(1))
+    }
+
+    /// Taps of a window that lie inside: first and past-last along one dim, and the input coordinate of the first tap.
+    #[inline(always)]
+    fn taps(&self, axis: usize, out: usize, size: usize) -> (usize, usize, i64) {
+        let start = (out * self.strides[axis]) as i64 - self.padding[axis][0];
+        let first = (-start).clamp(0, self.window[axis] as i64);
+        let last = (size as i64 - start).clamp(first, self.window[axis] as i64);
+        (first as usize, last as usize, start)
+    }
+}
+
+struct Pointers<T> {
+    input: *const T,
+    source: *const T,
+    out: *mut T,
+}
+
+by_isa! { fn reduce_max<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => max_body }
+by_isa! { fn reduce_min<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => min_body }
+by_isa! { fn reduce_sum<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => sum_body }
+
+#[inline(always)]
+unsafe fn max_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
+    reduce_body::<T, Max>(w, input, out, first, last)
+}
+#[inline(always)]
+unsafe fn min_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
+    reduce_body::<T, Min>(w, input, out, first, last)
+}
+#[inline(always)]
+unsafe fn sum_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
+    reduce_body::<T, Sum>(w, input, out, first, last)
+}
+
+/// Channels at a time; their running values stay in registers.
+const GROUP: usize = 32;
+
+#[inline(always)]
+unsafe fn reduce_body<T: Element, F: Fold>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
+    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
+        let (y0, y1, sy) = w.taps(0, oy, w.h);
+        for ox in 0..w.ow {
+            let (x0, x1, sx) = w.taps(1, ox, w.w);
+            let to = out.add(((i * w.oh + oy) * w.ow + ox) * w.c);
+            let mut channel = 0;
+            while channel < w.c {
+                let n = GROUP.min(w.c - channel);
+                let mut best = [F::identity::<T>(); GROUP];
+                for y in y0..y1 {
+                    for x in x0..x1 {
+                        let at = (i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize;
+                        let from = input.add(at * w.c + channel);
+                        if n == GROUP {
+                            for (l, b) in best.iter_mut().enumerate() {
+                                *b = F::fold(*b, *from.add(l));
+                            }
+                        } else {
+                            for (l, b) in best.iter_mut().enumerate().take(n) {
+                                *b = F::fold(*b, *from.add(l));
+                            }
+                        }
+                    }
+                }
+                std::ptr::copy_nonoverlapping(best.as_ptr(), to.add(channel), n);
+                channel += n;
+            }
+        }
+    }
+}
+
+/// What is done with the position of a window's extreme.
+pub trait Mode: 'static {
+    const SCATTER: bool;
+}
+struct Scattering;
+struct Taking;
+impl Mode for Scattering {
+    const SCATTER: bool = true;
+}
+impl Mode for Taking {
+    const SCATTER: bool = false;
+}
+
+by_isa! { fn select_max<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_max_body }
+by_isa! { fn select_min<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_min_body }
+
+#[inline(always)]
+unsafe fn select_max_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    select_body::<T, M, true>(w, p, first, last)
+}
+#[inline(always)]
+unsafe fn select_min_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    select_body::<T, M, false>(w, p, first, last)
+}
+
+#[inline(always)]
+unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    if M::SCATTER {
+        let image = w.h * w.w * w.c;
+        std::slice::from_raw_parts_mut(p.out.add(first * image), (last - first) * image).fill(T::ZERO);
+    }
+    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
+        let (y0, y1, sy) = w.taps(0, oy, w.h);
+        for ox in 0..w.ow {
+            let (x0, x1, sx) = w.taps(1, ox, w.w);
+            let small = ((i * w.oh + oy) * w.ow + ox) * w.c;
+            let place = |y: usize, x: usize| ((i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize) * w.c;
+            let mut channel = 0;
+            while channel < w.c {
+                let n = GROUP.min(w.c - channel);
+                let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
+                let mut which = [i32::MAX; GROUP];
+                let mut tap = 0;
+                for (y, x) in (y0..y1).flat_map(|y| (x0..x1).map(move |x| (y, x))) {
+                    let from = p.input.add(place(y, x) + channel);
+                    if n == GROUP {
+                        improve::<T, MAX>(&mut best, &mut which, from, tap, GROUP);
+                    } else {
+                        improve::<T, MAX>(&mut best, &mut which, from, tap, n);
+                    }
+                    tap += 1;
+                }
+                tap = 0;
+                for (y, x) in (y0..y1).flat_map(|y| (x0..x1).map(move |x| (y, x))) {
+                    let large = place(y, x) + channel;
+                    let (from, to) = if M::SCATTER {
+                        (p.source.add(small + channel), p.out.add(large))
+                    } else {
+                        (p.source.add(large), p.out.add(small + channel))
+                    };
+                    if n == GROUP {
+                        route::<T, M>(&which, from, to, tap, GROUP);
+                    } else {
+                        route::<T, M>(&which, from, to, tap, n);
+                    }
+                    tap += 1;
+                }
+                if tap == 0 && !M::SCATTER {
+                    std::slice::from_raw_parts_mut(p.out.add(small + channel), n).fill(T::ZERO);
+                }
+                channel += n;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn improve<T: Element, const MAX: bool>(best: &mut [T; GROUP], which: &mut [i32; GROUP], from: *const T, tap: i32, n: usize) {
+    for l in 0..n {
+        let value = *from.add(l);
+        let beats = if MAX { value > best[l] } else { value < best[l] };
+        let takes = beats | (value.nan() & !best[l].nan()) | (tap == 0);
+        best[l] = if takes { value } else { best[l] };
+        which[l] = if takes { tap } else { which[l] };
+    }
+}
+
+#[inline(always)]
+unsafe fn route<T: Element, M: Mode>(which: &[i32; GROUP], from: *const T, to: *mut T, tap: i32, n: usize) {
+    // Values go through arrays so that the loop vectorises although source and target might alias.
+    let mut values = [T::ZERO; GROUP];
+    for (l, v) in values.iter_mut().enumerate().take(n) {
+        *v = *from.add(l);
+    }
+    let mut old = [T::ZERO; GROUP];
+    for (l, v) in old.iter_mut().enumerate().take(n) {
+        *v = *to.add(l);
+    }
+    for l in 0..n {
+        let hit = which[l] == tap;
+        old[l] = if M::SCATTER {
+            // Adding zero would turn -0 into 0 and spread NaN: keep the old value instead.
+            if hit { old[l].add(values[l]) } else { old[l] }
+        } else if hit {
+            values[l]
+        } else {
+            old[l]
+        };
+    }
+    for (l, v) in old.iter().enumerate().take(n) {
+        *to.add(l) = *v;
+    }
+}

@@ -1,0 +1,338 @@
+//! The JSON form of a lowered program, as a closed set of steps.
+
+use serde::de::{Deserializer, Error as _};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::dtype::DType;
+use crate::exec::Step;
+use crate::verify::{At, Checker};
+use crate::{bail, Error, Result};
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<At, D::Error> {
+        let (space, offset) = <(u32, u64)>::deserialize(deserializer)?;
+        let offset = usize::try_from(offset).map_err(|_| D::Error::custom("offset out of range"))?;
+        Ok(At { space, offset })
+    }
+}
+
+#[derive(Deserialize)]
+pub struct ProgramJson {
+    pub version: u32,
+    #[serde(default)]
+    pub name: String,
+    pub arena: u64,
+    pub buffers: Vec<BufferJson>,
+    pub steps: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+pub struct BufferJson {
+    pub bytes: u64,
+}
+
+#[derive(Deserialize)]
+pub struct StridedJson {
+    pub at: At,
+    pub strides: Vec<isize>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "k", rename_all = "camelCase")]
+pub enum StepJson {
+    Fused(FusedJson),
+    Reduce(ReduceJson),
+    ArgMax(ArgMaxJson),
+    Dot(DotJson),
+    Conv(ConvJson),
+    ConvFilter(ConvFilterJson),
+    ReduceWindow(WindowJson),
+    SelectAndScatter(WindowJson),
+    WindowTake(WindowJson),
+    Gather(GatherJson),
+    ScatterAdd(GatherJson),
+    DynamicSlice(SliceJson),
+    DynamicUpdateSlice(SliceJson),
+    RandomBits(RandomBitsJson),
+    SoftmaxCrossEntropy(CrossEntropyJson),
+    SoftmaxCrossEntropyGrad(CrossEntropyJson),
+    AxisIndex(AxisIndexJson),
+    Collective(CollectiveJson),
+}
+
+#[derive(Deserialize)]
+pub struct FusedJson {
+    pub shape: Vec<usize>,
+    #[serde(rename = "in")]
+    pub inputs: Vec<FusedIn>,
+    pub ops: Vec<Vec<Value>>,
+    #[serde(rename = "out")]
+    pub outputs: Vec<FusedOut>,
+}
+
+#[derive(Deserialize)]
+pub struct FusedIn {
+    pub at: At,
+    pub dtype: DType,
+    pub strides: Vec<isize>,
+}
+
+#[derive(Deserialize)]
+pub struct FusedOut {
+    pub at: At,
+    pub dtype: DType,
+    pub strides: Vec<isize>,
+    pub reg: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReduceOp {
+    Sum,
+    Max,
+    Min,
+    And,
+    Or,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReduceJson {
+    pub op: ReduceOp,
+    pub dtype: DType,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub keep: Vec<usize>,
+    pub keep_strides: Vec<isize>,
+    pub over: Vec<usize>,
+    pub over_strides: Vec<isize>,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct ArgMaxJson {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct DotJson {
+    pub dtype: DType,
+    pub b: usize,
+    pub m: usize,
+    pub k2: usize,
+    pub n: usize,
+    pub x: StridedJson,
+    pub y: StridedJson,
+    pub out: StridedJson,
+}
+
+/// Fields that convolutions and their filter gradients share.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConvSizes {
+    pub dtype: DType,
+    pub n: usize,
+    pub h: usize,
+    pub w: usize,
+    pub c: usize,
+    pub kh: usize,
+    pub kw: usize,
+    pub o: usize,
+    pub oh: usize,
+    pub ow: usize,
+    pub strides: [usize; 2],
+    pub padding: [[i64; 2]; 2],
+    pub input_dilation: [usize; 2],
+    pub kernel_dilation: [usize; 2],
+    pub slots: usize,
+}
+
+#[derive(Deserialize)]
+pub struct ConvJson {
+    #[serde(flatten)]
+    pub sizes: ConvSizes,
+    pub x: At,
+    pub weight: StridedJson,
+    pub out: At,
+    pub scratch: At,
+}
+
+#[derive(Deserialize)]
+pub struct ConvFilterJson {
+    #[serde(flatten)]
+    pub sizes: ConvSizes,
+    pub x: At,
+    pub dy: At,
+    pub out: At,
+    pub scratch: At,
+}
+
+#[derive(Deserialize)]
+pub struct WindowJson {
+    pub op: ReduceOp,
+    pub dtype: DType,
+    pub n: usize,
+    pub h: usize,
+    pub w: usize,
+    pub c: usize,
+    pub oh: usize,
+    pub ow: usize,
+    pub window: [usize; 2],
+    pub strides: [usize; 2],
+    pub padding: [[i64; 2]; 2],
+    #[serde(rename = "in")]
+    pub input: At,
+    pub source: Option<At>,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct GatherJson {
+    pub dtype: DType,
+    pub outer: usize,
+    pub size: usize,
+    pub inner: usize,
+    pub count: usize,
+    #[serde(rename = "in")]
+    pub input: Option<At>,
+    pub updates: Option<At>,
+    pub indices: At,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct SliceJson {
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub sizes: Vec<usize>,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub update: Option<At>,
+    pub starts: Vec<At>,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct RandomBitsJson {
+    pub key: At,
+    pub start: At,
+    pub shape: Vec<usize>,
+    pub total: Vec<usize>,
+    pub stream: u32,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct CrossEntropyJson {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub logits: At,
+    pub labels: At,
+    pub dy: Option<At>,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct AxisIndexJson {
+    pub axis: usize,
+    pub out: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CollectiveOp {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    Broadcast,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PartJson {
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+    pub count: usize,
+}
+
+#[derive(Deserialize)]
+pub struct CollectiveJson {
+    pub op: CollectiveOp,
+    pub axis: usize,
+    #[serde(default)]
+    pub reduction: Option<ReduceOp>,
+    pub dtype: DType,
+    pub parts: Vec<PartJson>,
+    #[serde(default)]
+    pub label: String,
+}
+
+/// A verified program: only this can be run.
+pub struct Program {
+    pub name: String,
+    /// Bytes that lowering laid out.
+    pub arena: usize,
+    /// Bytes behind the arena for partial results of kernels.
+    pub extra: usize,
+    pub buffers: Vec<usize>,
+    /// Which buffers some step writes.
+    pub written: Vec<bool>,
+    pub(crate) steps: Vec<Step>,
+    /// Whether other devices take part.
+    pub(crate) collective: bool,
+}
+
+/// No program may ask for more.
+const MAX_BYTES: u64 = 1 << 46;
+
+impl Program {
+    pub fn parse(text: &str) -> Result<Program> {
+        let json: ProgramJson = serde_json::from_str(text).map_err(|e| Error::new(format!("program: {e}")))?;
+        if json.version != 1 {
+            bail!("program: version {} is not understood, this executor knows version 1", json.version);
+        }
+        let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
+        for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
+            if bytes > MAX_BYTES {
+                bail!("program: a buffer of {bytes} bytes is too large");
+            }
+            spaces.push(bytes as usize);
+        }
+        let mut written = vec![false; json.buffers.len()];
+        let mut steps = Vec::with_capacity(json.steps.len());
+        let mut extra = 0;
+        for (i, value) in json.steps.into_iter().enumerate() {
+            let kernel = value.get("k").and_then(Value::as_str).unwrap_or("?").to_string();
+            let step = Program::step(value, &spaces, &mut written).map_err(|e| e.at(format!("step {i} ({kernel})")))?;
+            extra = extra.max(step.extra());
+            steps.push(step);
+        }
+        if extra as u64 > MAX_BYTES {
+            bail!("program: {extra} bytes of partial results are too many");
+        }
+        let collective = steps.iter().any(|step| matches!(step, Step::Collective(_)));
+        Ok(Program { name: json.name, arena: spaces[0], extra, buffers: spaces[1..].to_vec(), written, steps, collective })
+    }
+
+    fn step(value: Value, spaces: &[usize], written: &mut [bool]) -> Result<Step> {
+        let json: StepJson = serde_json::from_value(value).map_err(|e| Error::new(e.to_string()))?;
+        Step::new(json, Checker::new(spaces, written))
+    }
+
+    /// Bytes of arena that a run needs.
+    pub fn total_bytes(&self) -> usize {
+        self.arena.next_multiple_of(64) + self.extra
+    }
+
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+}

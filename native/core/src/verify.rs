@@ -1,0 +1,178 @@
+//! Checks of a program's addresses: every access of every step is inside its buffer, aligned, and overlaps no other
+//! access of the same step that it must not.
+
+use crate::dtype::DType;
+use crate::{bail, Result};
+
+/// `[space, byte offset]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub space: u32,
+    pub offset: usize,
+}
+
+/// Most dims of one view.
+pub const MAX_RANK: usize = 16;
+/// Most elements of one view; keeps all later arithmetic far from overflow.
+const MAX_COUNT: u64 = 1 << 48;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Read,
+    Write,
+    Scratch,
+}
+
+struct Region {
+    name: String,
+    role: Role,
+    space: u32,
+    low: usize,
+    high: usize,
+    /// What must agree for two regions to be the same view.
+    view: (usize, DType, Vec<(usize, isize)>),
+}
+
+/// Collects the accesses of one step.
+pub struct Checker<'a> {
+    spaces: &'a [usize],
+    regions: Vec<Region>,
+    pub written: &'a mut [bool],
+}
+
+pub fn count(shape: &[usize]) -> Result<usize> {
+    if shape.len() > MAX_RANK {
+        bail!("rank {} is above {MAX_RANK}", shape.len());
+    }
+    let mut total: u64 = 1;
+    for &size in shape {
+        // Zero sizes must not hide absurd ones.
+        if size as u64 > MAX_COUNT {
+            bail!("size {size} is too large");
+        }
+        total = total.saturating_mul(size.max(1) as u64);
+    }
+    if total > MAX_COUNT {
+        bail!("shape {shape:?} is too large");
+    }
+    Ok(shape.iter().product())
+}
+
+pub fn contiguous(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1isize; shape.len()];
+    for i in (0..shape.len().saturating_sub(1)).rev() {
+        strides[i] = strides[i + 1].saturating_mul(shape[i + 1].max(1) as isize);
+    }
+    strides
+}
+
+impl<'a> Checker<'a> {
+    pub fn new(spaces: &'a [usize], written: &'a mut [bool]) -> Self {
+        Checker { spaces, regions: Vec::new(), written }
+    }
+
+    pub fn spaces(&self) -> &[usize] {
+        self.spaces
+    }
+
+    pub fn read(&mut self, name: &str, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
+        self.add(name, Role::Read, at, dtype, shape, strides)
+    }
+
+    pub fn read_all(&mut self, name: &str, at: At, dtype: DType, shape: &[usize]) -> Result<()> {
+        self.read(name, at, dtype, shape, &contiguous(shape))
+    }
+
+    /// An output: no two elements may share an address.
+    pub fn write(&mut self, name: &str, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
+        self.add(name, Role::Write, at, dtype, shape, strides)?;
+        let mut dims: Vec<(usize, usize)> = shape
+            .iter()
+            .zip(strides)
+            .filter(|(size, _)| **size > 1)
+            .map(|(size, stride)| (stride.unsigned_abs(), *size))
+            .collect();
+        dims.sort_unstable();
+        let mut reach = 0;
+        for (stride, size) in dims {
+            if stride <= reach && shape.iter().all(|s| *s > 0) {
+                bail!("{name}: strides {strides:?} of an output make elements of shape {shape:?} share addresses");
+            }
+            reach += stride * (size - 1);
+        }
+        Ok(())
+    }
+
+    pub fn write_all(&mut self, name: &str, at: At, dtype: DType, shape: &[usize]) -> Result<()> {
+        self.write(name, at, dtype, shape, &contiguous(shape))
+    }
+
+    pub fn scratch(&mut self, name: &str, at: At, bytes: usize) -> Result<()> {
+        if !at.offset.is_multiple_of(64) {
+            bail!("{name}: offset {} is not a multiple of 64", at.offset);
+        }
+        self.add(name, Role::Scratch, at, DType::U8, &[bytes], &[1])
+    }
+
+    fn add(&mut self, name: &str, role: Role, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
+        if shape.len() != strides.len() {
+            bail!("{name}: {} sizes but {} strides", shape.len(), strides.len());
+        }
+        let Some(&bytes) = self.spaces.get(at.space as usize) else {
+            bail!("{name}: space {} does not exist, there are {}", at.space, self.spaces.len());
+        };
+        if !at.offset.is_multiple_of(dtype.size()) {
+            bail!("{name}: offset {} is not aligned to {}", at.offset, dtype.name());
+        }
+        let elements = count(shape).map_err(|e| e.at(name))?;
+        let (mut low, mut high) = (at.offset as i128, at.offset as i128);
+        if elements > 0 {
+            for (&size, &stride) in shape.iter().zip(strides) {
+                let span = (size as i128 - 1) * stride as i128 * dtype.size() as i128;
+                *(if span < 0 { &mut low } else { &mut high }) += span;
+            }
+            high += dtype.size() as i128;
+        }
+        if low < 0 || high > bytes as i128 {
+            bail!(
+                "{name}: {} of shape {shape:?} and strides {strides:?} at offset {} covers bytes {low}..{high}, but space {} has {bytes}",
+                dtype.name(), at.offset, at.space
+            );
+        }
+        if role != Role::Read && at.space > 0 {
+            self.written[at.space as usize - 1] = true;
+        }
+        let dims = shape.iter().zip(strides).filter(|(s, _)| **s > 1).map(|(s, t)| (*s, *t)).collect();
+        self.regions.push(Region {
+            name: name.to_string(),
+            role,
+            space: at.space,
+            low: low as usize,
+            high: high as usize,
+            view: (at.offset, dtype, dims),
+        });
+        Ok(())
+    }
+
+    /// Refuses overlaps; with `in_place`, an output may be the same view as an input.
+    pub fn finish(self, in_place: bool) -> Result<()> {
+        for (i, a) in self.regions.iter().enumerate() {
+            for b in &self.regions[..i] {
+                let apart = a.space != b.space || a.high <= b.low || b.high <= a.low;
+                if apart || (a.role == Role::Read && b.role == Role::Read) {
+                    continue;
+                }
+                let crossing = (a.role == Role::Read) != (b.role == Role::Read);
+                let scratch = a.role == Role::Scratch || b.role == Role::Scratch;
+                if in_place && crossing && !scratch && a.view == b.view {
+                    continue;
+                }
+                bail!(
+                    "{} (bytes {}..{}) overlaps {} (bytes {}..{}) in space {}",
+                    a.name, a.low, a.high, b.name, b.low, b.high, a.space
+                );
+            }
+        }
+        Ok(())
+    }
+}
