@@ -1,0 +1,165 @@
+/**
+ * @module What a worker process tells the launcher that started it, and how.
+ *
+ * Messages go over Node's IPC channel. Without one (a script started by hand, or by another launcher) every function
+ * here does nothing.
+ */
+
+import { rmSync } from "node:fs";
+import { basename, isAbsolute } from "node:path";
+import { inspect } from "node:util";
+import { HeddleError } from "../util/errors.ts";
+
+/** The closed table of messages from a worker. */
+export type WorkerMessage = ProgressMessage | TemporaryMessage | ErrorMessage;
+
+/** The worker has begun this step. */
+export interface ProgressMessage {
+  readonly type: "progress";
+  readonly step: number;
+}
+
+/** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
+export interface TemporaryMessage {
+  readonly type: "temporary";
+  /** An absolute path, whose last part contains `.tmp`. */
+  readonly path: string;
+  readonly done: boolean;
+}
+
+/** The worker ends with this error. */
+export interface ErrorMessage {
+  readonly type: "error";
+  readonly message: string;
+  /** The error in full, with its causes; absent when the message says it all. */
+  readonly stack?: string;
+  /** The code of a `HeddleError`. */
+  readonly code?: string;
+  /** The collective in which the worker waited, when the error came out of one. */
+  readonly during?: string;
+}
+
+/** Sends a message to the launcher, if there is one. Never throws and never waits. */
+export function reportToLauncher(message: WorkerMessage): void {
+  if (message.type === "temporary") trackTemporary(message);
+  send(message);
+}
+
+/** Checks what came over the channel; undefined for anything that is not in the table. */
+export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const message = value as Partial<Record<string, unknown>>;
+  switch (message["type"]) {
+    case "progress":
+      return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
+    case "temporary":
+      return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
+        ? (value as TemporaryMessage)
+        : undefined;
+    case "error": {
+      const optional = [message["stack"], message["code"], message["during"]];
+      const valid = optional.every((part) => part === undefined || typeof part === "string");
+      return typeof message["message"] === "string" && valid ? (value as ErrorMessage) : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Only names that say they are temporary are ever removed for a worker. */
+function isTemporaryPath(path: unknown): path is string {
+  return typeof path === "string" && isAbsolute(path) && basename(path).includes(".tmp");
+}
+
+/**
+ * Ties this process to its launcher: it ends when the launcher is gone, and an uncaught error is handed to the launcher,
+ * which prints the errors of all workers in the order that explains them. Called once, before the user's script.
+ */
+export function connectToLauncher(): void {
+  if (process.send === undefined || process.channel === undefined || process.channel === null) return;
+  process.on("disconnect", () => {
+    removeTemporaries();
+    removeRunDirectory();
+    process.exit(1);
+  });
+  process.on("uncaughtException", handOverError);
+  process.on("uncaughtExceptionMonitor", (error) => {
+    // Only Node's own report shows where a module has a syntax error.
+    if (error instanceof SyntaxError && !/\n +at (?!.*node:internal)/.test(error.stack ?? "")) {
+      process.off("uncaughtException", handOverError);
+    }
+  });
+  // Listening must not keep a script alive that has nothing left to do.
+  process.channel.unref();
+}
+
+/** The message that stands for an error. */
+export function errorMessage(error: unknown): ErrorMessage {
+  const message = error instanceof Error ? error.message || error.name : inspect(error);
+  const during = property(error, "during");
+  const code = property(error, "code");
+  const told = error instanceof HeddleError || property(error, "name") === "HeddleError";
+  return {
+    type: "error",
+    message,
+    ...(told ? {} : { stack: fullText(error) }),
+    ...(code === undefined ? {} : { code }),
+    ...(during === undefined ? {} : { during }),
+  };
+}
+
+/** The error with its stack and causes, without Node's own frames. */
+function fullText(error: unknown): string {
+  // A last frame may be followed by the brace that opens the error's own fields.
+  return inspect(error).replace(/\n +at [^\n]*node:internal\/[^\n]*?( \{)?(?=\n|$)/g, "$1");
+}
+
+function property(value: unknown, name: string): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const found = (value as Record<string, unknown>)[name];
+  return typeof found === "string" ? found : undefined;
+}
+
+function handOverError(error: unknown): void {
+  // A script with a handler of its own decides for itself what an uncaught error means.
+  if (process.listenerCount("uncaughtException") > 1) return;
+  const end = () => process.exit(1);
+  const sent = send(errorMessage(error), (failure) => {
+    if (failure !== null) console.error(error);
+    end();
+  });
+  if (!sent) {
+    console.error(error);
+    end();
+  }
+  // The launcher reads within milliseconds; if it does not, the error is shown here.
+  setTimeout(() => {
+    console.error(error);
+    end();
+  }, 500);
+}
+
+function send(message: WorkerMessage, then: (failure: Error | null) => void = () => {}): boolean {
+  if (process.send === undefined || !process.connected) return false;
+  process.send(message, undefined, undefined, then);
+  return true;
+}
+
+/** Half-written files of this process, for when the launcher is gone before it. */
+const temporaries: Set<string> = new Set();
+
+function trackTemporary({ path, done }: TemporaryMessage): void {
+  if (done) temporaries.delete(path);
+  else if (isTemporaryPath(path)) temporaries.add(path);
+}
+
+function removeTemporaries(): void {
+  for (const path of temporaries) rmSync(path, { recursive: true, force: true });
+}
+
+/** The folder of the run, which a launcher that was killed could not remove. */
+function removeRunDirectory(): void {
+  const folder = process.env["HEDDLE_RUN_DIR"] ?? "";
+  if (isAbsolute(folder) && basename(folder).startsWith("heddle-run-"))
+    rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,59 @@
+/** @module What runs programs: the interface that every executor has, and the memory it works on. */
+import type { Program, ProgramAxis } from "../program/program.ts";
+
+/** Memory of one device, filled by the host or by a run. */
+export interface DeviceBuffer {
+  readonly bytes: number;
+  /** Copies from the host. Only for a buffer that no queued run uses. */
+  write(data: Uint8Array): void;
+  /** A copy of the contents, once the runs that write them are done; rejects with the error of such a run. */
+  read(): Promise<Uint8Array>;
+  /** Like `read`, blocking. */
+  readSync(): Uint8Array;
+  /** Gives the memory back; harmless when repeated. Without it, the garbage collector does. */
+  dispose(): void;
+}
+
+/** A program made ready for the devices of an executor. */
+export interface Executable {
+  readonly program: Program;
+  /** Bytes of the arena per device; 0 where the executor has none. */
+  readonly arenaBytes: number;
+  /** Number of kernel calls or nodes per run. */
+  readonly calls: number;
+  /**
+   * Enqueues a run on every local device: `inputs[device][input]`. Returns at once with the outputs, whose contents come
+   * when the run is done. Buffers of donated inputs become outputs and must not be used again.
+   */
+  run(inputs: readonly (readonly DeviceBuffer[])[]): Run;
+}
+
+export interface Run {
+  /** `outputs[device][output]`. */
+  readonly outputs: readonly (readonly DeviceBuffer[])[];
+  /** Settles when all local devices are done. */
+  readonly done: Promise<void>;
+}
+
+/** Local devices and the way to run programs on them. */
+export interface Executor {
+  readonly name: "reference" | "native";
+  /** Devices in this process. */
+  readonly devices: number;
+  allocate(bytes: number): DeviceBuffer;
+  compile(program: Program): Executable;
+  /** Ends queued work with an error that carries the reason. */
+  abort(reason: string): void;
+  close(): void;
+}
+
+/** A device that lives in this process: its coordinates on the axes of the mesh. */
+export interface LocalDevice {
+  readonly coordinates: readonly number[];
+}
+
+/** What an executor is made for. */
+export interface ExecutorOptions {
+  readonly axes: readonly ProgramAxis[];
+  readonly devices: readonly LocalDevice[];
+}

@@ -1,0 +1,179 @@
+/** @module The native core as it exports itself, and how it is found and loaded. */
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
+export interface NativeBuffer {
+  readonly bytes: number;
+  /** @throws Error while a queued run uses the buffer, out of range, or after `dispose`. */
+  write(src: Uint8Array, offset?: number): void;
+  /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
+  read(dst: Uint8Array, offset?: number): void;
+  /** Harmless when repeated. A queued run keeps the memory until it is done. */
+  dispose(): void;
+}
+
+/** A lowered program, parsed and verified. */
+export interface NativeProgram {
+  /** Bytes of arena a device needs for it, kernels' partial results included. */
+  readonly arenaBytes: number;
+}
+
+/** One device: a thread with a queue, its helpers, and an arena as large as the largest program it has run. */
+export interface NativeDevice {
+  run(program: NativeProgram, args: readonly NativeBuffer[]): Promise<void>;
+  /** Blocks until everything queued before and this run are done. */
+  runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
+  /** Blocks until everything queued is done. */
+  sync(): void;
+  /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
+  abort(reason: string): void;
+  /** Nanoseconds of each step of the last run. */
+  timings(): Float64Array;
+  /** Blocks until everything queued is done, then ends the threads. Harmless when repeated. */
+  close(): void;
+}
+
+/** Members of a mesh axis. Calls of all members must come in the same order. */
+export interface NativeGroup {
+  readonly size: number;
+  readonly index: number;
+  barrier(label?: string): Promise<void>;
+  /** The bytes of the member at position `root`; all give the same length. */
+  broadcast(bytes: Uint8Array, root: number, label?: string): Promise<Uint8Array>;
+  /** The bytes of all members, one after another; all give the same length. */
+  allGather(bytes: Uint8Array, label?: string): Promise<Uint8Array>;
+}
+
+/** This rank's membership among ranks that run collectives together. */
+export interface NativeWorld {
+  readonly rank: number;
+  readonly size: number;
+  /** The first error of this world, or null. */
+  readonly failure: string | null;
+  /** `ranks` in the order that gives blocks their places; must contain this rank. */
+  group(ranks: readonly number[], name: string): NativeGroup;
+  abort(reason: string): void;
+  /** Notes the training step in the flight recorder. */
+  setStep(step: number): void;
+  /** Harmless when repeated. */
+  close(): void;
+}
+
+/** A client of the key-value store. Times are in seconds. */
+export interface NativeStore {
+  set(key: string, value: string): Promise<void>;
+  /** Waits for the key; `waitingFor` says in the error who should have set it. */
+  get(key: string, timeout: number, waitingFor?: string): Promise<string>;
+  tryGet(key: string): Promise<string | null>;
+  /** Adds to a counter; resolves to its new value. */
+  add(key: string, delta: number): Promise<number>;
+  /** `expected` null: absent. `current` is the value that was there instead, if any. */
+  compareAndSet(key: string, expected: string | null, value: string): Promise<{ swapped: boolean; current?: string }>;
+  delete(key: string): Promise<boolean>;
+  list(prefix: string): Promise<string[]>;
+}
+
+export interface NativeStoreServer {
+  /** Listens (port 0: any free one); resolves to the port. */
+  start(host: string, port: number, secret: string, runId: string): Promise<number>;
+  stop(): void;
+}
+
+export interface NativeWorldOptions {
+  runId: string;
+  rank: number;
+  size: number;
+  /** Where the store listens. */
+  host: string;
+  port: number;
+  secret: string;
+  /** Membership epoch: a re-formed world takes a new one. */
+  epoch?: number;
+  /** Tells apart worlds of one run. */
+  name?: string;
+  /** Interface to listen on; loopback if absent. */
+  bind?: string;
+  /** Seconds. */
+  timeout?: number;
+  /** File of the flight recorder. */
+  flight?: string;
+}
+
+/** What a rank's flight recorder left. */
+export interface NativeFlight {
+  rank: number;
+  size: number;
+  step: number;
+  current?: { step: number; description: string };
+}
+
+/** What the native core exports. */
+export interface NativeBinding {
+  info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
+  memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
+  /** Copies rows of `src`, in the order of `rows`, to `dst`; off the JavaScript thread. */
+  gatherRows(src: NativeBuffer, rowBytes: number, rows: Int32Array, dst: NativeBuffer, dstOffset: number): Promise<void>;
+  readFlight(path: string): NativeFlight;
+  readonly NativeBuffer: new (bytes: number) => NativeBuffer;
+  /** @throws Error naming the step, its kernel and what is wrong. */
+  readonly NativeProgram: new (json: string) => NativeProgram;
+  /** `groups`: one per mesh axis; without them every axis has one member. */
+  readonly NativeDevice: new (options: { threads: number; coords?: number[]; isa?: string }, groups?: readonly NativeGroup[]) => NativeDevice;
+  readonly NativeWorld: {
+    connect(options: NativeWorldOptions): Promise<NativeWorld>;
+    /** All ranks of a world inside this process. */
+    inProcess(size: number): NativeWorld[];
+  };
+  readonly NativeStore: {
+    connect(options: { host: string; port: number; secret: string; runId: string; timeout: number }): Promise<NativeStore>;
+  };
+  readonly StoreServer: new () => NativeStoreServer;
+}
+
+let loaded: NativeBinding | { error: string } | undefined;
+
+/** Loads the native core once, or says why it cannot. `HEDDLE_NATIVE=off` leaves it out. */
+export function loadNative(): NativeBinding | { error: string } {
+  loaded ??= load();
+  return loaded;
+}
+
+function load(): NativeBinding | { error: string } {
+  if (process.env["HEDDLE_NATIVE"] === "off") return { error: "HEDDLE_NATIVE=off" };
+  const target = platform();
+  const require = createRequire(import.meta.url);
+  const tried: string[] = [];
+  for (const place of [`heddle-${target}`, inRepository(target)]) {
+    if (place === undefined) continue;
+    try {
+      return require(place) as NativeBinding;
+    } catch (error) {
+      const missing = (error as { code?: unknown }).code === "MODULE_NOT_FOUND";
+      tried.push(`${place}: ${missing ? "not installed" : (error as Error).message}`);
+    }
+  }
+  return { error: tried.join("; ") };
+}
+
+/** The name of the platform's package after `heddle-`. */
+function platform(): string {
+  const name = `${process.platform}-${process.arch}`;
+  if (process.platform === "win32") return `${name}-msvc`;
+  if (process.platform !== "linux") return name;
+  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return `${name}-${header?.glibcVersionRuntime === undefined ? "musl" : "gnu"}`;
+}
+
+/** The file that `native/build.mjs` writes, if this is a checkout. */
+function inRepository(target: string): string | undefined {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) return undefined;
+    folder = parent;
+  }
+  return join(folder, "native", "npm", target, `heddle.${target}.node`);
+}

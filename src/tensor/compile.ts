@@ -1,0 +1,73 @@
+/** @module The compile of a graph, on one page: passes, plan, program, executable. */
+import type { Graph } from "../ir/node.ts";
+import { runPasses } from "../passes/index.ts";
+import { type Layout, type Plan, planGraph } from "../plan/index.ts";
+import { type Program, splitGraph } from "../program/index.ts";
+import type { Executable } from "../runtime/executor.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { Mesh } from "../plan/mesh.ts";
+import { meshOf } from "./runtime.ts";
+import { onRuntime, type Value } from "./value.ts";
+
+export interface CompileOptions {
+  /** Layout of each input; undefined: replicated. */
+  readonly inputs?: readonly (Layout | undefined)[];
+  readonly outputs?: readonly (Layout | undefined)[];
+  readonly outputNames?: readonly string[];
+  /** Inputs whose buffers outputs may take over. */
+  readonly donate?: readonly number[];
+}
+
+/** A graph that is planned and cut into a program, for a mesh that need not exist. */
+export interface Planned {
+  readonly graph: Graph;
+  readonly plan: Plan;
+  readonly program: Program;
+}
+
+/** Passes, plan and program of a graph on a mesh. Pure; needs no device. */
+export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
+  const simplified = runPasses(graph).graph;
+  const plan = planGraph(simplified, mesh, { ...options });
+  const program = splitGraph(plan.local, mesh.axes, { name: graph.name, outputNames: plan.outputs.map((output) => output.name), donated: pairDonations(plan, options.donate ?? []) });
+  return { graph: simplified, plan, program };
+}
+
+/** Each output takes over the first donated input of its type and layout that is still free. */
+function pairDonations(plan: Plan, donate: readonly number[]): (number | undefined)[] {
+  const free = new Set(donate);
+  return plan.outputs.map(({ type, layout }) => {
+    for (const index of free) {
+      const input = plan.inputs[index];
+      if (input === undefined || JSON.stringify([input.type, input.layout]) !== JSON.stringify([type, layout])) continue;
+      free.delete(index);
+      return index;
+    }
+    return undefined;
+  });
+}
+
+/** A compiled graph on a runtime. */
+export interface Compiled extends Planned {
+  readonly executable: Executable;
+  readonly runtime: Runtime;
+}
+
+/** Compiles a graph for the devices of a runtime. */
+export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled {
+  const planned = planProgram(graph, meshOf(runtime), options);
+  return { ...planned, runtime, executable: runtime.executor.compile(planned.program) };
+}
+
+/** Enqueues a run; outputs are values at once, their contents come later. */
+export function runCompiled(compiled: Compiled, inputs: readonly Value[]): Value[] {
+  const { runtime, plan, executable } = compiled;
+  const placed = inputs.map((value) => onRuntime(value, runtime));
+  const { outputs } = executable.run(runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])));
+  return plan.outputs.map(({ type, layout }, output) => ({
+    type,
+    runtime,
+    layout,
+    shards: runtime.local.map((_device, device) => outputs[device]?.[output] as Value["shards"][number]),
+  }));
+}

@@ -1,0 +1,17 @@
+/** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+export { distribute, fromShards, placeOn, redistribute, replicate } from "./distribute.ts";
+export * from "./functions.ts";
+export * as random from "./random.ts";
+export { connect, deviceRuntime, meshOf } from "./runtime.ts";
+export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export {
+  type CompiledFunction,
+  compileFunction,
+  type FunctionOptions,
+  grad,
+  type JitOptions,
+  jit,
+  type PlannedFunction,
+  planFunction,
+  valueAndGrad,
+} from "./transforms.ts";

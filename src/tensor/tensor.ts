@@ -1,0 +1,291 @@
+/** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
+import { HeddleError } from "../util/errors.ts";
+import { canonicalJson, type Plain } from "../util/text.ts";
+import type { DType, TypedArray } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
+import { currentTrace } from "../ir/trace.ts";
+import * as ops from "../ops/index.ts";
+import { formatLayout } from "../plan/layout.ts";
+import { Cache } from "./cache.ts";
+import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { deviceRuntime } from "./runtime.ts";
+import { captureNode, isTracing, traceFunction } from "./tracing.ts";
+import { readValue, readValueSync, type Value } from "./value.ts";
+
+/** A tensor or a number that takes its dtype from the other operand. */
+export type TensorLike = Tensor | number;
+
+type Dims = number | readonly number[] | undefined;
+interface KeepDims {
+  readonly keepDims?: boolean;
+}
+
+/**
+ * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
+ * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph.
+ */
+export class Tensor {
+  readonly shape: Shape;
+  readonly dtype: DType;
+  private held: Value | Node | undefined;
+  private gone = "it was disposed";
+
+  /** Use {@link Tensor.ofValue} or {@link Tensor.ofNode}, or the functions that create tensors. */
+  private constructor(type: TensorType, held: Value | Node) {
+    this.shape = type.shape;
+    this.dtype = type.dtype;
+    this.held = held;
+  }
+
+  static ofValue(value: Value): Tensor {
+    return new Tensor(value.type, value);
+  }
+
+  static ofNode(node: Node): Tensor {
+    return new Tensor(node, node);
+  }
+
+  /** The concrete value. @throws HeddleError `trace` while traced, `disposed` afterwards. */
+  get value(): Value {
+    const held = this.contents();
+    if ("op" in held) {
+      throw new HeddleError("trace", `${formatType(this)} has no value yet: it is part of a function being traced`, {
+        hint: "return it from the function and read it there, or use select() instead of if",
+      });
+    }
+    return held;
+  }
+
+  /** This tensor in the trace in progress. */
+  get node(): Node {
+    const held = this.contents();
+    return "op" in held ? held : captureNode(this, this);
+  }
+
+  get isTraced(): boolean {
+    return this.held !== undefined && "op" in this.held;
+  }
+
+  private contents(): Value | Node {
+    if (this.held === undefined) throw new HeddleError("disposed", `${formatType(this)} cannot be used: ${this.gone}`);
+    return this.held;
+  }
+
+  /** Number of elements. */
+  get size(): number {
+    return this.shape.reduce((product, size) => product * size, 1);
+  }
+
+  /**
+   * The elements in row-major order; the event loop stays free while they are computed. bool gives bytes of 0 and 1.
+   *
+   * @throws HeddleError `layout` when this process holds only a part; the error of the run that made the value.
+   */
+  data(): Promise<TypedArray> {
+    return readValue(this.value);
+  }
+
+  /** Like {@link Tensor.data}, blocking. */
+  dataSync(): TypedArray {
+    return readValueSync(this.value);
+  }
+
+  /** The only element. */
+  async item(): Promise<number> {
+    return this.only(await this.data());
+  }
+
+  itemSync(): number {
+    return this.only(this.dataSync());
+  }
+
+  private only(data: TypedArray): number {
+    if (data.length !== 1) throw new HeddleError("shape", `item: ${formatType(this)} has ${data.length} elements, not one`);
+    return data[0] as number;
+  }
+
+  /** Gives the memory back now instead of when the tensor is collected. Harmless when repeated. */
+  dispose(): void {
+    if (this.held !== undefined && !("op" in this.held)) for (const shard of this.held.shards) shard.dispose();
+    this.held = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Marks the memory as given to a step. */
+  markDonated(): void {
+    this.held = undefined;
+    this.gone = "its memory was donated to a step; use what the step returned";
+  }
+
+  toString(): string {
+    return `Tensor(${formatType(this)})`;
+  }
+
+  // The operations of functions.ts as methods.
+  add(y: TensorLike): Tensor {
+    return operate("add", ops.add, [this, y]);
+  }
+  sub(y: TensorLike): Tensor {
+    return operate("sub", ops.sub, [this, y]);
+  }
+  mul(y: TensorLike): Tensor {
+    return operate("mul", ops.mul, [this, y]);
+  }
+  div(y: TensorLike): Tensor {
+    return operate("div", ops.div, [this, y]);
+  }
+  rem(y: TensorLike): Tensor {
+    return operate("rem", ops.rem, [this, y]);
+  }
+  pow(y: TensorLike): Tensor {
+    return operate("pow", ops.pow, [this, y]);
+  }
+  maximum(y: TensorLike): Tensor {
+    return operate("maximum", ops.maximum, [this, y]);
+  }
+  minimum(y: TensorLike): Tensor {
+    return operate("minimum", ops.minimum, [this, y]);
+  }
+  eq(y: TensorLike): Tensor {
+    return operate("eq", ops.eq, [this, y]);
+  }
+  ne(y: TensorLike): Tensor {
+    return operate("ne", ops.ne, [this, y]);
+  }
+  lt(y: TensorLike): Tensor {
+    return operate("lt", ops.lt, [this, y]);
+  }
+  le(y: TensorLike): Tensor {
+    return operate("le", ops.le, [this, y]);
+  }
+  gt(y: TensorLike): Tensor {
+    return operate("gt", ops.gt, [this, y]);
+  }
+  ge(y: TensorLike): Tensor {
+    return operate("ge", ops.ge, [this, y]);
+  }
+  neg(): Tensor {
+    return operate("neg", ops.neg, [this]);
+  }
+  abs(): Tensor {
+    return operate("abs", ops.abs, [this]);
+  }
+  exp(): Tensor {
+    return operate("exp", ops.exp, [this]);
+  }
+  log(): Tensor {
+    return operate("log", ops.log, [this]);
+  }
+  sqrt(): Tensor {
+    return operate("sqrt", ops.sqrt, [this]);
+  }
+  tanh(): Tensor {
+    return operate("tanh", ops.tanh, [this]);
+  }
+  sigmoid(): Tensor {
+    return operate("sigmoid", ops.logistic, [this]);
+  }
+  relu(): Tensor {
+    return operate("relu", ops.relu, [this]);
+  }
+  not(): Tensor {
+    return operate("not", ops.not, [this]);
+  }
+  cast(dtype: DType): Tensor {
+    return operate("cast", ops.cast, [this], dtype);
+  }
+  reshape(shape: Shape): Tensor {
+    return operate("reshape", ops.reshape, [this], shape);
+  }
+  transpose(order?: readonly number[]): Tensor {
+    return operate("transpose", ops.transpose, [this], order);
+  }
+  broadcastTo(shape: Shape): Tensor {
+    return operate("broadcastTo", ops.broadcastTo, [this], shape);
+  }
+  slice(start: readonly number[], limit: readonly number[], stride?: readonly number[]): Tensor {
+    return operate("slice", ops.slice, [this], start, limit, stride);
+  }
+  sum(dims?: Dims, options?: KeepDims): Tensor {
+    return operate("sum", ops.sum, [this], dims, options);
+  }
+  mean(dims?: Dims, options?: KeepDims): Tensor {
+    return operate("mean", ops.mean, [this], dims, options);
+  }
+  max(dims?: Dims, options?: KeepDims): Tensor {
+    return operate("max", ops.max, [this], dims, options);
+  }
+  min(dims?: Dims, options?: KeepDims): Tensor {
+    return operate("min", ops.min, [this], dims, options);
+  }
+  argMax(dim?: number): Tensor {
+    return operate("argMax", ops.argMax, [this], dim);
+  }
+  matmul(y: Tensor): Tensor {
+    return operate("matmul", ops.matmul, [this, y]);
+  }
+  softmax(dim?: number): Tensor {
+    return operate("softmax", ops.softmax, [this], dim);
+  }
+}
+
+/** Whether a value is a tensor; the leaf test of parameter trees. */
+export const isTensor = (value: unknown): value is Tensor => value instanceof Tensor;
+
+const eagerCache = new Cache<Compiled>(512);
+
+// Static arguments are plain data or undefined (a default).
+type Static = Plain | undefined | { readonly [key: string]: unknown } | readonly unknown[];
+
+/**
+ * Applies a function over nodes to tensors: into the trace in progress, or eagerly as a cached program of its own.
+ * `name` and the static arguments identify the function in the cache.
+ */
+export function operate<Statics extends readonly unknown[]>(
+  name: string,
+  // Operands are nodes or numbers, in the order of `operands`.
+  build: (...inputs: never[]) => Node,
+  operands: readonly TensorLike[],
+  ...statics: Statics
+): Tensor {
+  const apply = (nodes: readonly (Node | number)[]): Node => (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
+  if (isTracing() || currentTrace() !== undefined) {
+    return Tensor.ofNode(apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))));
+  }
+  const tensors = operands.filter(isTensor);
+  const values = tensors.map((tensor) => tensor.value);
+  const runtime = values[0]?.runtime ?? deviceRuntime();
+  const key = eagerKey(name, operands, statics);
+  let compiled = eagerCache.get(runtime, key);
+  if (compiled === undefined) {
+    const specs = tensors.map((tensor, index) => ({ name: `x${index}`, type: { shape: tensor.shape, dtype: tensor.dtype } }));
+    const { graph } = traceFunction(name, specs, (nodes) => {
+      let next = 0;
+      return [apply(operands.map((operand) => (typeof operand === "number" ? operand : (nodes[next++] as Node))))];
+    });
+    compiled = compileGraph(graph, runtime, { inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)) });
+    eagerCache.set(runtime, key, compiled);
+  }
+  return Tensor.ofValue(runCompiled(compiled, values)[0] as Value);
+}
+
+/** Without the undefined arguments at the end, so that defaults apply. */
+function trimmed(statics: readonly unknown[]): readonly unknown[] {
+  let length = statics.length;
+  while (length > 0 && statics[length - 1] === undefined) length--;
+  return statics.slice(0, length);
+}
+
+function eagerKey(name: string, operands: readonly TensorLike[], statics: readonly unknown[]): string {
+  const parts = operands.map((operand) => {
+    if (typeof operand === "number") return String(operand);
+    const { layout } = operand.value;
+    return layout.length === 0 ? formatType(operand) : `${formatType(operand)} ${formatLayout(layout)}`;
+  });
+  const fixed = trimmed(statics).map((value) => (value === undefined ? "" : canonicalJson(JSON.parse(JSON.stringify(value as Static)) as Plain)));
+  return `${name}(${parts.join(";")})${fixed.join(";")}`;
+}

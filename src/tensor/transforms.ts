@@ -1,0 +1,178 @@
+/** @module Transforms of functions over trees of tensors: jit, grad, valueAndGrad; and the compile that training uses. */
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+import { gradients } from "../autodiff/index.ts";
+import type { Node } from "../ir/node.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { Cache } from "./cache.ts";
+import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
+import { deviceRuntime } from "./runtime.ts";
+import { isTensor, Tensor } from "./tensor.ts";
+import { isTracing, traceFunction } from "./tracing.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
+type AnyFunction = (...inputs: any[]) => unknown;
+
+export interface JitOptions {
+  /** For messages and plans; default the function's own name. */
+  readonly name?: string;
+  /** Arguments (by index) whose memory the outputs may take over; they cannot be used afterwards. */
+  readonly donate?: readonly number[];
+}
+
+interface JitEntry {
+  readonly compiled: Compiled;
+  readonly captured: readonly Tensor[];
+  readonly output: TreeShape;
+}
+
+// Beyond this many shapes of one function, the oldest is compiled again when it comes back.
+const jitLimit = 64;
+
+/**
+ * Compiles a function over trees of tensors: it is traced once per combination of shapes, dtypes, layouts and static
+ * arguments (everything that is not a tensor), and runs as one program.
+ *
+ * @throws HeddleError `trace` when the function reads a traced value or keeps one.
+ */
+export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
+  const cache = new Cache<JitEntry>(jitLimit);
+  const donated = new Set(options.donate ?? []);
+  const name = options.name ?? (fn.name === "" ? "function" : fn.name);
+  const run = (...inputs: unknown[]): unknown => {
+    if (isTracing()) return fn(...inputs);
+    const flat = flattenTree(inputs, isTensor);
+    const values = flat.leaves.map((leaf) => leaf.value);
+    const runtime = values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
+    const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
+    const key = `${treeKey(flat.shape)}|${flat.leaves.map((leaf, index) => `${formatType(leaf)} ${formatLayout(layouts[index] ?? [])}`).join(";")}`;
+    let entry = cache.get(runtime, key);
+    if (entry === undefined) {
+      const donate = flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : []));
+      const traced = traceTree(name, fn, flat);
+      const compiled = compileGraph(traced.graph, runtime, { inputs: [...layouts, ...traced.captured.map(() => undefined)], donate });
+      entry = { compiled, captured: traced.captured, output: traced.output };
+      cache.set(runtime, key, entry);
+    }
+    const outputs = runCompiled(entry.compiled, [...values, ...entry.captured.map((tensor) => tensor.value)]);
+    for (const index of entry.compiled.program.donated) if (index !== undefined) flat.leaves[index]?.markDonated();
+    return unflattenTree(entry.output, outputs.map(Tensor.ofValue));
+  };
+  return run as F;
+}
+
+interface Flat {
+  readonly leaves: readonly TensorType[];
+  readonly paths: readonly string[];
+  readonly shape: TreeShape;
+}
+
+/** Traces `fn` on the tree's leaves as parameters. */
+function traceTree(name: string, fn: AnyFunction, flat: Flat) {
+  let output: TreeShape = { kind: "leaf" };
+  let names: readonly string[] = [];
+  const specs = flat.leaves.map(({ shape, dtype }, index) => ({ name: flat.paths[index] as string, type: { shape, dtype } }));
+  const traced = traceFunction<Tensor>(name, specs, (nodes) => {
+    const result = fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[]));
+    if (result instanceof Promise) throw new HeddleError("trace", `${name}: a function that is compiled cannot be async`);
+    const made = flattenTree(result, isTensor);
+    output = made.shape;
+    names = made.paths;
+    return made.leaves.map((leaf) => leaf.node);
+  });
+  return { ...traced, output, names };
+}
+
+/** Value and gradient of a scalar function by its first argument, a tree of float tensors. */
+// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
+export function valueAndGrad<P, Rest extends any[], Result extends Tensor | readonly [Tensor, ...unknown[]]>(
+  fn: (params: P, ...rest: Rest) => Result,
+): (params: P, ...rest: Rest) => { value: Result; grad: P } {
+  const traced = (params: P, ...rest: Rest): { value: Result; grad: P } => {
+    const value = fn(params, ...rest);
+    const loss = isTensor(value) ? value : value[0];
+    if (!isTensor(loss)) throw new HeddleError("gradient", "grad: the function must return a scalar tensor, or an array that begins with one");
+    const flat = flattenTree(params, isTensor);
+    const grads = gradients(loss.node, flat.leaves.map((leaf) => leaf.node)).map((node: Node) => Tensor.ofNode(node));
+    return { value, grad: unflattenTree(flat.shape, grads) as P };
+  };
+  return jit(traced, { name: `gradient of ${fn.name === "" ? "function" : fn.name}` }) as typeof traced;
+}
+
+/** Gradient of a scalar function by its first argument, a tree of float tensors. */
+// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
+export function grad<P, Rest extends any[]>(fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]]): (params: P, ...rest: Rest) => P {
+  const both = valueAndGrad(fn);
+  return (params, ...rest) => both(params, ...rest).grad;
+}
+
+/** What {@link planFunction} and {@link compileFunction} need to know of a function. */
+export interface FunctionOptions {
+  readonly name?: string;
+  /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
+  readonly layouts?: (path: string) => Layout | undefined;
+  /** Layout of an output by its path; undefined: as it comes. */
+  readonly outputLayouts?: (path: string) => Layout | undefined;
+  /** Arguments whose memory the outputs may take over. */
+  readonly donate?: readonly number[];
+}
+
+/** A function that is planned, with the form of its result. */
+export interface PlannedFunction extends Planned {
+  readonly outputPaths: readonly string[];
+}
+
+/** Tensors or just their types, in any tree. */
+export type Example = unknown;
+
+const isType = (value: unknown): value is TensorType => typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
+
+function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
+  const flat = flattenTree(example, isType);
+  const traced = traceTree(options.name ?? fn.name, fn, flat);
+  const donated = new Set(options.donate ?? []);
+  return {
+    flat,
+    traced,
+    compile: {
+      inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
+      outputs: traced.names.map((path) => options.outputLayouts?.(path)),
+      outputNames: traced.names,
+      donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
+    },
+  };
+}
+
+/** Plans a function for a mesh that need not exist. `example` is its arguments, as tensors or types. */
+export function planFunction(fn: AnyFunction, example: readonly Example[], mesh: Mesh, options: FunctionOptions = {}): PlannedFunction {
+  const { traced, compile } = prepare(fn, example, options);
+  return { ...planProgram(traced.graph, mesh, compile), outputPaths: traced.names };
+}
+
+/** A compiled function on a runtime. */
+export interface CompiledFunction<F extends AnyFunction> extends PlannedFunction {
+  readonly compiled: Compiled;
+  /** Enqueues a run; the results' contents come later. Donated arguments cannot be used afterwards. */
+  run(...inputs: Parameters<F>): ReturnType<F>;
+}
+
+/** Compiles a function for a runtime ahead of its first call. */
+export function compileFunction<F extends AnyFunction>(fn: F, example: readonly Example[], runtime: Runtime, options: FunctionOptions = {}): CompiledFunction<F> {
+  const { flat, traced, compile } = prepare(fn, example, options);
+  const compiled = compileGraph(traced.graph, runtime, compile);
+  const expected = treeKey(flat.shape);
+  return {
+    ...compiled,
+    compiled,
+    outputPaths: traced.names,
+    run: (...inputs) => {
+      const given = flattenTree(inputs, isTensor);
+      if (treeKey(given.shape) !== expected) throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
+      const outputs = runCompiled(compiled, [...given.leaves, ...traced.captured].map((leaf) => leaf.value));
+      for (const index of compiled.program.donated) if (index !== undefined) given.leaves[index]?.markDonated();
+      return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/** @module The concrete contents of a tensor: one buffer per local device, and the layout that says what they hold. */
+import { HeddleError } from "../util/errors.ts";
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { eachOffset } from "../ops/host.ts";
+import { formatLayout, type Layout, localType, replicated } from "../plan/layout.ts";
+import type { MeshAxis } from "../plan/mesh.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { meshOf } from "./runtime.ts";
+
+export interface Value {
+  readonly type: TensorType;
+  readonly runtime: Runtime;
+  readonly layout: Layout;
+  /** One per local device. */
+  readonly shards: readonly DeviceBuffer[];
+}
+
+const asBytes = (data: TypedArray): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray => dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
+
+/** The same contents on every local device. */
+export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
+  const shards = runtime.local.map(() => {
+    const buffer = runtime.executor.allocate(bytesOf(type));
+    buffer.write(asBytes(data));
+    return buffer;
+  });
+  return { type, runtime, layout: replicated(meshOf(runtime)), shards };
+}
+
+/** Cuts host data of the whole value into the parts of the local devices. */
+export function distributedValue(runtime: Runtime, type: TensorType, layout: Layout, data: TypedArray): Value {
+  const local = localType(type, layout, meshOf(runtime));
+  const shards = runtime.local.map(({ coordinates }) => {
+    const buffer = runtime.executor.allocate(bytesOf(local));
+    const part = dtypes[type.dtype].create(sizeOf(local.shape));
+    eachOffset(local.shape, stridesOf(type.shape), blockOffset(type, layout, runtime.axes, coordinates), (linear, offset) => {
+      part[linear] = data[offset] as number;
+    });
+    buffer.write(asBytes(part));
+    return buffer;
+  });
+  return { type, runtime, layout, shards };
+}
+
+/** Element offset in the whole value at which a device's block begins. */
+function blockOffset(type: TensorType, layout: Layout, axes: readonly MeshAxis[], coordinates: readonly number[]): number {
+  const block = [...type.shape];
+  const strides = stridesOf(type.shape);
+  let offset = 0;
+  layout.forEach((placement, axis) => {
+    if (placement.kind !== "shard") return;
+    block[placement.dim] = (block[placement.dim] as number) / (axes[axis] as MeshAxis).size;
+    offset += (coordinates[axis] as number) * (block[placement.dim] as number) * (strides[placement.dim] as number);
+  });
+  return offset;
+}
+
+/** The whole value, when this process holds all of it. */
+export async function readValue(value: Value): Promise<TypedArray> {
+  if (isReplicated(value)) return fromBytes(await (value.shards[0] as DeviceBuffer).read(), value.type);
+  checkLocal(value);
+  return assemble(value, await Promise.all(value.shards.map((shard) => shard.read())));
+}
+
+/** Like {@link readValue}, blocking. */
+export function readValueSync(value: Value): TypedArray {
+  if (isReplicated(value)) return fromBytes((value.shards[0] as DeviceBuffer).readSync(), value.type);
+  checkLocal(value);
+  return assemble(
+    value,
+    value.shards.map((shard) => shard.readSync()),
+  );
+}
+
+const isReplicated = (value: Value): boolean => value.layout.every((placement) => placement.kind === "replicate");
+
+function checkLocal(value: Value): void {
+  const { runtime, type, layout } = value;
+  const count = runtime.axes.reduce((product, axis) => product * axis.size, 1);
+  if (runtime.local.length === count) return;
+  throw new HeddleError("layout", `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`, {
+    hint: "call replicate(x) on every worker first",
+  });
+}
+
+function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
+  const { type, layout, runtime } = value;
+  const local = localType(type, layout, meshOf(runtime));
+  const data = dtypes[type.dtype].create(sizeOf(type.shape));
+  runtime.local.forEach(({ coordinates }, device) => {
+    const part = fromBytes(parts[device] as Uint8Array, local);
+    eachOffset(local.shape, stridesOf(type.shape), blockOffset(type, layout, runtime.axes, coordinates), (linear, offset) => {
+      data[offset] = part[linear] as number;
+    });
+  });
+  return data;
+}
+
+/**
+ * The value on another runtime of this process: a value of the one-device runtime counts as replicated (every worker has
+ * made it alike).
+ */
+export function onRuntime(value: Value, runtime: Runtime): Value {
+  if (value.runtime === runtime) return value;
+  if (!isReplicated(value) || value.runtime.executor.name !== runtime.executor.name) {
+    throw new HeddleError("layout", `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`);
+  }
+  const layout = replicated(meshOf(runtime));
+  if (runtime.local.length === 1) return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
+  return replicatedValue(runtime, value.type, readValueSync(value));
+}
