@@ -1,0 +1,116 @@
+/** @module A column: one tensor whose first dim counts the rows of a dataset, loaded when it is first needed. */
+import { type DType, dtypeOf, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
+import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+
+/**
+ * What the graph does to a column's values before the model sees them: `cast(stored, dtype) * scale + offset`.
+ * It is applied inside the step, so that bytes stay bytes in memory and on the way there.
+ */
+export interface Transform {
+  readonly dtype: DType;
+  /** Default 1. */
+  readonly scale?: number;
+  /** Default 0. */
+  readonly offset?: number;
+}
+
+/** One column of a dataset. */
+export interface Column {
+  readonly name: string;
+  /** Shape of the whole column, rows first. */
+  readonly shape: Shape;
+  /** Dtype as stored. */
+  readonly dtype: DType;
+  readonly transform: Transform | undefined;
+  /** The stored values, row-major: read once, then the same array every time. It must not be changed. */
+  load(): Promise<TypedArray>;
+}
+
+/** Values of a column for {@link columnFromArray}. */
+export interface ArrayColumn {
+  readonly shape: Shape;
+  /** Default: that of the typed array; `"f32"` for a plain array of numbers. */
+  readonly dtype?: DType;
+  /** Row-major values. A typed array is kept, not copied. */
+  readonly data: TypedArray | readonly number[];
+  readonly transform?: Transform;
+}
+
+/** Elements in one row of a column. */
+export function rowElements(column: { readonly shape: Shape }): number {
+  return sizeOf(column.shape.slice(1));
+}
+
+/** The dtype that the model sees: that of the transform, or else as stored. */
+export function columnDType(column: Column): DType {
+  return column.transform?.dtype ?? column.dtype;
+}
+
+/** A column over an array in memory. Throws when shape, dtype and values do not agree. */
+export function columnFromArray(name: string, source: ArrayColumn): Column {
+  const data = typedValues(name, source);
+  const dtype = source.dtype ?? dtypeOf(data);
+  if (source.shape.length === 0) {
+    throw new HeddleError("shape", `column "${name}" is a scalar; the first dim of a column counts its rows`);
+  }
+  const size = sizeOf(source.shape);
+  if (data.length !== size) {
+    const shape = formatShape(source.shape);
+    throw new HeddleError("shape", `column "${name}" has ${data.length} values, but its shape ${shape} holds ${size}`);
+  }
+  const transform = checkedTransform(name, source.transform);
+  return Object.freeze({ name, shape: [...source.shape], dtype, transform, load: () => Promise.resolve(data) });
+}
+
+/** A column whose values are read at the first `load()`; a failed read is tried again at the next. */
+export function columnFromLoader(column: Omit<Column, "load">, read: () => Promise<TypedArray>): Column {
+  let loading: Promise<TypedArray> | undefined;
+  const load = (): Promise<TypedArray> => {
+    loading ??= read().catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+  return Object.freeze({ ...column, transform: checkedTransform(column.name, column.transform), load });
+}
+
+function checkedTransform(name: string, transform: Transform | undefined): Transform | undefined {
+  if (transform === undefined) return undefined;
+  if (!isDType(transform.dtype)) {
+    throw new HeddleError("dtype", `column "${name}": the transform's dtype "${transform.dtype}" is unknown`);
+  }
+  for (const part of ["scale", "offset"] as const) {
+    const value = transform[part];
+    if (value !== undefined && !Number.isFinite(value)) {
+      throw new HeddleError("data", `column "${name}": the transform's ${part} is ${value}, not a finite number`);
+    }
+  }
+  return Object.freeze({ ...transform });
+}
+
+function typedValues(name: string, source: ArrayColumn): TypedArray {
+  const { data, dtype } = source;
+  if (dtype !== undefined && !isDType(dtype)) {
+    throw new HeddleError("dtype", `column "${name}": dtype "${dtype}" is unknown`);
+  }
+  if (Array.isArray(data)) return dtypes[dtype ?? "f32"].create(data as readonly number[]);
+  const kind = kindOf(data);
+  if (!Object.values(dtypes).some((info) => kindOf(info.create(0)) === kind)) {
+    throw new HeddleError("dtype", `column "${name}" is given as ${kind}, which no dtype is stored in`, {
+      hint: "use a Float32Array, Float64Array, Int32Array, Uint32Array or Uint8Array",
+    });
+  }
+  const typed = data as TypedArray;
+  if (dtype !== undefined && kindOf(dtypes[dtype].create(0)) !== kind) {
+    throw new HeddleError("dtype", `column "${name}" is ${dtype}, but its values are given as ${kind}`);
+  }
+  return typed;
+}
+
+/** `Float32Array` for one; a Node `Buffer` counts as the `Uint8Array` that it is. */
+function kindOf(value: unknown): string {
+  if (value instanceof Uint8Array) return "Uint8Array";
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}

@@ -1,0 +1,260 @@
+/**
+ * @module A dataset: an immutable description of columns and of the order in which their rows are read.
+ *
+ *     const batches = data.mnist("train").shuffle({ seed: 1 }).batch(128);
+ *
+ * Nothing is read or copied by the chain. Which rows are in a batch is a function of (seed, epoch, step) alone, never
+ * of the number of ranks; a rank takes a contiguous part of the global batch.
+ */
+import { formatShape } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { Plain } from "../util/text.ts";
+import { type ArrayColumn, type Column, columnFromArray } from "./column.ts";
+import { checkCount, largestLength, order, shardSizes } from "./order.ts";
+
+/** Options of {@link Dataset.shuffle}. */
+export interface ShuffleOptions {
+  /** Default: the seed of the run that reads the dataset. */
+  readonly seed?: number;
+  /** A new order in each epoch; default true. With false every epoch has the order of epoch 0, as a split needs. */
+  readonly reshuffle?: boolean;
+}
+
+/** Options of {@link Dataset.batch}. */
+export interface BatchOptions {
+  /** Leave out the last batch when it is short; default false. */
+  readonly dropRemainder?: boolean;
+}
+
+/** Who asks for the rows of a batch. */
+export interface BatchRowsOptions {
+  /** Which part of the batch is this process's; default 0. */
+  readonly rank?: number;
+  /** How many ranks share the batch; default 1. */
+  readonly ranks?: number;
+  /** The run's seed, for a shuffle that has none of its own; default 0. */
+  readonly seed?: number;
+}
+
+/** The rows of one global batch, and one rank's part of them. */
+export interface BatchRows {
+  /** Counted from 0. */
+  readonly epoch: number;
+  /** Batch of the epoch, counted from 0. */
+  readonly step: number;
+  /** Source rows of the whole batch, in order. */
+  readonly rows: Int32Array;
+  /** Rows of each rank: as even as possible, the first ranks taking one more; the sum is `rows.length`. */
+  readonly sizes: readonly number[];
+  /** Position in the batch of this rank's first row. */
+  readonly start: number;
+  /** Source rows of this rank: a view of `rows`. */
+  readonly local: Int32Array;
+}
+
+type RowStep =
+  | { readonly kind: "skip"; readonly count: number }
+  | { readonly kind: "shuffle"; readonly length: number; readonly ordinal: number; readonly options: ShuffleOptions };
+
+interface Description {
+  readonly name: string;
+  readonly columns: ReadonlyMap<string, Column>;
+  readonly steps: readonly RowStep[];
+  readonly length: number;
+  readonly batchSize: number | undefined;
+  readonly dropRemainder: boolean;
+}
+
+/** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
+export class Dataset {
+  readonly #description: Description;
+
+  /** @internal */
+  constructor(description: Description) {
+    this.#description = description;
+  }
+
+  /** What messages call it. */
+  get name(): string {
+    return this.#description.name;
+  }
+
+  /** Columns by name, in the order they were given. */
+  get columns(): ReadonlyMap<string, Column> {
+    return this.#description.columns;
+  }
+
+  /** Rows of an epoch, the last short batch included even with `dropRemainder`. */
+  get length(): number {
+    return this.#description.length;
+  }
+
+  /** Rows of a global batch; undefined before `batch()`. */
+  get batchSize(): number | undefined {
+    return this.#description.batchSize;
+  }
+
+  /** Batches of an epoch. Throws before `batch()`. */
+  get batchesPerEpoch(): number {
+    const { length, dropRemainder } = this.#description;
+    const size = this.#batchSize();
+    return dropRemainder ? Math.floor(length / size) : Math.ceil(length / size);
+  }
+
+  /** The different sizes of global batches in an epoch, largest first: each is a program of its own. */
+  get batchSizes(): readonly number[] {
+    const { length, dropRemainder } = this.#description;
+    const size = this.#batchSize();
+    const remainder = dropRemainder ? 0 : length % size;
+    if (length < size) return [remainder];
+    return remainder === 0 ? [size] : [size, remainder];
+  }
+
+  /** Reads the rows in random order, a new one each epoch, a function of seed and epoch. Comes before `batch()`. */
+  shuffle(options: ShuffleOptions = {}): Dataset {
+    if (options.seed !== undefined) checkCount("seed", options.seed, Number.MAX_SAFE_INTEGER);
+    const { steps, length } = this.#description;
+    const ordinal = steps.filter((step) => step.kind === "shuffle").length;
+    return this.#with("shuffle", { steps: [...steps, { kind: "shuffle", length, ordinal, options: { ...options } }] });
+  }
+
+  /** Only the first `count` rows (all, when there are fewer). Comes before `batch()`. */
+  take(count: number): Dataset {
+    checkCount("take: count", count, Number.MAX_SAFE_INTEGER);
+    return this.#with("take", { length: Math.min(count, this.length) });
+  }
+
+  /** Without the first `count` rows. Comes before `batch()`. */
+  skip(count: number): Dataset {
+    checkCount("skip: count", count, Number.MAX_SAFE_INTEGER);
+    const skipped = Math.min(count, this.length);
+    const steps: RowStep[] = [...this.#description.steps, { kind: "skip", count: skipped }];
+    return this.#with("skip", { steps, length: this.length - skipped });
+  }
+
+  /** Groups rows into global batches of `size`; the last may be short. Throws when that leaves no batch at all. */
+  batch(size: number, options: BatchOptions = {}): Dataset {
+    checkCount("batch: size", size, largestLength, 1);
+    const dropRemainder = options.dropRemainder ?? false;
+    const batched = this.#with("batch", { batchSize: size, dropRemainder });
+    if (batched.batchesPerEpoch === 0) {
+      const why = dropRemainder ? `no whole batch of ${size}` : "no batch";
+      throw new HeddleError("data", `${this.name} has ${this.length} rows: ${why}`);
+    }
+    return batched;
+  }
+
+  /** The source row at position `index` of an epoch. `seed` is the run's, default 0. */
+  rowAt(epoch: number, index: number, seed = 0): number {
+    return this.#rowFinder(epoch, seed)(index);
+  }
+
+  /** Which rows are in batch `step` of `epoch`, and which of them are `rank`'s. Throws when there is no such batch. */
+  batchRows(epoch: number, step: number, options: BatchRowsOptions = {}): BatchRows {
+    const { rank = 0, ranks = 1, seed = 0 } = options;
+    checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
+    checkCount("step", step, this.batchesPerEpoch - 1);
+    checkCount("ranks", ranks, largestLength, 1);
+    checkCount("rank", rank, ranks - 1);
+    const first = step * this.#batchSize();
+    const find = this.#rowFinder(epoch, seed);
+    const rows = new Int32Array(Math.min(this.#batchSize(), this.length - first));
+    for (let index = 0; index < rows.length; index++) rows[index] = find(first + index);
+    const sizes = shardSizes(rows.length, ranks);
+    const start = sizes.slice(0, rank).reduce((sum, size) => sum + size, 0);
+    return { epoch, step, rows, sizes, start, local: rows.subarray(start, start + (sizes[rank] as number)) };
+  }
+
+  /** Reads every column that is not in memory yet. Optional: whoever gathers rows does it too. */
+  async load(): Promise<void> {
+    await Promise.all([...this.columns.values()].map((column) => column.load()));
+  }
+
+  /**
+   * The description as plain data: what a checkpoint keeps, to refuse a resume with other rows or batches.
+   * `seed` is the run's, default 0.
+   */
+  describe(seed = 0): { readonly [key: string]: Plain } {
+    const { name, steps, length, batchSize, dropRemainder } = this.#description;
+    const columns = [...this.columns.values()].map(
+      (column) => `${column.name} ${column.dtype}${formatShape(column.shape)}`,
+    );
+    const chain = steps.map((step) =>
+      step.kind === "skip"
+        ? `skip ${step.count}`
+        : `shuffle ${step.length} seed ${step.options.seed ?? seed}${step.options.reshuffle === false ? " once" : ""}`,
+    );
+    return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
+  }
+
+  #with(method: string, change: Partial<Description>): Dataset {
+    if (this.#description.batchSize !== undefined) {
+      throw new HeddleError("data", `${method}() after batch(): rows are already grouped`, {
+        hint: method === "batch" ? "call batch() once" : `call ${method}() before batch()`,
+      });
+    }
+    return new Dataset({ ...this.#description, ...change });
+  }
+
+  #batchSize(): number {
+    const { batchSize, name } = this.#description;
+    if (batchSize === undefined) {
+      throw new HeddleError("data", `${name} is not batched`, { hint: "add .batch(size) to the dataset" });
+    }
+    return batchSize;
+  }
+
+  /** Maps a position of the epoch to its source row: the steps of the chain, last one first. */
+  #rowFinder(epoch: number, seed: number): (index: number) => number {
+    checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
+    const { steps, length, name } = this.#description;
+    const moves = steps.map((step): ((row: number) => number) => {
+      if (step.kind === "skip") return (row) => row + step.count;
+      const shuffled = order(
+        step.options.seed ?? seed,
+        step.options.reshuffle === false ? 0 : epoch,
+        step.length,
+        step.ordinal,
+      );
+      return (row) => shuffled.at(row);
+    });
+    return (index) => {
+      if (!Number.isInteger(index) || index < 0 || index >= length) {
+        throw new HeddleError("data", `row ${index} of ${name} is not in [0, ${length})`);
+      }
+      return moves.reduceRight((row, move) => move(row), index);
+    };
+  }
+}
+
+/** A dataset over columns of equally many rows. Throws when there are none, or they disagree. */
+export function fromColumns(name: string, columns: readonly Column[]): Dataset {
+  const first = columns[0];
+  if (first === undefined) throw new HeddleError("data", `${name} has no columns`);
+  const length = first.shape[0] as number;
+  for (const column of columns) {
+    if (column.shape[0] !== length) {
+      throw new HeddleError(
+        "shape",
+        `columns of ${name} differ in rows: "${first.name}" has ${length}, "${column.name}" has ${column.shape[0]}`,
+      );
+    }
+  }
+  checkCount(`rows of ${name}`, length, largestLength);
+  const byName = new Map(columns.map((column) => [column.name, column]));
+  if (byName.size !== columns.length) throw new HeddleError("data", `two columns of ${name} have the same name`);
+  return new Dataset({ name, columns: byName, steps: [], length, batchSize: undefined, dropRemainder: false });
+}
+
+/**
+ * A dataset over arrays in memory, which must not be changed afterwards.
+ *
+ *     data.fromArrays({ x: { shape: [4, 2], data: new Float32Array(8) }, y: { shape: [4], data: new Int32Array(4) } })
+ */
+export function fromArrays(
+  columns: { readonly [name: string]: ArrayColumn },
+  options: { readonly name?: string } = {},
+): Dataset {
+  const entries = Object.entries(columns).map(([name, column]) => columnFromArray(name, column));
+  return fromColumns(options.name ?? "arrays", entries);
+}

@@ -1,0 +1,53 @@
+/** @module Copying chosen rows of a column into a batch. */
+import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
+import type { Shape } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type Column, rowElements } from "./column.ts";
+
+/**
+ * Copies rows of a column into a batch, off the main thread where the executor can. `rows` may be empty: a rank that
+ * gets no row of a short batch. The handle belongs to whoever is given it.
+ */
+export type RowGather<Handle> = (column: Column, rows: Int32Array) => Promise<Handle>;
+
+/** A batch of one column in ordinary memory. */
+export interface HostRows {
+  readonly shape: Shape;
+  readonly dtype: DType;
+  readonly data: TypedArray;
+}
+
+/** Gathers into new typed arrays, on the calling thread: for tests and for the reference executor. */
+export const hostGather: RowGather<HostRows> = async (column, rows) => {
+  const source = await column.load();
+  // A loop over nothing but promises would keep timers, signals and sockets waiting until its end.
+  await nextTurn();
+  const shape = [rows.length, ...column.shape.slice(1)];
+  return { shape, dtype: column.dtype, data: gatherRows(column, source, rows) };
+};
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (typeof setImmediate === "function") setImmediate(resolve);
+    else setTimeout(resolve, 0);
+  });
+}
+
+/** The chosen rows of `source`, one after another. Throws when a row is out of range. */
+export function gatherRows(
+  column: Pick<Column, "name" | "shape" | "dtype">,
+  source: TypedArray,
+  rows: Int32Array,
+): TypedArray {
+  const width = rowElements(column);
+  const length = column.shape[0] as number;
+  const gathered = dtypes[column.dtype].create(rows.length * width);
+  for (let index = 0; index < rows.length; index++) {
+    const row = rows[index] as number;
+    if (row < 0 || row >= length) {
+      throw new HeddleError("data", `row ${row} of column "${column.name}" is not in [0, ${length})`);
+    }
+    gathered.set(source.subarray(row * width, (row + 1) * width), index * width);
+  }
+  return gathered;
+}

@@ -1,0 +1,109 @@
+/**
+ * @module The order of rows: a permutation that is a function of (seed, epoch, index) alone.
+ *
+ * Position `i` of an epoch is found without making the whole permutation: the index is enciphered by an alternating
+ * Feistel network over the smallest power of two that holds the length, and enciphered again while it falls outside
+ * ("cycle walking": Black and Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002). A network with 24 rounds
+ * as a random shuffle is the proposal of Mitchell, Stokes, Frank and Holmes, Bandwidth-Optimal Random Shuffling for
+ * GPUs, 2021 (https://arxiv.org/abs/2106.06161). Round keys are Philox words; the round function is the finaliser of
+ * MurmurHash3. So every rank, whatever their number, and every resumed run finds the same rows.
+ */
+import { HeddleError } from "../util/errors.ts";
+import { philox4x32 } from "./philox.ts";
+
+/** A permutation of `0 … length - 1`. */
+export interface Order {
+  readonly length: number;
+  /** The row at position `index`, in constant time. Throws when `index` is not in `[0, length)`. */
+  at(index: number): number;
+}
+
+/** More rows do not fit the 32-bit row indices of a batch. */
+export const largestLength = 2 ** 31 - 1;
+
+const rounds = 24;
+/** Networks over fewer bits reach too few permutations; walking out of 256 costs tiny data sets nothing that matters. */
+const fewestBits = 8;
+/** Set in the last counter word, which is 0 for random ops: the two never draw the same Philox block. */
+const orderDomain = 0x80000000;
+
+/**
+ * The shuffled order of one epoch.
+ *
+ * @param seed a non-negative safe integer
+ * @param epoch counted from 0
+ * @param length number of rows, at most 2^31 - 1
+ * @param ordinal tells several shuffles of one dataset apart; default 0
+ */
+export function order(seed: number, epoch: number, length: number, ordinal = 0): Order {
+  checkCount("seed", seed, Number.MAX_SAFE_INTEGER);
+  checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
+  checkCount("length", length, largestLength);
+  const bits = Math.max(fewestBits, 32 - Math.clz32(Math.max(length - 1, 0)));
+  const leftBits = bits >>> 1;
+  const rightBits = bits - leftBits;
+  const leftMask = 2 ** leftBits - 1;
+  const rightMask = 2 ** rightBits - 1;
+  const keys = roundKeys(seed, epoch, ordinal);
+
+  function encipher(value: number): number {
+    let left = value >>> rightBits;
+    let right = value & rightMask;
+    for (let round = 0; round < rounds; round += 2) {
+      left ^= mix(right ^ (keys[round] as number)) & leftMask;
+      right ^= mix(left ^ (keys[round + 1] as number)) & rightMask;
+    }
+    return ((left << rightBits) | right) >>> 0;
+  }
+
+  return {
+    length,
+    at(index) {
+      if (!Number.isInteger(index) || index < 0 || index >= length) {
+        throw new HeddleError("data", `row ${index} is not in [0, ${length})`);
+      }
+      let value = encipher(index);
+      while (value >= length) value = encipher(value);
+      return value;
+    },
+  };
+}
+
+function roundKeys(seed: number, epoch: number, ordinal: number): Uint32Array {
+  const keys = new Uint32Array(rounds);
+  const key = [low32(seed), high32(seed)] as const;
+  for (let block = 0; block * 4 < rounds; block++) {
+    keys.set(philox4x32([block, ordinal, low32(epoch), (high32(epoch) | orderDomain) >>> 0], key), block * 4);
+  }
+  return keys;
+}
+
+/** MurmurHash3's 32-bit finaliser: every input bit changes every output bit with probability near one half. */
+function mix(value: number): number {
+  let hash = value;
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return hash ^ (hash >>> 16);
+}
+
+const low32 = (value: number): number => value >>> 0;
+const high32 = (value: number): number => Math.floor(value / 2 ** 32);
+
+/** Throws unless `value` is an integer in `[0, highest]`. */
+export function checkCount(what: string, value: number, highest: number, lowest = 0): void {
+  if (!Number.isSafeInteger(value) || value < lowest || value > highest) {
+    throw new HeddleError("data", `${what} must be an integer in [${lowest}, ${highest}], got ${value}`);
+  }
+}
+
+/**
+ * How `count` rows are divided among `ranks`: in order, as evenly as possible, the first ranks taking one row more.
+ * A rank may get none.
+ */
+export function shardSizes(count: number, ranks: number): number[] {
+  checkCount("count", count, Number.MAX_SAFE_INTEGER);
+  checkCount("ranks", ranks, largestLength, 1);
+  const base = Math.floor(count / ranks);
+  const longer = count % ranks;
+  return Array.from({ length: ranks }, (_unused, rank) => base + (rank < longer ? 1 : 0));
+}

@@ -1,0 +1,338 @@
+/**
+ * @module Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
+ *
+ * A checkpoint is `step-00000468.safetensors` in the run's folder. Its tensors are `params/…`, `optimizer/…` and
+ * `state/…`; its metadata hold the rest (`heddle.checkpoint`, JSON) and the SHA-256 of the whole file with the hash
+ * itself written as zeros (`heddle.sha256`). The file is committed as in `commit.ts`: a kill at any instant leaves the
+ * previous checkpoint or the new one, whole. Any tool that reads safetensors reads it.
+ */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { HeddleError } from "../util/errors.ts";
+import type { Plain } from "../util/text.ts";
+import { type CommitFiles, type CommitOptions, commitFile, nodeFiles, removeStaleTemporaries } from "./commit.ts";
+import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "./safetensors.ts";
+
+/** What a checkpoint holds. */
+export interface CheckpointState {
+  /** Optimizer steps taken since the run began. */
+  readonly step: number;
+  /** The next batch to be read: epoch, and batch in it, both counted from 0. */
+  readonly position: { readonly epoch: number; readonly step: number };
+  /** The run's seed. */
+  readonly seed: number;
+  /** The random key, as unsigned 32-bit words. */
+  readonly key: readonly number[];
+  /** Values already copied for the checkpoint; named `params/…`, `optimizer/…`, `state/…`. */
+  readonly tensors: HostTensors;
+  /** Anything else as JSON, such as the dataset's description and the schedule; numbers must be finite. */
+  readonly extra?: { readonly [key: string]: Plain };
+}
+
+/** A checkpoint that was read and verified. */
+export interface Checkpoint extends Required<CheckpointState> {
+  /** Absolute. */
+  readonly path: string;
+  /** Version of Heddle that wrote it. */
+  readonly library: string;
+}
+
+/** Options of {@link saveCheckpoint}. */
+export interface SaveCheckpointOptions extends CommitOptions {
+  /** How many checkpoints stay, the new one included; default 3, `Infinity` for all. */
+  readonly keep?: number;
+}
+
+/** What {@link saveCheckpoint} did. */
+export interface SavedCheckpoint {
+  /** Absolute. */
+  readonly path: string;
+  /** Size of the file. */
+  readonly bytes: number;
+  /** Older checkpoints that were removed, absolute. */
+  readonly removed: readonly string[];
+  /** What went wrong without harm to the checkpoint, for the user to see. */
+  readonly warnings: readonly string[];
+}
+
+const formatVersion = 1;
+const infoKey = "heddle.checkpoint";
+const hashKey = "heddle.sha256";
+const hashMark = Buffer.from(`"${hashKey}":"`);
+const noHash = "0".repeat(64);
+const checkpointName = /^step-(\d{8,16})\.safetensors$/;
+
+const libraryVersion = (
+  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }
+).version;
+
+/** The name of the checkpoint of a step: `step-00000468.safetensors`. */
+export function checkpointFileName(step: number): string {
+  return `step-${String(step).padStart(8, "0")}.safetensors`;
+}
+
+/**
+ * Commits a checkpoint to `folder`, which is made when missing, then removes the oldest ones beyond `keep`. One process
+ * of a run calls it, one call at a time. Throws `disk` when there is no room; the folder is then as it was.
+ */
+export async function saveCheckpoint(
+  folder: string,
+  state: CheckpointState,
+  options: SaveCheckpointOptions = {},
+): Promise<SavedCheckpoint> {
+  const { keep = 3, files = nodeFiles } = options;
+  if (keep !== Infinity && (!Number.isSafeInteger(keep) || keep < 1)) {
+    throw new HeddleError("checkpoint", `keep must be a positive integer or Infinity, got ${keep}`);
+  }
+  const path = resolve(folder, checkpointFileName(state.step));
+  const layout = layoutSafetensors(
+    state.tensors,
+    new Map([
+      [infoKey, formatInfo(state)],
+      [hashKey, noHash],
+    ]),
+  );
+  const hash = createHash("sha256");
+  const position = Buffer.from(layout.header.buffer).indexOf(hashMark) + hashMark.length;
+  const content = {
+    bytes: layout.bytes,
+    chunks: hashed(safetensorsChunks(layout), hash),
+    patch: () => ({ position, bytes: Buffer.from(hash.digest("hex")) }),
+  };
+  await commitFile(path, content, options);
+  return { path, bytes: layout.bytes, ...(await removeOld(folder, state.step, keep, files)) };
+}
+
+function* hashed(chunks: Iterable<Uint8Array>, hash: { update(bytes: Uint8Array): unknown }): Generator<Uint8Array> {
+  for (const chunk of chunks) {
+    hash.update(chunk);
+    yield chunk;
+  }
+}
+
+async function removeOld(
+  folder: string,
+  step: number,
+  keep: number,
+  files: CommitFiles,
+): Promise<{ removed: string[]; warnings: string[] }> {
+  const removed: string[] = [];
+  const warnings: string[] = [];
+  try {
+    const all = await listCheckpoints(folder, files);
+    const later = all.filter((entry) => entry.step > step);
+    // They may be of another run: nobody asked for their removal.
+    if (later.length > 0) {
+      warnings.push(
+        `${resolve(folder)} holds checkpoints of later steps than ${step}, up to ${later[0]?.step}: a resume takes those`,
+      );
+    }
+    for (const { path } of all.filter((entry) => entry.step <= step).slice(keep)) {
+      await files.remove(path);
+      removed.push(path);
+    }
+  } catch (error) {
+    warnings.push(`cannot remove old checkpoints from ${resolve(folder)}: ${messageOf(error)}`);
+  }
+  return { removed, warnings };
+}
+
+/** The checkpoints of a folder, newest first, unverified. Empty when the folder is missing. */
+export async function listCheckpoints(
+  folder: string,
+  files: CommitFiles = nodeFiles,
+): Promise<{ readonly step: number; readonly path: string }[]> {
+  const names = await files.list(folder).catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return [];
+    throw new HeddleError("file", `cannot read the folder ${resolve(folder)}: ${messageOf(error)}`, { cause: error });
+  });
+  return names
+    .flatMap((name) => {
+      const match = checkpointName.exec(name);
+      return match === null ? [] : [{ step: Number(match[1]), path: join(resolve(folder), name) }];
+    })
+    .sort((left, right) => right.step - left.step);
+}
+
+/** What {@link latestCheckpoint} found. */
+export interface LatestCheckpoint {
+  /** Undefined when the folder holds none. */
+  readonly checkpoint: Checkpoint | undefined;
+  /** One sentence for each damaged checkpoint that was passed over. */
+  readonly warnings: readonly string[];
+}
+
+/** Options of {@link latestCheckpoint}. */
+export interface LatestCheckpointOptions {
+  /** Remove what killed processes left half-written; default true. */
+  readonly clean?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Reads the newest whole checkpoint of a folder; damaged ones are passed over with a warning. In a run of several
+ * processes one calls this and tells the others the path. Throws `checkpoint` when all are damaged, `version` when the
+ * newest is from a newer Heddle, `file` when one cannot be read.
+ */
+export async function latestCheckpoint(
+  folder: string,
+  options: LatestCheckpointOptions = {},
+): Promise<LatestCheckpoint> {
+  const warnings: string[] = [];
+  if (options.clean ?? true) {
+    await removeStaleTemporaries(folder, { only: (name) => checkpointName.test(name) }).catch((error: unknown) => {
+      if (codeOf(error) !== "ENOENT") warnings.push(`cannot remove half-written files: ${messageOf(error)}`);
+    });
+  }
+  let found = await listCheckpoints(folder);
+  for (let index = 0; index < found.length; index++) {
+    const { path } = found[index] as { path: string };
+    try {
+      return { checkpoint: await loadCheckpoint(path, options), warnings };
+    } catch (error) {
+      if (isDamage(error)) {
+        warnings.push(`${messageOf(error)}; taking the one before it`);
+      } else if (isMissing(error)) {
+        // A run that goes on has removed it since; it wrote a newer one first.
+        found = await listCheckpoints(folder);
+        index = -1;
+        warnings.length = 0;
+      } else {
+        throw error;
+      }
+    }
+  }
+  if (found.length > 0) {
+    throw new HeddleError(
+      "checkpoint",
+      `all ${found.length} checkpoints in ${resolve(folder)} are damaged:\n${warnings.join("\n")}`,
+    );
+  }
+  return { checkpoint: undefined, warnings };
+}
+
+const isMissing = (error: unknown): boolean => error instanceof HeddleError && codeOf(error.cause) === "ENOENT";
+
+/** Errors that mean this file is broken, rather than that nothing can be read. */
+function isDamage(error: unknown): boolean {
+  if (error instanceof HeddleError && error.code === "file") return codeOf(error.cause) === "EIO";
+  return error instanceof HeddleError && ["format", "dtype", "checkpoint"].includes(error.code);
+}
+
+/**
+ * Reads and verifies one checkpoint. Throws `checkpoint` or `format` when it is damaged or not a checkpoint, `version`
+ * when it is from a newer Heddle, `file` when it cannot be read.
+ */
+export async function loadCheckpoint(
+  path: string,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<Checkpoint> {
+  const file = resolve(path);
+  const hash = createHash("sha256");
+  let expected: string | undefined;
+  const onBytes = (bytes: Uint8Array): void => {
+    if (expected !== undefined) {
+      hash.update(bytes);
+      return;
+    }
+    const header = Buffer.from(bytes);
+    const start = header.indexOf(hashMark) + hashMark.length;
+    expected = start < hashMark.length ? "" : header.toString("latin1", start, start + noHash.length);
+    if (expected.length > 0) header.write(noHash, start, "latin1");
+    hash.update(header);
+  };
+  const { signal } = options;
+  const content = await readSafetensors(file, { onBytes, ...(signal === undefined ? {} : { signal }) }).catch(
+    (error: unknown) => {
+      throw codeOf(error) === undefined || error instanceof HeddleError ? error : unreadable(file, error);
+    },
+  );
+  const { metadata, tensors } = content;
+  const info = metadata.get(infoKey);
+  if (info === undefined || metadata.get(hashKey) === undefined) throw damaged(file, "it was not written by Heddle");
+  if (metadata.get(hashKey) !== expected || hash.digest("hex") !== expected) {
+    throw damaged(file, "its content does not match its SHA-256");
+  }
+  return { path: file, tensors, ...parseInfo(info, file) };
+}
+
+/** The tensors whose names start with `prefix`, such as `params/`, named without it. */
+export function tensorsUnder(tensors: HostTensors, prefix: string): HostTensors {
+  const named = [...tensors].filter(([name]) => name.startsWith(prefix));
+  return new Map(named.map(([name, tensor]) => [name.slice(prefix.length), tensor]));
+}
+
+function damaged(file: string, problem: string): HeddleError {
+  return new HeddleError("checkpoint", `${file} is not a whole checkpoint: ${problem}`);
+}
+
+function unreadable(file: string, cause: unknown): HeddleError {
+  const reason = codeOf(cause) === "ENOENT" ? "no such file" : messageOf(cause);
+  return new HeddleError("file", `cannot read the checkpoint ${file}: ${reason}`, { cause });
+}
+
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+type Info = Omit<Checkpoint, "path" | "tensors">;
+
+function formatInfo(state: CheckpointState): string {
+  const { step, position, seed, key, extra = {} } = state;
+  const info: Info = {
+    library: libraryVersion,
+    step,
+    position: { epoch: position.epoch, step: position.step },
+    seed,
+    key,
+    extra,
+  };
+  const problem = problemOf(info);
+  if (problem !== undefined) throw new HeddleError("checkpoint", `cannot save a checkpoint: ${problem}`);
+  return JSON.stringify({ format: formatVersion, ...info }, (name, value: unknown) => {
+    // JSON would silently make it null.
+    if (typeof value === "number" && !Number.isFinite(value)) {
+      throw new HeddleError("checkpoint", `cannot save a checkpoint: extra "${name}" is ${value}`);
+    }
+    return value;
+  });
+}
+
+function parseInfo(text: string, file: string): Info {
+  let info: unknown;
+  try {
+    info = JSON.parse(text);
+  } catch {
+    throw damaged(file, "its description is not JSON");
+  }
+  if (typeof info !== "object" || info === null) throw damaged(file, "its description is not an object");
+  const { format, ...rest } = info as { format?: unknown };
+  if (Number.isSafeInteger(format) && (format as number) > formatVersion) {
+    const writer = String((rest as Partial<Info>).library ?? "a newer one");
+    throw new HeddleError(
+      "version",
+      `${file} has checkpoint format ${format}, this Heddle (${libraryVersion}) reads up to ${formatVersion}`,
+      {
+        hint: `use the Heddle that wrote it: ${writer}`,
+      },
+    );
+  }
+  const problem = format === formatVersion ? problemOf(rest as Partial<Info>) : "it has no format version";
+  if (problem !== undefined) throw damaged(file, problem);
+  const { library, step, position, seed, key, extra } = rest as Info;
+  return { library, step, position: { epoch: position.epoch, step: position.step }, seed, key, extra };
+}
+
+/** What is wrong with a description, or undefined. Every field is checked: a file is not trusted. */
+function problemOf(info: Partial<Info>): string | undefined {
+  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  const isWord = (value: unknown): boolean => isCount(value) && (value as number) < 2 ** 32;
+  if (typeof info.library !== "string") return "its library version is not text";
+  if (!isCount(info.step)) return `its step is ${String(info.step)}`;
+  if (!isCount(info.position?.epoch) || !isCount(info.position?.step)) return "its position is not { epoch, step }";
+  if (!isCount(info.seed)) return `its seed is ${String(info.seed)}`;
+  if (!Array.isArray(info.key) || !info.key.every(isWord)) return "its key is not a list of 32-bit words";
+  if (typeof info.extra !== "object" || info.extra === null || Array.isArray(info.extra))
+    return "its extra is not an object";
+  return undefined;
+}

@@ -1,0 +1,194 @@
+/** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
+import { type Column, columnDType, type Dataset } from "../data/index.ts";
+import { type DType, isFloat } from "../ir/dtype.ts";
+import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { scopeKey, type Tensors } from "../nn/index.ts";
+import { evalShape } from "../tensor/eval-shape.ts";
+import { random, type Tensor, valueAndGrad } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { defaultMetrics, type Metrics } from "./metrics.ts";
+import type { Settings } from "./options.ts";
+
+/** All that a step changes, and the key that it draws from. */
+export interface TrainState {
+  readonly params: Tensors;
+  readonly optimizer: Tensors;
+  readonly state: Tensors;
+}
+
+/** Columns of a batch as stored, by name. */
+export type BatchColumns = { readonly [name: string]: Tensor };
+
+/** What a step and an evaluation tell: the mean loss, and the sum of each metric. */
+export interface BatchOutcome {
+  readonly loss: Tensor;
+  readonly metrics: { readonly [name: string]: Tensor };
+}
+
+/** Shape and dtype of a batch's column as stored. */
+export function columnType(column: Column, rows: number): TensorType {
+  return { dtype: column.dtype, shape: [rows, ...column.shape.slice(1)] };
+}
+
+/** Types of a batch's columns as stored, by name. */
+export function batchTypes(dataset: Dataset, names: readonly string[], rows: number): { [name: string]: TensorType } {
+  return Object.fromEntries(names.map((name) => [name, columnType(dataset.columns.get(name) as Column, rows)]));
+}
+
+/** A column's dtype as the model sees it: floats take the dtype of the run. */
+function seenDType(column: Column, dtype: DType): DType {
+  const wanted = columnDType(column);
+  return isFloat(wanted) ? dtype : wanted;
+}
+
+/** What the model sees of a stored column. */
+export function transformed(stored: Tensor, column: Column, dtype: DType): Tensor {
+  let values = stored.cast(seenDType(column, dtype));
+  const { scale = 1, offset = 0 } = column.transform ?? {};
+  if (scale !== 1) values = values.mul(scale);
+  if (offset !== 0) values = values.add(offset);
+  return values;
+}
+
+/** Shape and dtype of a column as the model sees it. */
+export function seenType(column: Column, rows: number, dtype: DType): TensorType {
+  return { shape: [rows, ...column.shape.slice(1)], dtype: seenDType(column, dtype) };
+}
+
+/** The columns a run reads, each once. */
+export const columnNames = ({ input, target }: Settings): string[] => [...new Set([input, target])];
+
+/** Initial values of all that training changes, and the key of its steps. One program, the same on every device. */
+export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
+  const { model, data, dtype, optimizer, input } = settings;
+  const type = seenType(data.columns.get(input) as Column, data.batchSizes[0] as number, dtype);
+  return (seedKey) => {
+    const { params, state } = model.init(scopeKey(seedKey, "init"), type);
+    return { params, state, optimizer: optimizer.init(params), key: scopeKey(seedKey, "steps") };
+  };
+}
+
+/** The key of a seed has this type. */
+export const keyType: TensorType = { shape: [2], dtype: "u32" };
+
+/** Types of all that training changes; also checks the model's shapes. Nothing is computed. */
+export function stateTypes(settings: Settings) {
+  return evalShape(initialiser(settings), keyType);
+}
+
+/** The metrics of a run: those asked for, or those that fit the model's output. */
+export function metricsOf(settings: Settings, types: ReturnType<typeof stateTypes>): Metrics {
+  if (settings.metrics !== undefined) return settings.metrics;
+  const { model, data, input, target, dtype } = settings;
+  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, data.batchSizes[0] as number, dtype);
+  const output = outputType(model, types, type(input));
+  return defaultMetrics(output, type(target));
+}
+
+function outputType(model: Settings["model"], types: { params: unknown; state: unknown }, input: TensorType): TensorType {
+  const { leaves, rebuild } = leavesOf([types.params, types.state]);
+  return evalShape(
+    (x, ...tensors) => {
+      const [params, state] = rebuild(tensors) as [Tensors, Tensors];
+      return model.apply({ params, state }, x, { train: false }).y;
+    },
+    input,
+    ...leaves,
+  );
+}
+
+/** The types in a tree, and how to put tensors in their places. */
+function leavesOf(tree: unknown): { leaves: TensorType[]; rebuild: (tensors: readonly Tensor[]) => unknown } {
+  const isType = (value: unknown): value is TensorType =>
+    typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
+  const { leaves, shape } = flattenTree(tree, isType);
+  return { leaves, rebuild: (tensors) => unflattenTree(shape, tensors) };
+}
+
+/** One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
+export function stepFunction(settings: Settings, metrics: Metrics) {
+  const { model, loss, optimizer, data, dtype, input, target } = settings;
+  const column = (name: string): Column => data.columns.get(name) as Column;
+  return function trainStep(
+    params: Tensors,
+    slots: Tensors,
+    state: Tensors,
+    key: Tensor,
+    step: Tensor,
+    learningRate: Tensor,
+    batch: BatchColumns,
+  ): TrainState & BatchOutcome {
+    const x = transformed(batch[input] as Tensor, column(input), dtype);
+    const t = transformed(batch[target] as Tensor, column(target), dtype);
+    const stepKey = random.foldIn(key, step);
+    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensors] => {
+      const applied = model.apply({ params: variables, state }, x, { train: true, key: stepKey });
+      return [scalarLoss(loss(applied.y, t)), applied.y, applied.state];
+    };
+    const { value, grad } = valueAndGrad(forward)(params);
+    const [lossValue, output, newState] = value;
+    const updated = optimizer.update(grad, slots, params, { step, learningRate });
+    return {
+      params: updated.params,
+      optimizer: updated.state,
+      state: newState,
+      loss: lossValue,
+      metrics: sumsOf(metrics, output, t, dtype),
+    };
+  };
+}
+
+/** Loss and metrics of a batch, without dropout. */
+export function evaluationFunction(settings: Settings, dataset: Dataset, metrics: Metrics) {
+  const { model, loss, dtype, input, target } = settings;
+  const column = (name: string): Column => dataset.columns.get(name) as Column;
+  return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
+    const x = transformed(batch[input] as Tensor, column(input), dtype);
+    const t = transformed(batch[target] as Tensor, column(target), dtype);
+    const { y } = model.apply({ params, state }, x, { train: false });
+    return { loss: scalarLoss(loss(y, t)), metrics: sumsOf(metrics, y, t, dtype) };
+  };
+}
+
+/** The model's outputs for a batch of stored inputs. */
+export function predictionFunction(settings: Settings, dataset: Dataset) {
+  const { model, dtype, input } = settings;
+  const column = dataset.columns.get(input) as Column;
+  return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
+    return model.apply({ params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
+  };
+}
+
+function scalarLoss(value: Tensor): Tensor {
+  if (value.shape.length === 0 && isFloat(value.dtype)) return value;
+  throw new HeddleError("shape", `train: the loss must be a float scalar, got ${formatType(value)}`, {
+    hint: "reduce it with mean()",
+  });
+}
+
+// In the run's dtype, not i32: the sums then travel in the same message as loss and gradients. Whole numbers stay exact
+// up to 2^24 in f32, far beyond a batch.
+function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
+  return Object.fromEntries(
+    Object.entries(metrics).map(([name, metric]) => [name, metric(output, target).cast(dtype).sum()]),
+  );
+}
+
+/** How many values each metric gives for a batch. */
+export function metricCounts(
+  settings: Settings,
+  metrics: Metrics,
+  types: ReturnType<typeof stateTypes>,
+  rows: number,
+): ReadonlyMap<string, number> {
+  const { model, data, dtype, input, target } = settings;
+  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
+  const output = outputType(model, types, type(input));
+  return new Map(
+    Object.entries(metrics).map(([name, metric]) => [
+      name,
+      sizeOf(evalShape((y, t) => metric(y, t), output, type(target)).shape),
+    ]),
+  );
+}

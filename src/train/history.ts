@@ -1,0 +1,77 @@
+/** @module What a training tells while it runs and afterwards. */
+
+/** Means over all examples of a dataset. */
+export interface Evaluation {
+  readonly loss: number;
+  readonly metrics: { readonly [name: string]: number };
+  /** Examples counted. */
+  readonly examples: number;
+}
+
+/** One epoch. */
+export interface EpochRecord {
+  /** Counted from 0. */
+  readonly epoch: number;
+  /** Optimizer steps since the run began. */
+  readonly steps: number;
+  /** Mean over the epoch's examples, each as it was when its step was taken. */
+  readonly loss: number;
+  readonly metrics: { readonly [name: string]: number };
+  /** On the dataset given as `evaluate`. */
+  readonly evaluation: Evaluation | undefined;
+  /** Of the steps alone; of the part since a resume, for an epoch that was resumed. */
+  readonly seconds: number;
+  /** Of the whole batch, all workers together. */
+  readonly examplesPerSecond: number;
+}
+
+/** One step, told when its loss is known: about two steps after it was taken. */
+export interface StepRecord {
+  /** Counted from 0. */
+  readonly step: number;
+  readonly epoch: number;
+  /** Batch of the epoch, counted from 0. */
+  readonly batch: number;
+  readonly loss: number;
+  readonly learningRate: number;
+}
+
+/** Lets a callback end the training. */
+export interface TrainControl {
+  /** Ends the training before the next step; `train` returns as after the last epoch. */
+  stop(): void;
+}
+
+/**
+ * Called on every worker, at the same steps and with the same values; what they decide must depend on nothing else.
+ * Training waits for those that return a promise.
+ */
+export interface Callbacks {
+  readonly onStep?: (record: StepRecord, control: TrainControl) => void | Promise<void>;
+  readonly onEpoch?: (record: EpochRecord, control: TrainControl) => void | Promise<void>;
+}
+
+/** Sums from which means over examples are made. */
+export class Tally {
+  loss = 0;
+  examples = 0;
+  readonly sums = new Map<string, { sum: number; count: number }>();
+
+  /** Adds a batch: its mean loss, and sum and number of values of each metric. */
+  add(examples: number, loss: number, metrics: ReadonlyMap<string, { sum: number; count: number }>): void {
+    this.loss += loss * examples;
+    this.examples += examples;
+    for (const [name, { sum, count }] of metrics) {
+      const known = this.sums.get(name) ?? { sum: 0, count: 0 };
+      this.sums.set(name, { sum: known.sum + sum, count: known.count + count });
+    }
+  }
+
+  means(): Evaluation {
+    return {
+      loss: this.loss / this.examples,
+      metrics: Object.fromEntries([...this.sums].map(([name, { sum, count }]) => [name, sum / count])),
+      examples: this.examples,
+    };
+  }
+}

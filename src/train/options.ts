@@ -1,0 +1,184 @@
+/** @module The options of `train`, checked. */
+import type { Dataset } from "../data/index.ts";
+import { Dataset as DatasetClass } from "../data/index.ts";
+import type { DType } from "../ir/dtype.ts";
+import type { Loss } from "../losses/index.ts";
+import type { Layer } from "../nn/index.ts";
+import type { Optimizer } from "../optim/index.ts";
+import type { Mesh } from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import type { Callbacks } from "./history.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** Where and when checkpoints are written. */
+export interface CheckpointOptions {
+  /** Folder; made when missing. */
+  readonly directory: string;
+  /** After every epoch (default), or after so many steps; in any case at the end. */
+  readonly every?: "epoch" | number;
+  /** How many checkpoints stay; default 3. */
+  readonly keep?: number;
+}
+
+/** Options of {@link train}. */
+export interface TrainOptions {
+  readonly model: Layer;
+  /** What to learn from: batched, with a column for the input and one for the target. */
+  readonly data: Dataset;
+  readonly loss: Loss;
+  readonly optimizer: Optimizer;
+  /** Times to go through the data. */
+  readonly epochs: number;
+  /** Of parameters, dropout and shuffling; default 0. */
+  readonly seed?: number;
+  /** What to evaluate on after every epoch; in batches of the training's size when it is not batched. */
+  readonly evaluate?: Dataset;
+  /** Column that the model sees; default `"x"`. */
+  readonly input?: string;
+  /** Column that the loss compares with; default `"y"`. */
+  readonly target?: string;
+  /** Default: accuracy where the target is a class, else none. */
+  readonly metrics?: Metrics;
+  readonly callbacks?: Callbacks | readonly Callbacks[];
+  /** Ends the training after the current step; `train` then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  readonly checkpoint?: CheckpointOptions;
+  /**
+   * Go on from the newest checkpoint of the directory, or from this file or folder; default what `heddle run --resume`
+   * says. A run that is resumed gives the same bits as one that was never interrupted.
+   */
+  readonly resume?: boolean | string;
+  /** Dtype of parameters and arithmetic; default `"f32"`. */
+  readonly dtype?: "f32" | "f64";
+  /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
+  readonly mesh?: Mesh;
+  /** Default: native where it loads, else reference; `heddle run --executor` wins. */
+  readonly executor?: "native" | "reference";
+  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
+  readonly report?: "auto" | "bar" | "lines" | "silent";
+  /** What to do when the loss is NaN or infinite; default `"error"`. */
+  readonly nan?: "error" | "continue";
+}
+
+const names: readonly (keyof TrainOptions)[] = [
+  "model",
+  "data",
+  "loss",
+  "optimizer",
+  "epochs",
+  "seed",
+  "evaluate",
+  "input",
+  "target",
+  "metrics",
+  "callbacks",
+  "signal",
+  "checkpoint",
+  "resume",
+  "dtype",
+  "mesh",
+  "executor",
+  "report",
+  "nan",
+];
+
+/** Options with defaults filled in. */
+export interface Settings extends TrainOptions {
+  readonly seed: number;
+  readonly input: string;
+  readonly target: string;
+  readonly dtype: "f32" | "f64";
+  readonly report: "auto" | "bar" | "lines" | "silent";
+  readonly nan: "error" | "continue";
+  readonly callbackList: readonly Callbacks[];
+  readonly resumeFrom: string | undefined;
+}
+
+/**
+ * Checks the options and fills in defaults.
+ *
+ * @throws HeddleError `option` naming the option, also one that does not exist.
+ */
+export function resolveOptions(options: TrainOptions): Settings {
+  checkOptions("train", options, names);
+  for (const name of ["model", "data", "loss", "optimizer", "epochs"] as const) {
+    if (options[name] === undefined) throw new HeddleError("option", `train: '${name}' is missing`);
+  }
+  checkKinds(options);
+  const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [] } = options;
+  checkInteger("train", "epochs", options.epochs, 0);
+  checkInteger("train", "seed", seed, 0);
+  oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
+  oneOf("report", report, ["auto", "bar", "lines", "silent"]);
+  oneOf("nan", nan, ["error", "continue"]);
+  if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
+  if (checkpoint !== undefined) checkCheckpoint(checkpoint);
+  const input = options.input ?? "x";
+  const target = options.target ?? "y";
+  for (const dataset of [options.data, options.evaluate]) if (dataset !== undefined) checkColumns(dataset, [input, target]);
+  return {
+    ...options,
+    seed,
+    input,
+    target,
+    dtype,
+    report,
+    nan,
+    callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
+    resumeFrom: resumeFrom(options),
+  };
+}
+
+function checkKinds(options: TrainOptions): void {
+  const { model, data, loss, optimizer } = options;
+  const fail = (name: string, what: string): never => {
+    throw new HeddleError("option", `train: ${name} is not ${what}`);
+  };
+  if (typeof model.init !== "function" || typeof model.apply !== "function") fail("model", "a layer (such as nn.sequential(…))");
+  if (!(data instanceof DatasetClass)) fail("data", "a dataset (such as data.mnist(\"train\").batch(128))");
+  if (options.evaluate !== undefined && !(options.evaluate instanceof DatasetClass)) fail("evaluate", "a dataset");
+  if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
+  if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
+    fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
+  }
+  // Its own error says how to batch.
+  void data.batchesPerEpoch;
+}
+
+function oneOf(name: string, value: unknown, values: readonly string[]): void {
+  if (values.includes(value as string)) return;
+  throw new HeddleError("option", `train: ${name} must be ${values.join(" or ")}, got ${String(value)}`);
+}
+
+function checkCheckpoint(checkpoint: CheckpointOptions): void {
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
+  const { directory, every = "epoch", keep = 3 } = checkpoint;
+  if (typeof directory !== "string" || directory === "") {
+    throw new HeddleError("option", "train: checkpoint.directory must be a folder");
+  }
+  if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
+  if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+}
+
+function checkColumns(dataset: Dataset, wanted: readonly string[]): void {
+  for (const name of wanted) {
+    if (dataset.columns.has(name)) continue;
+    throw new HeddleError("data", `train: ${dataset.name} has no column "${name}"`, {
+      hint: `its columns are ${[...dataset.columns.keys()].join(", ")}; name them with the options input and target`,
+    });
+  }
+}
+
+/** The file or folder to go on from, if any. */
+function resumeFrom({ resume, checkpoint }: TrainOptions): string | undefined {
+  const wanted = resume ?? process.env["HEDDLE_RESUME"] === "1";
+  if (typeof wanted === "string") return wanted;
+  if (!wanted) return undefined;
+  if (checkpoint === undefined) {
+    throw new HeddleError("option", "train: there is nothing to resume from", {
+      hint: "pass checkpoint: { directory }, or the path of a checkpoint as resume",
+    });
+  }
+  return checkpoint.directory;
+}

@@ -1,0 +1,360 @@
+/**
+ * @module The safetensors format (https://github.com/huggingface/safetensors): a little-endian 64-bit header length,
+ * a JSON header `{ "__metadata__": { … }, "name": { "dtype", "shape", "data_offsets" } }`, then the values, packed,
+ * little-endian, row-major. Everything in a header is checked before it is used, and nothing in a file is executed.
+ */
+import { open } from "node:fs/promises";
+import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
+import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type CommitOptions, commitFile } from "./commit.ts";
+
+/** A tensor in ordinary memory. */
+export interface HostTensor {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Row-major values; bool as bytes 0 and 1. */
+  readonly data: TypedArray;
+}
+
+export type HostTensors = ReadonlyMap<string, HostTensor>;
+export type SafetensorsMetadata = ReadonlyMap<string, string>;
+
+/** Where one tensor of a file lies. */
+export interface SafetensorsEntry {
+  readonly name: string;
+  /** As the format spells it: `"F32"`, also those that cannot be loaded, such as `"BF16"`. */
+  readonly format: string;
+  readonly shape: Shape;
+  /** First byte, counted from the start of the file. */
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** A checked header. */
+export interface SafetensorsHeader {
+  readonly metadata: SafetensorsMetadata;
+  /** In the order in which they lie in the file, which they fill without holes. */
+  readonly entries: readonly SafetensorsEntry[];
+}
+
+/** Longest header that is accepted, in bytes: the limit of the format's own reader. */
+export const largestHeader = 100_000_000;
+/** Most dims that are accepted. */
+const largestRank = 32;
+const lengthBytes = 8;
+const metadataKey = "__metadata__";
+/** Bytes handed on at once: small enough that hashing them does not hold up the event loop. */
+const chunkBytes = 256 * 1024;
+
+const formats: { readonly [D in DType]: string } = {
+  f32: "F32",
+  f64: "F64",
+  i32: "I32",
+  u32: "U32",
+  u8: "U8",
+  bool: "BOOL",
+};
+/** Bytes of an element of every dtype that the format has, so that files with others can still be checked. */
+const formatBytes: ReadonlyMap<string, number> = new Map([
+  ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"].map((name) => [name, 1] as const),
+  ...["I16", "U16", "F16", "BF16"].map((name) => [name, 2] as const),
+  ...["I32", "U32", "F32"].map((name) => [name, 4] as const),
+  ...["I64", "U64", "F64", "C64"].map((name) => [name, 8] as const),
+]);
+
+/** A file ready to be written. */
+export interface SafetensorsLayout {
+  /** Length, JSON and padding. */
+  readonly header: Uint8Array;
+  readonly tensors: readonly HostTensor[];
+  /** Size of the whole file. */
+  readonly bytes: number;
+}
+
+/**
+ * Lays out a file: tensors with the widest dtypes first, then by name, so that all are aligned to their size; the
+ * same content always gives the same bytes. Throws when values do not fill their shape.
+ */
+export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): SafetensorsLayout {
+  const sorted = [...tensors].sort(
+    ([leftName, left], [rightName, right]) =>
+      dtypes[right.dtype].bytes - dtypes[left.dtype].bytes ||
+      compareText(left.dtype, right.dtype) ||
+      compareText(leftName, rightName),
+  );
+  const fields: string[] = [];
+  if (metadata.size > 0) {
+    const strings = [...metadata].map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`);
+    fields.push(`"${metadataKey}":{${strings.join(",")}}`);
+  }
+  let end = 0;
+  for (const [name, tensor] of sorted) {
+    checkTensor(name, tensor);
+    const begin = end;
+    end += tensor.data.byteLength;
+    const { dtype, shape } = tensor;
+    const entry = { dtype: formats[dtype], shape, data_offsets: [begin, end] };
+    fields.push(`${JSON.stringify(name)}:${JSON.stringify(entry)}`);
+  }
+  const json = Buffer.from(`{${fields.join(",")}}`, "utf8");
+  const padded = Math.ceil(json.length / lengthBytes) * lengthBytes;
+  if (padded > largestHeader)
+    throw new HeddleError("format", `the safetensors header takes ${padded} bytes, the limit is ${largestHeader}`);
+  const header = new Uint8Array(lengthBytes + padded).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(padded), true);
+  header.set(json, lengthBytes);
+  return { header, tensors: sorted.map(([, tensor]) => tensor), bytes: header.length + end };
+}
+
+function checkTensor(name: string, tensor: HostTensor): void {
+  if (name === metadataKey) throw new HeddleError("format", `a tensor cannot be named "${metadataKey}"`);
+  const { dtype, shape, data } = tensor;
+  if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
+  if (data.BYTES_PER_ELEMENT !== dtypes[dtype].bytes || data.length !== sizeOf(shape)) {
+    throw new HeddleError(
+      "shape",
+      `tensor "${name}" has ${data.length} values of ${data.BYTES_PER_ELEMENT} bytes, not those of ${dtype}${formatShape(shape)}`,
+    );
+  }
+}
+
+const compareText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);
+
+/** The bytes of a file in pieces of at most 256 KiB: views of the tensors, not copies. */
+export function* safetensorsChunks(layout: SafetensorsLayout): Generator<Uint8Array> {
+  yield* split(layout.header);
+  for (const { data } of layout.tensors) yield* split(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+}
+
+function* split(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let start = 0; start < bytes.length; start += chunkBytes) yield bytes.subarray(start, start + chunkBytes);
+}
+
+/** The whole file in memory. */
+export function encodeSafetensors(tensors: HostTensors, metadata?: SafetensorsMetadata): Uint8Array {
+  const layout = layoutSafetensors(tensors, metadata);
+  const bytes = new Uint8Array(layout.bytes);
+  let offset = 0;
+  for (const chunk of safetensorsChunks(layout)) {
+    bytes.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return bytes;
+}
+
+/** Options of {@link saveSafetensors}. */
+export interface SaveSafetensorsOptions extends CommitOptions {
+  /** Kept as the file's `__metadata__`. */
+  readonly metadata?: SafetensorsMetadata;
+}
+
+/** Writes a file without copying the tensors; it appears whole or not at all. Throws `disk` when it does not fit. */
+export async function saveSafetensors(
+  path: string,
+  tensors: HostTensors,
+  options: SaveSafetensorsOptions = {},
+): Promise<void> {
+  const layout = layoutSafetensors(tensors, options.metadata);
+  await commitFile(path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
+}
+
+function malformed(file: string, problem: string): HeddleError {
+  return new HeddleError("format", `${file} is not a valid safetensors file: ${problem}`);
+}
+
+/** Length of the JSON header of a file of `fileBytes` that starts with `start`. Throws when it cannot be right. */
+export function safetensorsHeaderLength(start: Uint8Array, fileBytes: number, file: string): number {
+  if (start.length < lengthBytes || fileBytes < lengthBytes) {
+    throw malformed(file, `${fileBytes} bytes, its header length alone takes ${lengthBytes}`);
+  }
+  const length = new DataView(start.buffer, start.byteOffset, lengthBytes).getBigUint64(0, true);
+  if (length > BigInt(largestHeader)) throw malformed(file, `header of ${length} bytes, the limit is ${largestHeader}`);
+  if (length > BigInt(fileBytes - lengthBytes)) {
+    throw malformed(file, `header of ${length} bytes in a file of ${fileBytes}`);
+  }
+  return Number(length);
+}
+
+/** Checks the JSON header of a file of `fileBytes`: dtypes, shapes, and offsets without overlap, hole or overhang. */
+export function parseSafetensorsHeader(json: Uint8Array, fileBytes: number, file: string): SafetensorsHeader {
+  const fields = Object.entries(parseObject(json, file));
+  let metadata: SafetensorsMetadata = new Map();
+  const entries: SafetensorsEntry[] = [];
+  const dataStart = lengthBytes + json.length;
+  for (const [name, value] of fields) {
+    if (name === metadataKey) metadata = parseMetadata(value, file);
+    else entries.push(parseEntry(name, value, dataStart, file));
+  }
+  entries.sort((left, right) => left.offset - right.offset || left.bytes - right.bytes);
+  let end = dataStart;
+  for (const { name, offset, bytes } of entries) {
+    if (offset !== end)
+      throw malformed(file, `tensor "${name}" ${offset < end ? "overlaps the one" : "leaves a hole"} before it`);
+    end = offset + bytes;
+  }
+  if (end !== fileBytes) throw malformed(file, `its tensors end at byte ${end}, the file at ${fileBytes}`);
+  return { metadata, entries };
+}
+
+function parseObject(json: Uint8Array, file: string): object {
+  if (json[0] !== 0x7b) throw malformed(file, "the header does not start with {");
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(json);
+    value = JSON.parse(text);
+  } catch {
+    throw malformed(file, "the header is not JSON");
+  }
+  if (!isObject(value)) throw malformed(file, "the header is not a JSON object");
+  if (countKeysOfText(text) !== countKeys(value)) throw malformed(file, "a name appears twice in the header");
+  return value;
+}
+
+/** Names in a valid JSON text, repeated ones included, which `JSON.parse` drops: a string followed by a colon. */
+function countKeysOfText(text: string): number {
+  let keys = 0;
+  for (let start = text.indexOf('"'); start >= 0; ) {
+    let end = start + 1;
+    while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+    const next = text.indexOf('"', end + 1);
+    if (
+      text
+        .slice(end + 1, next < 0 ? text.length : next)
+        .trimStart()
+        .startsWith(":")
+    )
+      keys++;
+    start = next;
+  }
+  return keys;
+}
+
+function countKeys(value: unknown): number {
+  const pending: unknown[] = [value];
+  let keys = 0;
+  while (pending.length > 0) {
+    const next = pending.pop();
+    if (typeof next !== "object" || next === null) continue;
+    const values: unknown[] = Object.values(next);
+    if (!Array.isArray(next)) keys += values.length;
+    for (const inner of values) pending.push(inner);
+  }
+  return keys;
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function parseMetadata(value: unknown, file: string): SafetensorsMetadata {
+  if (!isObject(value)) throw malformed(file, `${metadataKey} is not an object`);
+  const strings = new Map<string, string>();
+  for (const [key, text] of Object.entries(value)) {
+    if (typeof text !== "string") throw malformed(file, `${metadataKey} "${key}" is not a string`);
+    strings.set(key, text);
+  }
+  return strings;
+}
+
+function parseEntry(name: string, value: unknown, dataStart: number, file: string): SafetensorsEntry {
+  const wrong = (problem: string): HeddleError => malformed(file, `tensor "${name}" ${problem}`);
+  if (!isObject(value) || Object.keys(value).length !== 3) throw wrong("is not { dtype, shape, data_offsets }");
+  const { dtype, shape, data_offsets: offsets } = value as { [key: string]: unknown };
+  const elementBytes = typeof dtype === "string" ? formatBytes.get(dtype) : undefined;
+  if (typeof dtype !== "string" || elementBytes === undefined)
+    throw wrong(`has unknown dtype ${JSON.stringify(dtype)}`);
+  if (!isSizes(shape) || shape.length > largestRank) throw wrong(`has no shape of at most ${largestRank} sizes`);
+  if (!isSizes(offsets) || offsets.length !== 2) throw wrong("has no two data_offsets");
+  const [begin, end] = offsets as [number, number];
+  const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes));
+  if (BigInt(end - begin) !== bytes) {
+    throw wrong(`has offsets ${begin} to ${end}, but ${dtype}${formatShape(shape)} takes ${bytes} bytes`);
+  }
+  return { name, format: dtype, shape, offset: dataStart + begin, bytes: end - begin };
+}
+
+function isSizes(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && (size as number) >= 0);
+}
+
+/** Makes a tensor of its bytes. Throws for dtypes that Heddle lacks. */
+function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): HostTensor {
+  const dtype = (Object.keys(formats) as DType[]).find((name) => formats[name] === entry.format);
+  if (dtype === undefined) {
+    throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
+      hint: `supported are ${Object.values(formats).join(", ")}`,
+    });
+  }
+  const data = dtypes[dtype].view(buffer, 0, entry.bytes / dtypes[dtype].bytes);
+  if (dtype === "bool" && data.some((value) => value > 1)) {
+    throw malformed(file, `tensor "${entry.name}" is BOOL, but holds bytes other than 0 and 1`);
+  }
+  return { dtype, shape: entry.shape, data };
+}
+
+/** A file's content. */
+export interface Safetensors {
+  readonly tensors: HostTensors;
+  readonly metadata: SafetensorsMetadata;
+}
+
+/** Reads a whole file from memory; the tensors are copies. `file` is what messages call it. */
+export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors {
+  const length = safetensorsHeaderLength(bytes, bytes.length, file);
+  const header = parseSafetensorsHeader(bytes.subarray(lengthBytes, lengthBytes + length), bytes.length, file);
+  const tensors = header.entries.map((entry): [string, HostTensor] => {
+    // Not `slice`, which is a view when the bytes are a Buffer.
+    const { buffer } = new Uint8Array(bytes.subarray(entry.offset, entry.offset + entry.bytes));
+    return [entry.name, tensorOf(entry, buffer, file)];
+  });
+  return { tensors: new Map(tensors), metadata: header.metadata };
+}
+
+/** Options of {@link readSafetensors}. */
+export interface ReadSafetensorsOptions {
+  /** Which tensors to read; default all. The header is checked whole in any case. */
+  readonly only?: (name: string) => boolean;
+  /** Sees the header (length and JSON) once it is checked, then the values in pieces, in the order of the file. */
+  readonly onBytes?: (bytes: Uint8Array) => void;
+  /** Ends the reading by throwing the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Reads a file, tensor by tensor. Throws `format` when it is malformed, and Node's own error when it cannot be read. */
+export async function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
+  const { only = () => true, onBytes, signal } = options;
+  const handle = await open(path);
+  try {
+    const { size } = await handle.stat();
+    const read = async (target: Uint8Array, position: number): Promise<void> => {
+      for (let filled = 0; filled < target.length; ) {
+        signal?.throwIfAborted();
+        const { bytesRead } = await handle.read(
+          target,
+          filled,
+          Math.min(chunkBytes, target.length - filled),
+          position + filled,
+        );
+        if (bytesRead === 0) throw malformed(path, "it became shorter while it was read");
+        if (position > 0) onBytes?.(target.subarray(filled, filled + bytesRead));
+        filled += bytesRead;
+      }
+    };
+    const start = new Uint8Array(Math.min(lengthBytes, size));
+    await read(start, 0);
+    const whole = new Uint8Array(lengthBytes + safetensorsHeaderLength(start, size, path));
+    await read(whole, 0);
+    const header = parseSafetensorsHeader(whole.subarray(lengthBytes), size, path);
+    onBytes?.(whole);
+    const tensors = new Map<string, HostTensor>();
+    for (const entry of header.entries.filter(({ name }) => only(name))) {
+      const bytes = new Uint8Array(entry.bytes);
+      await read(bytes, entry.offset);
+      tensors.set(entry.name, tensorOf(entry, bytes.buffer, path));
+    }
+    return { tensors, metadata: header.metadata };
+  } finally {
+    await handle.close();
+  }
+}
