@@ -1,0 +1,153 @@
+/** @module `heddle doctor`: what this machine has, and what is missing. */
+
+import { readFileSync, statfsSync } from "node:fs";
+import { createServer } from "node:net";
+import { arch, cpus, freemem, platform, release, tmpdir, totalmem } from "node:os";
+import { Command } from "commander";
+import pc from "picocolors";
+import { type Cores, usableCores } from "../launch/cores.ts";
+import { loaderName } from "../launch/loader.ts";
+import { loadNative } from "../runtime/native/binding.ts";
+import { formatBytes } from "../util/text.ts";
+import { exitStatus } from "./status.ts";
+
+/** What is known about this machine, as `--json` prints it. */
+export interface Diagnosis {
+  readonly node: { readonly version: string; readonly typescript: string };
+  readonly system: { readonly platform: string; readonly architecture: string; readonly release: string };
+  readonly processor: { readonly model: string; readonly instructionSets: readonly string[] };
+  readonly cores: Cores;
+  readonly memory: { readonly total: number; readonly available: number };
+  readonly disk: { readonly folder: string; readonly available: number };
+  readonly native: NativeDiagnosis;
+  readonly loopback: { readonly ok: boolean; readonly error?: string };
+  /** What is wrong, each with what to do about it; empty when all is well. */
+  readonly problems: readonly string[];
+}
+
+type NativeDiagnosis =
+  | { readonly loaded: true; readonly version: string; readonly isa: string }
+  | { readonly loaded: false; readonly error: string };
+
+/** The `doctor` command. */
+export function doctorCommand(finish: (status: number) => void): Command {
+  return new Command("doctor")
+    .summary("say what this machine has, and what is missing")
+    .description(
+      "Says what this machine has: cores, memory, instruction sets, native core, Node. Status 1 if not all is well.",
+    )
+    .option("--json", "machine-readable")
+    .action(async ({ json }: { json?: boolean }) => {
+      const diagnosis = await diagnose();
+      console.log(json === true ? JSON.stringify(diagnosis, null, 2) : formatDiagnosis(diagnosis));
+      finish(diagnosis.problems.length === 0 ? exitStatus.ok : exitStatus.failure);
+    });
+}
+
+/** Looks at this machine. */
+export async function diagnose(): Promise<Diagnosis> {
+  const native = diagnoseNative();
+  const loopback = await checkLoopback();
+  const disk = statfsSync(tmpdir());
+  const facts = {
+    node: { version: process.version, typescript: loaderName() },
+    system: { platform: platform(), architecture: arch(), release: release() },
+    processor: { model: cpus()[0]?.model.trim() || "unknown", instructionSets: instructionSets() },
+    cores: usableCores(),
+    memory: { total: totalmem(), available: availableMemory() },
+    disk: { folder: tmpdir(), available: disk.bavail * disk.bsize },
+    native,
+    loopback,
+  };
+  return { ...facts, problems: findProblems(facts) };
+}
+
+/** The diagnosis as lines for people. */
+export function formatDiagnosis(diagnosis: Diagnosis): string {
+  const { node, system, processor, cores, memory, disk, native, loopback, problems } = diagnosis;
+  const quota = cores.quota === undefined ? "" : `, quota of the container ${cores.quota.toFixed(2)}`;
+  const good = pc.green("ok");
+  const bad = pc.red("missing");
+  const rows: [string, string][] = [
+    ["Node", `${node.version} (TypeScript: ${node.typescript})`],
+    ["system", `${system.platform} ${system.architecture}, ${system.release}`],
+    ["processor", processor.model],
+    ["instructions", processor.instructionSets.join(" ") || "baseline"],
+    ["cores", `${cores.usable} usable (affinity ${cores.affinity}${quota})`],
+    ["memory", `${formatBytes(memory.available)} available of ${formatBytes(memory.total)}`],
+    ["disk", `${formatBytes(disk.available)} free in ${disk.folder}`],
+    ["native core", native.loaded ? `${good}, ${native.version}, uses ${native.isa}` : bad],
+    ["loopback ports", loopback.ok ? good : pc.red("cannot be opened")],
+  ];
+  const lines = rows.map(([name, value]) => `${name.padEnd(15)} ${value}`);
+  if (problems.length === 0) return [...lines, "", "All is well."].join("\n");
+  return [...lines, "", ...problems.map((problem) => `${pc.yellow("!")} ${problem}`)].join("\n");
+}
+
+function findProblems({ native, loopback, memory, disk }: Omit<Diagnosis, "problems">): string[] {
+  const problems: string[] = [];
+  if (!native.loaded) {
+    problems.push(
+      `The native core did not load: ${native.error}\n` +
+        "  In a clone: install Rust from https://rustup.rs, then npm run setup. In a project: reinstall heddle with the\n" +
+        "  native package of this platform. Until then --executor reference works, slowly, with one worker.",
+    );
+  }
+  if (!loopback.ok) {
+    problems.push(
+      `No port of 127.0.0.1 can be opened (${loopback.error}); several workers cannot meet on this machine.`,
+    );
+  }
+  if (memory.available < 500e6) problems.push(`Only ${formatBytes(memory.available)} of memory are available.`);
+  if (disk.available < 100e6) problems.push(`Only ${formatBytes(disk.available)} are free in ${disk.folder}.`);
+  return problems;
+}
+
+function diagnoseNative(): NativeDiagnosis {
+  const native = loadNative();
+  if ("error" in native) return { loaded: false, error: native.error };
+  const { version, isa } = native.info();
+  return { loaded: true, version, isa };
+}
+
+/** The instruction sets that matter to kernels, of those that the system names. */
+function instructionSets(): string[] {
+  const interesting = [
+    "sse4_2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_vnni",
+    "amx_tile",
+    "asimd",
+    "sve",
+  ];
+  const flags = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(readText("/proc/cpuinfo"))?.[1]?.split(" ");
+  if (flags !== undefined) return interesting.filter((name) => flags.includes(name));
+  return arch() === "arm64" ? ["asimd"] : [];
+}
+
+/** Linux's estimate of what can be had without swapping; elsewhere what is free. */
+function availableMemory(): number {
+  const kilobytes = /^MemAvailable:\s+(\d+) kB/m.exec(readText("/proc/meminfo"))?.[1];
+  return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024;
+}
+
+function checkLoopback(): Promise<Diagnosis["loopback"]> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error) => resolve({ ok: false, error: error.message }));
+    server.listen(0, "127.0.0.1", () => server.close(() => resolve({ ok: true })));
+  });
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

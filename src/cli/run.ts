@@ -1,0 +1,46 @@
+/** @module `heddle run`: a user's file in worker processes. */
+
+import { Command, Option } from "commander";
+import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
+import { describeFailures } from "../launch/report.ts";
+import { wholeNumber } from "./arguments.ts";
+
+const notes = `
+A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
+MASTER_ADDR and MASTER_PORT are set as torchrun sets them. Arguments for the file come after --.
+
+Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
+command line; 130 after Ctrl-C.
+`;
+
+/** Flags of `heddle run`, as commander hands them over. */
+type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "signal" | "startStore">;
+
+/** The `run` command. */
+export function runCommand(finish: (status: number) => void): Command {
+  return new Command("run")
+    .summary("run a file in one or more worker processes")
+    .description("Runs a TypeScript or JavaScript file in worker processes on this machine.")
+    .argument("<file>", "the file that trains, or does whatever it does")
+    .argument("[args...]", "arguments for the file, after --")
+    .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
+    .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
+    .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .option("--resume", "go on from the last checkpoint")
+    .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
+    .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
+    .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
+    .addHelpText("after", notes)
+    .action(async (file: string, args: string[], flags: RunFlags) => {
+      const result = await launchLocal({ ...flags, file, args });
+      report(result, flags.workers ?? 1);
+      finish(result.status);
+    });
+}
+
+/** Tells on the error stream how a run ended, when it did not end well. */
+export function report({ failures, stoppedBy, records }: LaunchResult, workers: number): void {
+  if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
+  if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
+  if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
+}

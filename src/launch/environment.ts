@@ -1,0 +1,43 @@
+/** @module The environment variables of a worker process. */
+
+/** What all workers of a run share. */
+export interface RunEnvironment {
+  readonly workers: number;
+  readonly threads: number;
+  readonly masterPort: number;
+  readonly runId: string;
+  /** 32 random bytes in hex, which links authenticate with. */
+  readonly secret: string;
+  readonly runDirectory: string;
+  readonly executor?: "native" | "reference" | undefined;
+  readonly resume?: boolean | undefined;
+  /** Seconds a worker waits for another one before it gives up. */
+  readonly timeout?: number | undefined;
+  /** Mesh of a plan to print instead of running, such as `data=2`. */
+  readonly plan?: string | undefined;
+}
+
+/** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
+export function workerEnvironment(run: RunEnvironment, rank: number, inherited: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const optional: [string, string | undefined][] = [
+    ["HEDDLE_EXECUTOR", run.executor],
+    ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
+    ["HEDDLE_TIMEOUT", run.timeout?.toString()],
+    ["HEDDLE_PLAN", run.plan],
+  ];
+  return {
+    ...inherited,
+    RANK: String(rank),
+    LOCAL_RANK: String(rank),
+    WORLD_SIZE: String(run.workers),
+    LOCAL_WORLD_SIZE: String(run.workers),
+    MASTER_ADDR: "127.0.0.1",
+    MASTER_PORT: String(run.masterPort),
+    HEDDLE_RUN_ID: run.runId,
+    HEDDLE_EPOCH: "0",
+    HEDDLE_SECRET: run.secret,
+    HEDDLE_THREADS: String(run.threads),
+    HEDDLE_RUN_DIR: run.runDirectory,
+    ...Object.fromEntries(optional.filter(([, value]) => value !== undefined)),
+  };
+}

@@ -1,0 +1,39 @@
+/** @module How a user's file is started: with which Node arguments. */
+
+import { createRequire } from "node:module";
+import { extname } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** Arguments for `node` that run `file`, TypeScript included, with this package's preload first. */
+export function nodeArguments(file: string, args: readonly string[]): string[] {
+  const preload = new URL(`./preload${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
+  const typescript = isTypeScript(file) || preload.pathname.endsWith(".ts");
+  const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
+  return [...loader, "--import", preload.href, file, ...args];
+}
+
+/** Whether this Node runs TypeScript by itself (from 22.18 and 23.6 on). */
+export function stripsTypes(): boolean {
+  const features = process.features as { readonly typescript?: "strip" | "transform" | false };
+  return typeof features.typescript === "string";
+}
+
+/** What runs TypeScript here, for people. */
+export function loaderName(): string {
+  return stripsTypes() ? `Node ${process.version} strips types by itself` : `tsx ${loaderVersion()}`;
+}
+
+function isTypeScript(file: string): boolean {
+  return [".ts", ".mts", ".cts", ".tsx"].includes(extname(file));
+}
+
+// By full path, since a user's project need not have tsx among its own packages.
+function loaderUrl(): string {
+  return pathToFileURL(require.resolve("tsx")).href;
+}
+
+function loaderVersion(): string {
+  return (require("tsx/package.json") as { version: string }).version;
+}
+
+const require = createRequire(import.meta.url);

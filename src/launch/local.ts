@@ -1,0 +1,185 @@
+/** @module Starts the workers of a run on this machine and sees them to their end. */
+
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { HeddleError } from "../util/errors.ts";
+import { threadsPerWorker, usableCores } from "./cores.ts";
+import { type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { readPosition } from "./flight.ts";
+import { nodeArguments } from "./loader.ts";
+import { orderFailures, type WorkerFailure } from "./report.ts";
+import { type StartStore, type Store, startNativeStore } from "./store.ts";
+import { listenForStop, type StopSignal, supervise } from "./supervise.ts";
+import { startWorker, type WorkerProcess } from "./worker-process.ts";
+
+/** What to run, and how. */
+export interface LaunchOptions {
+  /** The user's file, TypeScript or JavaScript. */
+  readonly file: string;
+  /** Arguments for the file. */
+  readonly args?: readonly string[];
+  /** Number of worker processes; 1 by default. */
+  readonly workers?: number;
+  /** Threads of each worker; by default the cores of this process are divided among the workers. */
+  readonly threads?: number;
+  readonly executor?: "native" | "reference";
+  /** Go on from the last checkpoint. */
+  readonly resume?: boolean;
+  /** Port of the rendezvous store; a free one by default. */
+  readonly port?: number;
+  /** Seconds that a worker waits for another before it gives up. */
+  readonly timeout?: number;
+  /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
+  readonly plan?: string;
+  /** Which ranks' lines carry their rank: all but rank 0 (which may draw a progress bar), or all. */
+  readonly prefix?: "others" | "all";
+  /** Stops the run. */
+  readonly signal?: AbortSignal;
+  /** Replaces the native store, in tests. */
+  readonly startStore?: StartStore;
+}
+
+/** How a run ended. */
+export interface LaunchResult {
+  /** Exit status: 0, that of the worker whose failure explains the others', or 128 + the signal's number. */
+  readonly status: number;
+  /** The root cause first; empty when nothing failed. */
+  readonly failures: readonly WorkerFailure[];
+  /** The signal that stopped the run, if one did. */
+  readonly stoppedBy?: StopSignal;
+  /** The folder with the workers' flight records, kept when a run failed. */
+  readonly records?: string;
+}
+
+/**
+ * Runs a file in worker processes on this machine.
+ *
+ * When it resolves, no process, port or temporary file of the run is left (but the records of a failed one).
+ */
+export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
+  const workers = options.workers ?? 1;
+  checkOptions(options, workers);
+  const stop = listenForStop(options.signal);
+  const runDirectory = mkdtempSync(join(tmpdir(), "heddle-run-"));
+  let keep = false;
+  try {
+    const result = await launchIn(runDirectory, options, workers, stop);
+    keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
+    return keep ? { ...result, records: runDirectory } : result;
+  } finally {
+    stop.dispose();
+    if (!keep) rmSync(runDirectory, { recursive: true, force: true });
+  }
+}
+
+async function launchIn(
+  runDirectory: string,
+  options: LaunchOptions,
+  workers: number,
+  stop: ReturnType<typeof listenForStop>,
+): Promise<LaunchResult> {
+  const runId = randomBytes(8).toString("hex");
+  const secret = randomBytes(32).toString("hex");
+  const started = performance.now();
+  const store = await openStore(options, workers, secret, runId);
+  const processes: WorkerProcess[] = [];
+  // The launcher's own end, whatever its cause, takes the workers along.
+  const killAll = () => {
+    for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
+  };
+  process.once("exit", killAll);
+  try {
+    const run: RunEnvironment = {
+      ...options,
+      workers,
+      threads: options.threads ?? threadsPerWorker(usableCores().usable, workers),
+      masterPort: store?.port ?? options.port ?? 0,
+      runId,
+      secret,
+      runDirectory,
+    };
+    const failures: WorkerFailure[] = [];
+    for (let rank = 0; rank < workers; rank++) {
+      processes.push(startRank(rank, run, options, (failure) => failures.push(failure), started));
+    }
+    const stoppedBy = await supervise(processes, stop);
+    return stoppedBy === undefined ? summarise(failures) : { status: statusOf(stoppedBy), failures: [], stoppedBy };
+  } finally {
+    killAll();
+    process.off("exit", killAll);
+    for (const worker of processes) worker.removeTemporaries();
+    await store?.close();
+  }
+}
+
+function startRank(
+  rank: number,
+  run: RunEnvironment,
+  options: LaunchOptions,
+  onFailure: (failure: WorkerFailure) => void,
+  started: number,
+): WorkerProcess {
+  const worker = startWorker({
+    rank,
+    arguments: nodeArguments(resolve(options.file), options.args ?? []),
+    environment: workerEnvironment(run, rank, process.env),
+    inheritOutput: rank === 0 && options.prefix !== "all",
+    inheritInput: run.workers === 1,
+  });
+  void worker.ended.then(({ code, signal, at, startError }) => {
+    worker.removeTemporaries();
+    if (code === 0 || worker.stopping) return;
+    const record = readPosition(run.runDirectory, rank);
+    onFailure({
+      rank,
+      exitCode: code,
+      signal,
+      at: at - started,
+      step: record.step ?? worker.step,
+      during: record.during,
+      error: worker.error,
+      startError,
+    });
+  });
+  return worker;
+}
+
+function summarise(failures: readonly WorkerFailure[]): LaunchResult {
+  const ordered = orderFailures(failures);
+  const [first] = ordered;
+  if (first === undefined) return { status: 0, failures: [] };
+  // A worker that reported an error and still ended with 0 is not among the failures; 1 guards what is left.
+  const status = first.signal === null ? (first.exitCode ?? 1) : statusOf(first.signal);
+  return { status: status === 0 ? 1 : status, failures: ordered };
+}
+
+/** The status that shells give for a process that a signal ended. */
+function statusOf(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal];
+}
+
+async function openStore(
+  options: LaunchOptions,
+  workers: number,
+  secret: string,
+  runId: string,
+): Promise<Store | undefined> {
+  // A single worker has nobody to meet.
+  if (workers === 1) return undefined;
+  const start = options.startStore ?? startNativeStore;
+  return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
+}
+
+function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
+  if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+  const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
+    if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
+    throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);
+  };
+  check("workers", workers, 1, 1024);
+  check("threads", threads, 1, 1024);
+  check("port", port, 0, 65_535);
+  check("timeout", timeout, 1, 86_400);
+}

@@ -1,0 +1,32 @@
+/**
+ * @module Node's module hook that lets a user's TypeScript be an ES module without a package.json that says so.
+ *
+ * Newer Nodes look at the text when no `type` is given; the loader for older ones takes such a file for CommonJS, in
+ * which a top-level `await` is an error.
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import type { ResolveHook } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The hook: what was resolved as CommonJS only for want of a `type` becomes a module if it is written as one. */
+export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
+  const resolved = await nextResolve(specifier, context);
+  const candidate = resolved.format === "commonjs" && /^file:.*\.tsx?(?:\?|$)/.test(resolved.url);
+  if (!candidate || resolved.url.includes("/node_modules/")) return resolved;
+  const file = fileURLToPath(resolved.url);
+  return declaresType(dirname(file)) || !isModule(file) ? resolved : { ...resolved, format: "module" };
+};
+
+/** Whether the nearest package.json says which kind its files are. */
+function declaresType(folder: string): boolean {
+  const manifest = join(folder, "package.json");
+  if (existsSync(manifest)) return /"type"\s*:/.test(readFileSync(manifest, "utf8"));
+  const parent = dirname(folder);
+  return parent !== folder && declaresType(parent);
+}
+
+function isModule(file: string): boolean {
+  return /^(?:import|export)\b/m.test(readFileSync(file, "utf8"));
+}

@@ -1,0 +1,48 @@
+/** @module The key-value store through which workers find each other: it lives in the launcher's process. */
+
+import { loadNative } from "../runtime/native/binding.ts";
+import { HeddleError } from "../util/errors.ts";
+
+/** A running store. */
+export interface Store {
+  readonly port: number;
+  /** Ends it and frees its port. */
+  close(): void | Promise<void>;
+}
+
+/** What a store is started with. */
+export interface StoreOptions {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly secret: string;
+  readonly runId: string;
+}
+
+/** Starts a store; tests put another one in its place. */
+export type StartStore = (options: StoreOptions) => Promise<Store>;
+
+/** Starts the native core's store. */
+export const startNativeStore: StartStore = async ({ host, port, secret, runId }) => {
+  const native = loadNative();
+  if ("error" in native) {
+    throw new HeddleError("native", `several workers need the native core, which did not load: ${native.error}`, {
+      hint: "npm run setup builds it (heddle doctor says more); --workers 1 --executor reference runs without it",
+    });
+  }
+  const server = new native.StoreServer();
+  try {
+    const bound = await server.start(host, port, secret, runId);
+    return { port: bound, close: () => server.stop() };
+  } catch (error) {
+    throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${reason(error)}`, {
+      hint:
+        port === 0 ? "is the loopback network up?" : "another program may hold it; leave out --port to have one chosen",
+      cause: error,
+    });
+  }
+};
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

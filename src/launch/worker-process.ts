@@ -1,0 +1,127 @@
+/** @module One worker process: started, listened to, stopped. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { rmSync } from "node:fs";
+import { type ErrorMessage, parseWorkerMessage } from "../comm/launcher.ts";
+import { copyLines, rankPrefix } from "./output.ts";
+
+/** How a process ended. */
+export interface WorkerExit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** When, by `performance.now()`. */
+  readonly at: number;
+  /** Set when it could not be started. */
+  readonly startError?: string;
+}
+
+/** A worker that was started. */
+export interface WorkerProcess {
+  readonly rank: number;
+  readonly pid: number | undefined;
+  /** Resolves when the process is gone, its output is written and its messages are read. */
+  readonly ended: Promise<WorkerExit>;
+  /** Set when `ended` resolves. */
+  exit: WorkerExit | undefined;
+  /** Whether the process is gone; its last output and messages may still be under way. */
+  readonly gone: boolean;
+  /** The last step it reported. */
+  step: number | undefined;
+  error: ErrorMessage | undefined;
+  /** Whether the launcher has told it to stop: how it ends is then no failure. */
+  stopping: boolean;
+  kill(signal: NodeJS.Signals): void;
+  /** Removes the files that it left half written. */
+  removeTemporaries(): void;
+}
+
+/** What to start. */
+export interface WorkerCommand {
+  readonly rank: number;
+  /** Arguments for `node`. */
+  readonly arguments: readonly string[];
+  readonly environment: NodeJS.ProcessEnv;
+  /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
+  readonly inheritOutput: boolean;
+  readonly inheritInput: boolean;
+}
+
+/** How long a process that is gone may leave its pipes open (a child of its own may hold them). */
+const drainMilliseconds = 300;
+
+/** Starts a worker. It shares the launcher's process group, as a shell expects of a job. */
+export function startWorker(command: WorkerCommand): WorkerProcess {
+  const output = command.inheritOutput ? "inherit" : "pipe";
+  const child = spawn(process.execPath, command.arguments, {
+    env: command.environment,
+    stdio: [command.inheritInput ? "inherit" : "ignore", output, output, "ipc"],
+  });
+  const temporaries = new Set<string>();
+  const worker: WorkerProcess = {
+    rank: command.rank,
+    pid: child.pid,
+    ended: whenEnded(child, copyOutput(child, command.rank)).then((exit) => {
+      worker.exit = exit;
+      return exit;
+    }),
+    exit: undefined,
+    get gone() {
+      return child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
+    },
+    step: undefined,
+    error: undefined,
+    stopping: false,
+    kill: (signal) => void child.kill(signal),
+    removeTemporaries: () => {
+      for (const path of temporaries) rmSync(path, { recursive: true, force: true });
+      temporaries.clear();
+    },
+  };
+  child.on("message", (value) => receive(worker, temporaries, value));
+  return worker;
+}
+
+function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown): void {
+  const message = parseWorkerMessage(value);
+  switch (message?.type) {
+    case "progress":
+      worker.step = message.step;
+      break;
+    case "temporary":
+      if (message.done) temporaries.delete(message.path);
+      else temporaries.add(message.path);
+      break;
+    case "error":
+      worker.error ??= message;
+      break;
+  }
+}
+
+function copyOutput(child: ChildProcess, rank: number): Promise<unknown> {
+  const copies: Promise<void>[] = [];
+  if (child.stdout !== null) copies.push(copyLines(child.stdout, process.stdout, rankPrefix(rank, process.stdout)));
+  if (child.stderr !== null) copies.push(copyLines(child.stderr, process.stderr, rankPrefix(rank, process.stderr)));
+  return Promise.all(copies);
+}
+
+async function whenEnded(child: ChildProcess, copied: Promise<unknown>): Promise<WorkerExit> {
+  const disconnected = new Promise<void>((resolve) => child.once("disconnect", resolve));
+  const exit = await new Promise<WorkerExit>((resolve) => {
+    const at = () => performance.now();
+    child.once("exit", (code, signal) => resolve({ code, signal, at: at() }));
+    child.once("error", (error) => resolve({ code: 1, signal: null, at: at(), startError: error.message }));
+  });
+  if (exit.startError === undefined) await withinDrainTime(Promise.all([copied, disconnected]));
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  return exit;
+}
+
+async function withinDrainTime(work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, drainMilliseconds);
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,117 @@
+import { PassThrough } from "node:stream";
+import { describe, expect, test } from "vitest";
+import { errorMessage, parseWorkerMessage, reportToLauncher } from "../../src/comm/launcher.ts";
+import { copyLines } from "../../src/launch/output.ts";
+import { describeFailures, orderFailures, type WorkerFailure } from "../../src/launch/report.ts";
+import { HeddleError } from "../../src/util/errors.ts";
+
+describe("messages from workers", () => {
+  test.each([
+    { type: "progress", step: 3 },
+    { type: "temporary", path: "/a/b.tmp", done: false },
+    { type: "error", message: "no" },
+    { type: "error", message: "no", stack: "s", code: "shape", during: "barrier" },
+  ])("$type is accepted", (message) => {
+    expect(parseWorkerMessage(message)).toEqual(message);
+  });
+
+  test.each([
+    [null],
+    ["progress"],
+    [{}],
+    [{ type: "run", command: "x" }],
+    [{ type: "progress", step: "3" }],
+    [{ type: "progress", step: 0.5 }],
+    [{ type: "temporary", path: "relative.tmp", done: false }],
+    [{ type: "temporary", path: "/etc/passwd", done: false }],
+    [{ type: "temporary", path: "/a/b.tmp" }],
+    [{ type: "error", message: 1 }],
+    [{ type: "error", message: "no", stack: 1 }],
+  ])("%j is not", (value) => {
+    expect(parseWorkerMessage(value)).toBeUndefined();
+  });
+
+  test("without a launcher nothing happens", () => {
+    expect(() => reportToLauncher({ type: "temporary", path: "/a/b.tmp", done: false })).not.toThrow();
+    reportToLauncher({ type: "temporary", path: "/a/b.tmp", done: true });
+  });
+
+  test("an error for users is told by its message, any other in full", () => {
+    expect(errorMessage(new HeddleError("shape", "sizes differ"))).toEqual({
+      type: "error",
+      message: "sizes differ",
+      code: "shape",
+    });
+    const other = errorMessage(new Error("outer", { cause: new TypeError("inner") }));
+    expect(other.message).toBe("outer");
+    expect(other.stack).toContain("inner");
+    expect(errorMessage("text").message).toBe("'text'");
+  });
+});
+
+describe("reports", () => {
+  const failure = (rank: number, at: number, rest: Partial<WorkerFailure>): WorkerFailure => ({
+    rank,
+    at,
+    exitCode: 1,
+    signal: null,
+    ...rest,
+  });
+  const peer = { type: "error", message: "rank 1 is gone", code: "peerClosed", during: "barrier" } as const;
+  const own = { type: "error", message: "sizes differ", code: "shape" } as const;
+
+  test("put the root cause first", () => {
+    const consequence = failure(0, 1, { error: peer });
+    const mistake = failure(2, 3, { error: own });
+    const killed = failure(1, 4, { exitCode: null, signal: "SIGSEGV" });
+    expect(orderFailures([consequence, mistake, killed])).toEqual([killed, mistake, consequence]);
+  });
+
+  test("name rank, signal, step and collective", () => {
+    const killed = failure(1, 0, { exitCode: null, signal: "SIGSEGV", step: 57, during: "allReduce sum f32 x 8 'g'" });
+    expect(describeFailures([killed, failure(0, 1, { error: peer })], 2)).toBe(
+      "rank 1 was killed by SIGSEGV at step 57, during allReduce sum f32 x 8 'g'\n  then rank 0 failed: rank 1 is gone",
+    );
+  });
+
+  test("take the collective from the survivors when the dead rank left no record", () => {
+    const text = describeFailures([failure(1, 0, { exitCode: 3 }), failure(0, 1, { error: peer })], 2);
+    expect(text.split("\n")[0]).toBe("rank 1 ended with exit status 3, during barrier");
+  });
+
+  test("speak of the script when there is one", () => {
+    expect(describeFailures([failure(0, 0, { error: own })], 1)).toBe("sizes differ");
+    expect(describeFailures([failure(0, 0, { exitCode: null, signal: "SIGABRT" })], 1)).toBe(
+      "the script was killed by SIGABRT",
+    );
+  });
+});
+
+describe("prefixed output", () => {
+  async function copied(chunks: readonly (string | Buffer)[]): Promise<string> {
+    const source = new PassThrough();
+    const target = new PassThrough();
+    const done = copyLines(source, target, "> ");
+    for (const chunk of chunks) source.write(chunk);
+    source.end();
+    await done;
+    return String(target.read() ?? "");
+  }
+
+  test.each([
+    { name: "whole lines", chunks: ["a\nb\n"], text: "> a\n> b\n" },
+    { name: "a line in pieces", chunks: ["a", "b", "c\n"], text: "> abc\n" },
+    { name: "an unfinished last line", chunks: ["a\nb"], text: "> a\n> b\n" },
+    { name: "empty lines", chunks: ["\n\n"], text: "> \n> \n" },
+    { name: "lines that are drawn again", chunks: ["1%\r2%\r", "3%\n"], text: "> 1%\n> 2%\n> 3%\n" },
+    { name: "Windows line ends", chunks: ["a\r", "\nb\r\n"], text: "> a\n> b\n" },
+    { name: "nothing", chunks: [], text: "" },
+  ])("$name", async ({ chunks, text }) => {
+    expect(await copied(chunks)).toBe(text);
+  });
+
+  test("a character in two pieces", async () => {
+    const bytes = Buffer.from("é\n");
+    expect(await copied([bytes.subarray(0, 1), bytes.subarray(1)])).toBe("> é\n");
+  });
+});
