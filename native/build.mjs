@@ -6,7 +6,8 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(fileURLToPath(import.meta.url));
-const abi = process.platform === "linux" ? (process.report.getReport().header.glibcVersionRuntime ? "-gnu" : "-musl") : "";
+const abi =
+  process.platform === "linux" ? (process.report.getReport().header.glibcVersionRuntime ? "-gnu" : "-musl") : "";
 const target = `${process.platform}-${process.arch}${process.platform === "win32" ? "-msvc" : abi}`;
 const folder = join(root, "npm", target);
 const file = join(folder, `heddle.${target}.node`);
@@ -26,11 +27,17 @@ for (const path of sources(root).sort()) {
 }
 const digest = hash.digest("hex");
 
-if (!process.argv.includes("--force") && existsSync(file) && existsSync(hashFile) && readFileSync(hashFile, "utf8") === digest) {
+if (
+  !process.argv.includes("--force") &&
+  existsSync(file) &&
+  existsSync(hashFile) &&
+  readFileSync(hashFile, "utf8") === digest
+) {
   console.log(`native: ${relative(process.cwd(), file)} is up to date`);
 } else {
   execFileSync("cargo", ["build", "--release", "--locked", "-p", "heddle-binding"], { cwd: root, stdio: "inherit" });
-  const name = { darwin: "libheddle_binding.dylib", win32: "heddle_binding.dll" }[process.platform] ?? "libheddle_binding.so";
+  const name =
+    { darwin: "libheddle_binding.dylib", win32: "heddle_binding.dll" }[process.platform] ?? "libheddle_binding.so";
   mkdirSync(folder, { recursive: true });
   // Renamed into place, so that a process that has the old file loaded keeps it.
   copyFileSync(join(root, "target", "release", name), `${file}.new`);

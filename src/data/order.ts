@@ -9,7 +9,7 @@
  * MurmurHash3. So every rank, whatever their number, and every resumed run finds the same rows.
  */
 import { HeddleError } from "../util/errors.ts";
-import { philox4x32 } from "./philox.ts";
+import { philox4x32 } from "../util/philox.ts";
 
 /** A permutation of `0 … length - 1`. */
 export interface Order {

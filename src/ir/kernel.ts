@@ -86,10 +86,10 @@ export function wholeView(origin: object, type: TensorType): View {
 
 /** Whether a view is row-major without gaps (sizes of 1 do not matter). */
 export function isContiguous(view: View): boolean {
+  if (view.shape.includes(0)) return true;
   let stride = 1;
   for (let dim = view.shape.length - 1; dim >= 0; dim--) {
     const size = view.shape[dim] as number;
-    if (size === 0) return true;
     if (size !== 1 && view.strides[dim] !== stride) return false;
     stride *= size;
   }

@@ -45,12 +45,12 @@ class GraphReader {
       const inputs = splitTop(head[2] as string).map((part, index) => {
         const match = /^(%\d+) (.*): (\S+)$/.exec(part);
         if (match === null) throw this.error(`malformed input '${part}'`);
-        const node = parameter(index, { name: match[2] as string, type: this.type(match[3] as string) });
+        const node = parameter(index, { name: this.inputName(match[2] as string), type: this.type(match[3] as string) });
         values.set(match[1] as string, node);
         return node;
       });
       const outputs = this.body(values);
-      const graph: Graph = { kind: "graph", name: name.replace(/\.\d+$/, ""), inputs, outputs };
+      const graph: Graph = { kind: "graph", name: name.replace(/~\d+$/, ""), inputs, outputs };
       this.graphs.set(name, graph);
       return graph;
     });
@@ -102,6 +102,15 @@ class GraphReader {
     return attrs;
   }
 
+  private inputName(text: string): string {
+    if (!text.startsWith('"')) return text;
+    try {
+      return String(JSON.parse(text));
+    } catch {
+      throw this.error(`malformed name ${text}`);
+    }
+  }
+
   private owned(name: string): Graph {
     const graph = this.graphs.get(name);
     if (graph === undefined) throw this.error(`graph @${name} is not defined above`);
@@ -139,7 +148,9 @@ function splitTop(text: string): string[] {
   let start = 0;
   for (let index = 0; index < text.length; index++) {
     const char = text[index] as string;
-    if (char === '"' && text[index - 1] !== "\\") quoted = !quoted;
+    if (char === '"') quoted = !quoted;
+    // What a backslash escapes ends no string.
+    if (quoted && char === "\\") index++;
     if (quoted) continue;
     if ("[{(".includes(char)) depth++;
     else if ("]})".includes(char)) depth--;

@@ -33,7 +33,7 @@ class GraphPrinter {
     const numbers = new Map<Node, number>();
     const number = (node: Node): string => `%${numbers.get(node)}`;
     for (const input of graph.inputs) numbers.set(input, numbers.size);
-    const inputs = graph.inputs.map((node) => `${number(node)} ${String(node.attrs["name"])}: ${formatType(node)}`);
+    const inputs = graph.inputs.map((node) => `${number(node)} ${nameText(String(node.attrs["name"]))}: ${formatType(node)}`);
     const lines: string[] = [];
     for (const node of topological(graph.outputs)) {
       if (numbers.has(node)) continue;
@@ -60,11 +60,14 @@ class GraphPrinter {
 
   private unique(wanted: string): string {
     let name = wanted;
-    for (let count = 1; this.taken.has(name); count++) name = `${wanted}.${count}`;
+    for (let count = 1; this.taken.has(name); count++) name = `${wanted}~${count}`;
     this.taken.add(name);
     return name;
   }
 }
+
+/** A name that could be mistaken for something else is quoted. */
+const nameText = (name: string): string => (/^[\w.$/-]+$/.test(name) ? name : JSON.stringify(name));
 
 /** One node on a line, for messages: `dot f32[2,3], f32[3,4] -> f32[2,4]`. */
 export function describeNode(node: Node): string {

@@ -83,11 +83,7 @@ function inferAt<A extends Attrs>(
   } catch (error) {
     if (!(error instanceof HeddleError) || error.where !== undefined) throw error;
     const where = describePosition(position);
-    throw new HeddleError(error.code, error.message.split("\n  hint: ")[0] as string, {
-      ...(where === undefined ? {} : { where }),
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
+    throw where === undefined ? error : error.at(where);
   }
 }
 

@@ -11,7 +11,8 @@ export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void)
     if (value instanceof Ref) visit(value, role);
     else if (Array.isArray(value)) for (const item of value) walk(item, role);
     else if (typeof value === "object" && value !== null) {
-      for (const [key, field] of Object.entries(value)) walk(field, key === "out" ? "write" : key === "scratch" ? "scratch" : role);
+      for (const [key, field] of Object.entries(value))
+        walk(field, key === "out" ? "write" : key === "scratch" ? "scratch" : role);
     }
   };
   walk(call, "read");
@@ -34,7 +35,14 @@ export function livesOf(calls: readonly KernelCall[]): Map<Storage, Life> {
   calls.forEach((call, index) => {
     eachRef(call, (ref, role) => {
       const storage = ref.origin as Storage;
-      const life = lives.get(storage) ?? { storage, first: index, last: index, lastUse: index, firstWrite: Infinity, lastRead: -1 };
+      const life = lives.get(storage) ?? {
+        storage,
+        first: index,
+        last: index,
+        lastUse: index,
+        firstWrite: Infinity,
+        lastRead: -1,
+      };
       lives.set(storage, life);
       life.last = index;
       life.lastUse = index;
@@ -56,7 +64,8 @@ function keepDuringCollectives(calls: readonly KernelCall[], lives: ReadonlyMap<
       used.add(ref.origin as Storage);
       if (role !== "read") written.add(ref.origin as Storage);
     });
-    for (const flight of flights) if (flight.end === calls.length && [...used].some((storage) => flight.written.has(storage))) flight.end = index;
+    for (const flight of flights)
+      if (flight.end === calls.length && [...used].some((storage) => flight.written.has(storage))) flight.end = index;
     if (call.k === "collective") flights.push({ all: used, written, end: calls.length });
   });
   for (const flight of flights) {

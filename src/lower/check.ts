@@ -1,6 +1,7 @@
 /** @module Checks a lowered program: every access in bounds, no two live values in one place. Independent of the allocator. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes } from "../ir/dtype.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { LoweredStep } from "./json.ts";
 import { type Access, accessesOf, coveredBytes } from "./kernels.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
@@ -42,10 +43,13 @@ function checkBounds(access: Access, spaces: readonly number[], where: string): 
   const [space, offset] = access.at;
   const bytes = spaces[space];
   if (bytes === undefined) return fail(`${where}: ${access.name} is in space ${space}, there are ${spaces.length}`);
-  if (access.shape.length !== access.strides.length) fail(`${where}: ${access.name} has ${access.shape.length} sizes and ${access.strides.length} strides`);
-  if (offset % dtypes[access.dtype].bytes !== 0) fail(`${where}: ${access.name} at ${offset} is not aligned to ${access.dtype}`);
+  if (access.shape.length !== access.strides.length)
+    fail(`${where}: ${access.name} has ${access.shape.length} sizes and ${access.strides.length} strides`);
+  if (offset % dtypes[access.dtype].bytes !== 0)
+    fail(`${where}: ${access.name} at ${offset} is not aligned to ${access.dtype}`);
   const { low, high } = coveredBytes(access);
-  if (low < 0 || high > bytes) fail(`${where}: ${access.name} covers bytes ${low} to ${high} of ${bytes} in space ${space}`);
+  if (low < 0 || high > bytes)
+    fail(`${where}: ${access.name} covers bytes ${low} to ${high} of ${bytes} in space ${space}`);
 }
 
 const viewKey = (access: Access): string =>
@@ -57,7 +61,8 @@ function checkOverlaps(step: LoweredStep, accesses: readonly Access[], where: st
       if (one.at[0] !== other.at[0] || (one.role === "read" && other.role === "read")) continue;
       const [a, b] = [coveredBytes(one), coveredBytes(other)];
       if (a.high <= b.low || b.high <= a.low) continue;
-      const crossing = (one.role === "read") !== (other.role === "read") && one.role !== "scratch" && other.role !== "scratch";
+      const crossing =
+        (one.role === "read") !== (other.role === "read") && one.role !== "scratch" && other.role !== "scratch";
       if (crossing && inPlaceKernels.has(step.k) && viewKey(one) === viewKey(other)) continue;
       fail(`${where}: ${one.name} overlaps ${other.name}`);
     }
@@ -78,7 +83,9 @@ function checkLives(lowered: LoweredProgram): number {
       // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
       const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
       if (takesOver && inPlaceKernels.has(lowered.json.steps[early.last]?.k ?? "")) continue;
-      fail(`${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`);
+      fail(
+        `${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`,
+      );
     }
   });
   return shared;

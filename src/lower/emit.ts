@@ -1,9 +1,18 @@
 /** @module From units of work to kernel calls whose addresses are still symbolic. */
-import { HeddleError } from "../util/errors.ts";
-import { isContiguous, type KernelCall, type KernelContext, type LowerRule, type Ref, type ScalarInstruction, type View } from "../ir/kernel.ts";
+
+import {
+  isContiguous,
+  type KernelCall,
+  type KernelContext,
+  type LowerRule,
+  type Ref,
+  type ScalarInstruction,
+  type View,
+} from "../ir/kernel.ts";
 import type { Attrs, Node } from "../ir/node.ts";
 import { type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { copyCall } from "../ops/structure.ts";
+import { HeddleError } from "../util/errors.ts";
 import { addressOf, type Storage, type StoragePool } from "./storage.ts";
 import { isWhole, type RegionValues, ruleOf } from "./values.ts";
 
@@ -26,6 +35,13 @@ const copyContext = { at: addressOf };
 /** A call that copies one view onto another. */
 export function emitCopy(from: View, to: View): EmittedCalls {
   return { calls: [copyCall(copyContext, from, to)], inPlace: [] };
+}
+
+/** A call that writes a constant, or a count along a dim, to a view. */
+export function emitGenerated(instruction: ScalarInstruction, to: View): EmittedCalls {
+  const out = [{ at: addressOf(to), dtype: to.dtype, strides: to.strides, reg: 0 }];
+  const ops = [[instruction.name, instruction.dtype, literal(instruction.literal as number)]];
+  return { calls: [{ k: "fused", shape: to.shape, in: [], ops, out }], inPlace: [] };
 }
 
 /** Emits the calls of an op with kernels of its own. */
@@ -55,7 +71,14 @@ export function emitKernel(
     inputs: given,
     outputs,
     at: addressOf,
-    scratch: (bytes) => addressOf({ origin: pool.make("scratch", bytes, "scratch"), offset: 0, dtype: "u8", shape: [bytes], strides: [1] }),
+    scratch: (bytes) =>
+      addressOf({
+        origin: pool.make("scratch", bytes, "scratch"),
+        offset: 0,
+        dtype: "u8",
+        shape: [bytes],
+        strides: [1],
+      }),
     temporary,
     contiguous,
     slots: target.slots,
@@ -64,10 +87,15 @@ export function emitKernel(
   return { calls: [...before, ...rule.emit(context)], inPlace: inPlacePairs(rule.inPlace, given, outputs) };
 }
 
-function inPlacePairs(inPlace: number | "each" | undefined, inputs: readonly View[], outputs: readonly View[]): [Storage, Storage][] {
+function inPlacePairs(
+  inPlace: number | "each" | undefined,
+  inputs: readonly View[],
+  outputs: readonly View[],
+): [Storage, Storage][] {
   const pairs: [Storage, Storage][] = [];
   outputs.forEach((output, index) => {
-    const input = inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
+    const input =
+      inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
     if (input !== undefined && isWhole(input, output)) pairs.push([input.origin as Storage, output.origin as Storage]);
   });
   return pairs;
@@ -88,7 +116,9 @@ export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: 
   const out = nodes.flatMap((node, index) => {
     const view = values.view(node);
     if (!stored.has(view.origin as Storage)) return [];
-    return [{ at: addressOf(view), dtype: view.dtype, strides: view.strides, reg: offset + (registers[index] as number) }];
+    return [
+      { at: addressOf(view), dtype: view.dtype, strides: view.strides, reg: offset + (registers[index] as number) },
+    ];
   });
   return { calls: [{ k: "fused", shape, in: builder.inputs, ops: builder.instructions(), out }], inPlace: [] };
 }

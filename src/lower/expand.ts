@@ -10,7 +10,8 @@ import { bodyGraph } from "../ops/index.ts";
 /** Which composites keep their kernels: all that have one, or none (to compare both). */
 export type KernelChoice = "all" | "none";
 
-const expands = (node: Node, kernels: KernelChoice): boolean => !isAbsent(node.op.body) && (kernels === "none" || isAbsent(node.op.lower));
+const expands = (node: Node, kernels: KernelChoice): boolean =>
+  !isAbsent(node.op.body) && (kernels === "none" || isAbsent(node.op.lower));
 
 /** The graph with only ops that can be lowered. */
 export function expandGraph(graph: Graph, kernels: KernelChoice): Graph {
@@ -39,7 +40,10 @@ function expandInto(graph: Graph, inputs: readonly Node[], kernels: KernelChoice
       results.set(node, expandInto(body, operands, kernels));
     } else {
       const made = apply(node.op, operands, node.attrs);
-      results.set(node, made.types.length === 1 ? [made] : made.types.map((_type, index) => apply(elementOp, [made], { index })));
+      results.set(
+        node,
+        made.types.length === 1 ? [made] : made.types.map((_type, index) => apply(elementOp, [made], { index })),
+      );
     }
   }
   return graph.outputs.map(first);

@@ -83,7 +83,10 @@ class Fuser {
     const result = new Map<Storage, Cluster>();
     for (const [storage, piece] of this.owner) {
       const root = piece.root();
-      const cluster = clusters.get(root) ?? { kind: root.kind, nodes: root.nodes.sort((left, right) => this.at(left) - this.at(right)) };
+      const cluster = clusters.get(root) ?? {
+        kind: root.kind,
+        nodes: root.nodes.sort((left, right) => this.at(left) - this.at(right)),
+      };
       clusters.set(root, cluster);
       result.set(storage, cluster);
     }
@@ -129,13 +132,15 @@ class Fuser {
       else piece.apart.add(source);
     }
     const latest = (one: Piece): number => one.nodes.reduce((most, member) => Math.max(most, this.at(member)), 0);
-    for (const source of [...direct].sort((left, right) => latest(right) - latest(left))) this.join(source.root(), piece.root());
+    for (const source of [...direct].sort((left, right) => latest(right) - latest(left)))
+      this.join(source.root(), piece.root());
   }
 
   /** Merges `reader` and the group it reads, if that is allowed. */
   private join(source: Piece, reader: Piece): boolean {
     if (source === reader) return true;
-    if (source.shape === undefined || reader.shape === undefined || !sameShape(source.shape, reader.shape)) return false;
+    if (source.shape === undefined || reader.shape === undefined || !sameShape(source.shape, reader.shape))
+      return false;
     const divided = (one: Piece, other: Piece): boolean => [...one.apart].some((dep) => dep.root() === other);
     if (divided(source, reader) || divided(reader, source) || !this.fits(source, reader)) return false;
     if (this.passes(reader, source) || this.passes(source, reader)) return false;
@@ -152,7 +157,8 @@ class Fuser {
       for (const input of node.inputs) {
         const view = this.values.view(input);
         const storage = view.origin as Storage;
-        if (this.values.generator(input) === undefined && !own.has(storage)) reads.add(`${storage.id} ${view.offset} ${view.strides.join(" ")}`);
+        if (this.values.generator(input) === undefined && !own.has(storage))
+          reads.add(`${storage.id} ${view.offset} ${view.strides.join(" ")}`);
       }
     }
     return reads.size <= this.limits.inputs;

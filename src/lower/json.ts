@@ -26,7 +26,8 @@ export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => A
       return [space, offset + value.byteOffset];
     }
     if (Array.isArray(value)) return value.map(resolve);
-    if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, resolve(field)]));
+    if (typeof value === "object" && value !== null)
+      return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, resolve(field)]));
     return value;
   };
   return resolve(call) as LoweredStep;

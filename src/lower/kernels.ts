@@ -1,7 +1,8 @@
 /** @module What each kernel touches, as docs/internals/lowered-program.md says: for checks, simulation and printing. */
-import { HeddleError } from "../util/errors.ts";
+
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { Address, LoweredStep } from "./json.ts";
 
 /** One strided access of a kernel call. */
@@ -37,8 +38,10 @@ function whole(name: string, role: Access["role"], address: Address, dtype: DTyp
 }
 
 const dtypeOf = (step: LoweredStep): DType => step["dtype"] as DType;
-const read = (step: LoweredStep, field: string, shape: Shape, dtype: DType = dtypeOf(step)): Access => whole(field, "read", at(step, field), dtype, shape);
-const write = (step: LoweredStep, shape: Shape, dtype: DType = dtypeOf(step)): Access => whole("out", "write", at(step, "out"), dtype, shape);
+const read = (step: LoweredStep, field: string, shape: Shape, dtype: DType = dtypeOf(step)): Access =>
+  whole(field, "read", at(step, field), dtype, shape);
+const write = (step: LoweredStep, shape: Shape, dtype: DType = dtypeOf(step)): Access =>
+  whole("out", "write", at(step, "out"), dtype, shape);
 
 const strided = (name: string, role: Access["role"], step: LoweredStep, shape: Shape): Access => {
   const operand = step[name] as Strided;
@@ -73,13 +76,28 @@ type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly num
 const table: Table = {
   fused: (step) => {
     const shape = step["shape"] as Shape;
-    const operand = (role: "read" | "write", name: string) => (one: FusedOperand, index: number): Access => ({ name: `${name}[${index}]`, role, at: one.at, dtype: one.dtype, shape, strides: one.strides });
-    return [...(step["in"] as FusedOperand[]).map(operand("read", "in")), ...(step["out"] as FusedOperand[]).map(operand("write", "out"))];
+    const operand =
+      (role: "read" | "write", name: string) =>
+      (one: FusedOperand, index: number): Access => ({
+        name: `${name}[${index}]`,
+        role,
+        at: one.at,
+        dtype: one.dtype,
+        shape,
+        strides: one.strides,
+      });
+    return [
+      ...(step["in"] as FusedOperand[]).map(operand("read", "in")),
+      ...(step["out"] as FusedOperand[]).map(operand("write", "out")),
+    ];
   },
   reduce: (step) => {
     const [keep, over] = [step["keep"] as Shape, step["over"] as Shape];
     const strides = [...(step["keepStrides"] as number[]), ...(step["overStrides"] as number[])];
-    return [{ name: "in", role: "read", at: at(step, "in"), dtype: dtypeOf(step), shape: [...keep, ...over], strides }, write(step, keep)];
+    return [
+      { name: "in", role: "read", at: at(step, "in"), dtype: dtypeOf(step), shape: [...keep, ...over], strides },
+      write(step, keep),
+    ];
   },
   argMax: (step) => [read(step, "in", shapeOf(step, "rows cols")), write(step, [num(step, "rows")], "i32")],
   dot: (step) => [
@@ -120,15 +138,27 @@ const table: Table = {
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
     write(step, shapeOf(step, "outer size inner")),
   ],
-  dynamicSlice: (step) => [read(step, "in", step["shape"] as Shape), ...starts(step), write(step, step["sizes"] as Shape)],
+  dynamicSlice: (step) => [
+    read(step, "in", step["shape"] as Shape),
+    ...starts(step),
+    write(step, step["sizes"] as Shape),
+  ],
   dynamicUpdateSlice: (step) => [
     read(step, "in", step["shape"] as Shape),
     read(step, "update", step["sizes"] as Shape),
     ...starts(step),
     write(step, step["shape"] as Shape),
   ],
-  randomBits: (step) => [read(step, "key", [2], "u32"), read(step, "start", [(step["shape"] as Shape).length], "i32"), write(step, step["shape"] as Shape, "u32")],
-  softmaxCrossEntropy: (step) => [read(step, "logits", shapeOf(step, "rows cols")), read(step, "labels", [num(step, "rows")], "i32"), write(step, [num(step, "rows")])],
+  randomBits: (step) => [
+    read(step, "key", [2], "u32"),
+    read(step, "start", [(step["shape"] as Shape).length], "i32"),
+    write(step, step["shape"] as Shape, "u32"),
+  ],
+  softmaxCrossEntropy: (step) => [
+    read(step, "logits", shapeOf(step, "rows cols")),
+    read(step, "labels", [num(step, "rows")], "i32"),
+    write(step, [num(step, "rows")]),
+  ],
   softmaxCrossEntropyGrad: (step) => [
     read(step, "logits", shapeOf(step, "rows cols")),
     read(step, "labels", [num(step, "rows")], "i32"),

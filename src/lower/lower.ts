@@ -1,13 +1,14 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
-import { HeddleError, invariant } from "../util/errors.ts";
-import { isContiguous, type KernelCall, type View } from "../ir/kernel.ts";
+
+import { isContiguous, type KernelCall, type ScalarInstruction, type View } from "../ir/kernel.ts";
+import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { isAbsent, type Node } from "../ir/node.ts";
 import type { CollectiveStep, Program, RunStep, ValueId } from "../program/program.ts";
+import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
 import { donateBuffers } from "./donate.ts";
-import { type EmittedCalls, type EmitTarget, emitCopy, emitGroup, emitKernel } from "./emit.ts";
+import { type EmitTarget, type EmittedCalls, emitCopy, emitGenerated, emitGroup, emitKernel } from "./emit.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
@@ -89,6 +90,7 @@ class Lowering {
   private readonly pool = new StoragePool();
   private readonly views = new Map<ValueId, View>();
   private readonly inputs: readonly Storage[];
+  private readonly generators = new Map<ValueId, ScalarInstruction | undefined>();
   private readonly regions = new Map<number, Region>();
   /** Last step that gets at a piece of memory. */
   private readonly lastStep = new Map<Storage, number>();
@@ -115,11 +117,16 @@ class Lowering {
       else if (step.kind === "collective") this.add(this.collective(step));
     });
     // Outputs of a program without any region.
-    this.looseCopies.forEach((copy) => {
-      this.add(emitCopy(copy.from, copy.to));
-    });
+    for (const copy of this.looseCopies) this.add(emitCopy(copy.from, copy.to));
     const donors = new Map(this.donations());
-    donateBuffers(this.calls, donors, this.inPlace, this.pool, (from, to) => this.add(emitCopy(from, to)), this.outputTypes());
+    donateBuffers(
+      this.calls,
+      donors,
+      this.inPlace,
+      this.pool,
+      (from, to) => this.add(emitCopy(from, to)),
+      this.outputTypes(),
+    );
     return this.assemble();
   }
 
@@ -142,7 +149,11 @@ class Lowering {
       const arguments_ = step.arguments.map((value) => this.view(value));
       for (const view of arguments_) this.lastStep.set(storageOf(view), index);
       if (step.kind === "collective") {
-        for (const value of step.results) this.views.set(value, this.pool.tensor("value", this.typeOf(value), `${step.op} ${formatType(this.typeOf(value))}`));
+        for (const value of step.results)
+          this.views.set(
+            value,
+            this.pool.tensor("value", this.typeOf(value), `${step.op} ${formatType(this.typeOf(value))}`),
+          );
         return;
       }
       const graph = expandGraph(step.region, this.target.kernels ?? "all");
@@ -150,7 +161,9 @@ class Lowering {
       const clusters = fuseRegion(values, this.target.limits ?? defaultLimits);
       this.regions.set(index, { step, values, clusters, copies: [] });
       step.results.forEach((value, result) => {
-        this.views.set(value, values.view(graph.outputs[result] as Node));
+        const node = graph.outputs[result] as Node;
+        this.views.set(value, values.view(node));
+        this.generators.set(value, values.generator(node));
       });
     });
   }
@@ -169,7 +182,8 @@ class Lowering {
       const storage = storageOf(from);
       const whole = from.offset === 0 && isContiguous(from) && storage.bytes === bytesOf(output.type);
       if (whole && storage.input !== undefined && storage.input === this.program.donated[index]) return;
-      if (whole && storage.kind === "value" && storage.output === undefined) {
+      const generator = this.generators.get(output.value);
+      if (generator === undefined && whole && storage.kind === "value" && storage.output === undefined) {
         storage.output = index;
         this.outputs.set(index, storage);
         return;
@@ -177,13 +191,15 @@ class Lowering {
       const to = this.pool.tensor("value", output.type, output.name);
       storageOf(to).output = index;
       this.outputs.set(index, storageOf(to));
-      (last?.copies ?? this.looseCopies).push({ kind: "output", from, to });
+      (last?.copies ?? this.looseCopies).push({ kind: "output", from, to, generator });
     });
   }
 
   private runRegion(region: Region, index: number): void {
     const { values, clusters, copies, step } = region;
-    const wanted = step.results.map((value) => storageOf(this.view(value)));
+    const wanted = step.results
+      .filter((value) => this.isStored(value, index))
+      .map((value) => storageOf(this.view(value)));
     const units = unitsFor(values, clusters, wanted, copies);
     const later = new Set(wanted.filter((storage) => (this.lastStep.get(storage) ?? -1) > index));
     const ordered = scheduleUnits({
@@ -198,9 +214,17 @@ class Lowering {
     for (const unit of ordered) this.add(this.emit(unit, values));
   }
 
+  /** Whether a result of a step is needed in memory: one that is generated, and an output only, is not. */
+  private isStored(value: ValueId, step: number): boolean {
+    return this.generators.get(value) === undefined || (this.lastStep.get(storageOf(this.view(value))) ?? -1) > step;
+  }
+
   private emit(unit: Unit, values: RegionValues): EmittedCalls {
     const { cluster } = unit;
-    if (cluster.kind === "output") return emitCopy(cluster.from, cluster.to);
+    if (cluster.kind === "output")
+      return cluster.generator === undefined
+        ? emitCopy(cluster.from, cluster.to)
+        : emitGenerated(cluster.generator, cluster.to);
     const node = cluster.nodes[0] as Node;
     if (cluster.kind === "group") return emitGroup(cluster.nodes, values, new Set(unit.writes));
     if (cluster.kind === "copy") {
@@ -244,8 +268,11 @@ class Lowering {
     const arena = layOutArena(this.calls, lives, this.inPlace);
     const arguments_ = this.arguments();
     const space = (storage: Storage): number =>
-      storage.input ?? this.program.donated[storage.output as number] ?? arguments_.findIndex((argument) => argument.output === storage.output);
-    const addressOf = (storage: Storage): Address => (storage.inArena ? [0, arena.offsets.get(storage) as number] : [space(storage) + 1, 0]);
+      storage.input ??
+      this.program.donated[storage.output as number] ??
+      arguments_.findIndex((argument) => argument.output === storage.output);
+    const addressOf = (storage: Storage): Address =>
+      storage.inArena ? [0, arena.offsets.get(storage) as number] : [space(storage) + 1, 0];
     const json: LoweredJson = {
       version: 1,
       name: this.program.name,
@@ -264,7 +291,17 @@ class Lowering {
       arguments: arguments_,
       peak: arena.peak,
       layout: [...lives.values()].flatMap(({ storage, first, lastUse }) =>
-        storage.inArena ? [{ label: storage.label, offset: arena.offsets.get(storage) as number, bytes: storage.bytes, first, last: lastUse }] : [],
+        storage.inArena
+          ? [
+              {
+                label: storage.label,
+                offset: arena.offsets.get(storage) as number,
+                bytes: storage.bytes,
+                first,
+                last: lastUse,
+              },
+            ]
+          : [],
       ),
     };
   }
@@ -276,7 +313,9 @@ class Lowering {
       const output = donated.indexOf(input);
       return { name, type, bytes: bytesOf(type), input, ...(output < 0 ? {} : { output }) };
     });
-    const made = outputs.flatMap(({ name, type }, output): LoweredArgument[] => (donated[output] === undefined ? [{ name, type, bytes: bytesOf(type), output }] : []));
+    const made = outputs.flatMap(({ name, type }, output): LoweredArgument[] =>
+      donated[output] === undefined ? [{ name, type, bytes: bytesOf(type), output }] : [],
+    );
     return [...given, ...made];
   }
 }

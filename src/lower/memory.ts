@@ -39,7 +39,9 @@ export function layOutArena(
   const blocks = blocksOf(calls, lives, inPlace);
   const orders: readonly ((left: Block, right: Block) => number)[] = [
     (left, right) => right.bytes - left.bytes || left.first - right.first,
-    (left, right) => right.bytes * (right.last - right.first + 1) - left.bytes * (left.last - left.first + 1) || left.first - right.first,
+    (left, right) =>
+      right.bytes * (right.last - right.first + 1) - left.bytes * (left.last - left.first + 1) ||
+      left.first - right.first,
     (left, right) => left.first - right.first || right.bytes - left.bytes,
   ];
   let best = Infinity;
@@ -56,11 +58,21 @@ export function layOutArena(
 
 const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
-function blocksOf(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>, inPlace: readonly (readonly [Storage, Storage])[]): Block[] {
+function blocksOf(
+  calls: readonly KernelCall[],
+  lives: ReadonlyMap<Storage, Life>,
+  inPlace: readonly (readonly [Storage, Storage])[],
+): Block[] {
   const blocks = new Map<Storage, Block>();
   for (const life of lives.values()) {
     if (!life.storage.inArena) continue;
-    blocks.set(life.storage, { members: [life.storage], bytes: aligned(life.storage.bytes), first: life.first, last: life.last, offset: 0 });
+    blocks.set(life.storage, {
+      members: [life.storage],
+      bytes: aligned(life.storage.bytes),
+      first: life.first,
+      last: life.last,
+      offset: 0,
+    });
   }
   const takeOver = (from: Storage, to: Storage): void => {
     const [source, target] = [blocks.get(from), blocks.get(to)];
@@ -73,12 +85,16 @@ function blocksOf(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life
     source.bytes = Math.max(source.bytes, target.bytes);
     for (const member of target.members) blocks.set(member, source);
   };
-  for (const [from, to] of inPlace) if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
+  for (const [from, to] of inPlace)
+    if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
   calls.forEach((call, index) => {
     if (call.k !== "fused") return;
     const ends = originsOf(call["in"]).filter((storage) => storage.inArena && lives.get(storage)?.last === index);
     for (const to of originsOf(call["out"])) {
-      const from = ends.find((storage) => storage.bytes === to.bytes && blocks.get(storage) !== blocks.get(to) && readsInPlace(call, storage, to));
+      const from = ends.find(
+        (storage) =>
+          storage.bytes === to.bytes && blocks.get(storage) !== blocks.get(to) && readsInPlace(call, storage, to),
+      );
       if (from === undefined || !to.inArena || lives.get(to)?.first !== index) continue;
       takeOver(from, to);
       ends.splice(ends.indexOf(from), 1);
@@ -88,7 +104,11 @@ function blocksOf(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life
 }
 
 function originsOf(entries: unknown): Storage[] {
-  return [...new Set((entries as readonly { readonly at: { readonly origin: object } }[]).map((entry) => entry.at.origin as Storage))];
+  return [
+    ...new Set(
+      (entries as readonly { readonly at: { readonly origin: object } }[]).map((entry) => entry.at.origin as Storage),
+    ),
+  ];
 }
 
 /** Puts each block, in the given order, into the smallest gap that is free during its life. */
@@ -96,7 +116,9 @@ function place(blocks: readonly Block[]): number {
   const placed: Block[] = [];
   let end = 0;
   for (const block of blocks) {
-    const meeting = placed.filter((other) => other.first <= block.last && block.first <= other.last).sort((left, right) => left.offset - right.offset);
+    const meeting = placed
+      .filter((other) => other.first <= block.last && block.first <= other.last)
+      .sort((left, right) => left.offset - right.offset);
     let offset = 0;
     let found = -1;
     let smallest = Infinity;

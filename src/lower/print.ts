@@ -1,8 +1,9 @@
 /** @module A lowered program in short: one line per kernel call. */
-import { formatBytes } from "../util/text.ts";
+
 import { formatShape, type Shape } from "../ir/shape.ts";
-import { type Access, accessesOf } from "./kernels.ts";
+import { formatBytes } from "../util/text.ts";
 import type { LoweredStep } from "./json.ts";
+import { type Access, accessesOf } from "./kernels.ts";
 import type { LoweredProgram } from "./lower.ts";
 
 /**
@@ -23,13 +24,21 @@ function printStep(step: LoweredStep, axes: readonly number[]): string {
   const reads = accesses.filter((access) => access.role === "read");
   const writes = accesses.filter((access) => access.role === "write");
   const text = step.k === "fused" ? fusedOperand : operand;
-  const inPlace = (access: Access): string => (reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "");
-  const name = step.k === "fused" ? fusedName(step) : step.k === "collective" || step.k === "reduce" ? `${step.k} ${String(step["op"])}` : step.k;
+  const inPlace = (access: Access): string =>
+    reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "";
+  const name =
+    step.k === "fused"
+      ? fusedName(step)
+      : step.k === "collective" || step.k === "reduce"
+        ? `${step.k} ${String(step["op"])}`
+        : step.k;
   return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }
 
 function fusedName(step: LoweredStep): string {
-  const names = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[0])).filter((name) => name !== "const");
+  const all = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[0]));
+  const computing = all.filter((name) => name !== "const");
+  const names = computing.length > 0 ? computing : all;
   return `fused ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(step["shape"] as Shape)}`;
 }
 

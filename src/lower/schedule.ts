@@ -99,19 +99,25 @@ function demandOrder(items: readonly Item[], writer: ReadonlyMap<Storage, Item>,
   }
 }
 
-function listSchedule(items: readonly Item[], readers: ReadonlyMap<Storage, readonly Item[]>, request: ScheduleRequest): Unit[] {
+function listSchedule(
+  items: readonly Item[],
+  readers: ReadonlyMap<Storage, readonly Item[]>,
+  request: ScheduleRequest,
+): Unit[] {
   const left = new Map<Storage, number>([...readers].map(([storage, list]) => [storage, list.length]));
   const ready = new Set<Item>();
   for (const item of items) {
     item.waiting = item.before.size;
     if (item.waiting === 0) ready.add(item);
   }
-  const frees = (storage: Storage, reads: number): boolean => storage.inArena && !request.keeps(storage) && left.get(storage) === reads;
+  const frees = (storage: Storage, reads: number): boolean =>
+    storage.inArena && !request.keeps(storage) && left.get(storage) === reads;
   /** Bytes that running the item takes, less those it frees. */
   const change = (item: Item, before?: Item): number => {
     let bytes = 0;
     for (const storage of item.unit.writes) if (storage.inArena) bytes += storage.bytes;
-    for (const storage of item.unit.reads) if (frees(storage, before?.unit.reads.has(storage) === true ? 2 : 1)) bytes -= storage.bytes;
+    for (const storage of item.unit.reads)
+      if (frees(storage, before?.unit.reads.has(storage) === true ? 2 : 1)) bytes -= storage.bytes;
     return bytes;
   };
   // What follows at once counts too: a gradient is large, but its update frees it.

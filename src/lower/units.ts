@@ -1,4 +1,5 @@
 /** @module The units of work of a region, with the memory that each reads and writes, in an order that keeps memory small. */
+import type { ScalarInstruction, View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
 import type { Cluster } from "./fuse.ts";
 import type { Storage } from "./storage.ts";
@@ -14,16 +15,21 @@ export interface Unit {
 /** An output that is a view of something, or an input, and so has to be copied into its own buffer. */
 export interface OutputCopy {
   readonly kind: "output";
-  readonly from: import("../ir/kernel.ts").View;
-  readonly to: import("../ir/kernel.ts").View;
+  readonly from: View;
+  readonly to: View;
+  /** Makes the value where it costs nothing to make again; then `from` is not read. */
+  readonly generator: ScalarInstruction | undefined;
 }
+
+const copyReads = (copy: OutputCopy): Storage[] => (copy.generator === undefined ? [copy.from.origin as Storage] : []);
 
 /** Memory that a cluster reads; a group reads its own members' values from registers. */
 export function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
   const first = cluster.nodes[0] as Node;
   if (cluster.kind === "copy") return new Set([values.copies.get(first)?.from.origin as Storage]);
   const reads = new Set<Storage>();
-  const own = cluster.kind === "group" ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
+  const own =
+    cluster.kind === "group" ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
   for (const node of cluster.nodes) {
     for (const input of node.inputs) {
       if (cluster.kind === "group" && values.generator(input) !== undefined) continue;
@@ -35,10 +41,15 @@ export function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
 }
 
 /** The units that `wanted` needs, and what they read and write. */
-export function unitsFor(values: RegionValues, clusters: ReadonlyMap<Storage, Cluster>, wanted: readonly Storage[], copies: readonly OutputCopy[]): Unit[] {
+export function unitsFor(
+  values: RegionValues,
+  clusters: ReadonlyMap<Storage, Cluster>,
+  wanted: readonly Storage[],
+  copies: readonly OutputCopy[],
+): Unit[] {
   const stored = new Set<Storage>();
   const reads = new Map<Cluster, Set<Storage>>();
-  const open = [...wanted, ...copies.map((copy) => copy.from.origin as Storage)];
+  const open = [...wanted, ...copies.flatMap(copyReads)];
   for (let storage = open.pop(); storage !== undefined; storage = open.pop()) {
     if (stored.has(storage)) continue;
     stored.add(storage);
@@ -48,8 +59,15 @@ export function unitsFor(values: RegionValues, clusters: ReadonlyMap<Storage, Cl
     reads.set(cluster, read);
     open.push(...read);
   }
-  const units = [...reads].map(([cluster, read]): Unit => ({ cluster, reads: read, writes: writesOf(cluster, values, stored) }));
-  return [...units, ...copies.map((copy): Unit => ({ cluster: copy, reads: new Set([copy.from.origin as Storage]), writes: [copy.to.origin as Storage] }))];
+  const units = [...reads].map(
+    ([cluster, read]): Unit => ({ cluster, reads: read, writes: writesOf(cluster, values, stored) }),
+  );
+  return [
+    ...units,
+    ...copies.map(
+      (copy): Unit => ({ cluster: copy, reads: new Set(copyReads(copy)), writes: [copy.to.origin as Storage] }),
+    ),
+  ];
 }
 
 function writesOf(cluster: Cluster, values: RegionValues, stored: ReadonlySet<Storage>): Storage[] {

@@ -1,5 +1,5 @@
 /** @module Where every value of a region is: views on storages, and values that cost nothing to make again. */
-import { HeddleError } from "../util/errors.ts";
+
 import type { LowerRule, ScalarInstruction, View } from "../ir/kernel.ts";
 import { wholeView } from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
@@ -7,6 +7,7 @@ import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { Storage, StoragePool } from "./storage.ts";
 
 /** A copy that makes a view possible whose strides the original cannot express. */
@@ -26,7 +27,9 @@ export function ruleOf(node: Node): LowerRule<Attrs> {
 const ramp = {};
 
 /** A constant or a count along dims, which every group that needs it makes itself. */
-type Generated = { readonly constant: ScalarInstruction } | { readonly dtype: ScalarInstruction["dtype"]; readonly view: View };
+type Generated =
+  | { readonly constant: ScalarInstruction }
+  | { readonly dtype: ScalarInstruction["dtype"]; readonly view: View };
 
 /** Views of all nodes of a region. */
 export class RegionValues {
@@ -84,7 +87,8 @@ export class RegionValues {
         this.placeView(node, rule);
         return;
       case "scalar":
-        if (node.inputs.length === 0) this.generate(node, rule.instruction(node.attrs, [], node.types[0] as TensorType));
+        if (node.inputs.length === 0)
+          this.generate(node, rule.instruction(node.attrs, [], node.types[0] as TensorType));
         break;
       case "kernel":
         break;
@@ -101,7 +105,10 @@ export class RegionValues {
       return;
     }
     const strides = node.shape.map((_size, dim) => Number(dim === instruction.literal));
-    this.generated.set(node, { dtype: node.dtype, view: { origin: ramp, offset: 0, dtype: node.dtype, shape: node.shape, strides } });
+    this.generated.set(node, {
+      dtype: node.dtype,
+      view: { origin: ramp, offset: 0, dtype: node.dtype, shape: node.shape, strides },
+    });
   }
 
   private placeView(node: Node, rule: LowerRule<Attrs> & { kind: "view" }): void {
@@ -121,7 +128,8 @@ export class RegionValues {
     const from = this.view(input);
     const to = this.pool.tensor("value", { dtype: from.dtype, shape: from.shape }, node.op.name);
     const view = rule.view(to, node.attrs, type);
-    if (view === undefined) throw new HeddleError("lower", `${describeNode(node)} has no view even of a contiguous input`);
+    if (view === undefined)
+      throw new HeddleError("lower", `${describeNode(node)} has no view even of a contiguous input`);
     this.copies.set(node, { from, to });
     this.views.set(node, [view]);
   }
@@ -131,5 +139,7 @@ export class RegionValues {
 export function isWhole(view: View, type: TensorType): boolean {
   const whole = wholeView(view.origin, type);
   if (view.offset !== 0 || view.shape.length !== type.shape.length) return false;
-  return view.shape.every((size, dim) => size === type.shape[dim] && (size === 1 || view.strides[dim] === whole.strides[dim]));
+  return view.shape.every(
+    (size, dim) => size === type.shape[dim] && (size === 1 || view.strides[dim] === whole.strides[dim]),
+  );
 }

@@ -15,7 +15,6 @@ export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./com
 export { type ConvAttrs, convDims } from "./convolution.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
-export { philox } from "./random.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export type { WindowAttrs } from "./window.ts";

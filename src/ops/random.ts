@@ -1,5 +1,6 @@
 /** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
 import { HeddleError } from "../util/errors.ts";
+import { philox4x32 } from "../util/philox.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import type { HostTensor, Node } from "../ir/node.ts";
@@ -8,30 +9,6 @@ import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
-
-/** High and low 32 bits of a product of two 32-bit words. */
-function mulWide(x: number, y: number): [number, number] {
-  const [xh, xl, yh, yl] = [x >>> 16, x & 0xffff, y >>> 16, y & 0xffff];
-  const low = xl * yl;
-  const middle = xh * yl + (low >>> 16);
-  const carry = xl * yh + (middle % 0x10000);
-  const high = xh * yh + Math.floor(middle / 0x10000) + Math.floor(carry / 0x10000);
-  return [high >>> 0, Math.imul(x, y) >>> 0];
-}
-
-/** One block of four words for a counter of four words and a key of two. */
-export function philox(counter: readonly [number, number, number, number], key: readonly [number, number]): [number, number, number, number] {
-  let [c0, c1, c2, c3] = counter;
-  let [k0, k1] = key;
-  for (let round = 0; round < 10; round++) {
-    const [high0, low0] = mulWide(0xd2511f53, c0);
-    const [high1, low1] = mulWide(0xcd9e8d57, c2);
-    [c0, c1, c2, c3] = [(high1 ^ c1 ^ k0) >>> 0, low1, (high0 ^ c3 ^ k1) >>> 0, low0];
-    k0 = (k0 + 0x9e3779b9) >>> 0;
-    k1 = (k1 + 0xbb67ae85) >>> 0;
-  }
-  return [c0, c1, c2, c3];
-}
 
 type RandomAttrs = { shape: Shape; total: Shape; stream: number };
 
@@ -86,7 +63,7 @@ defineOp<RandomAttrs>({
       const wanted = Math.floor(index / 4);
       if (wanted !== block) {
         block = wanted;
-        lanes = philox([wanted >>> 0, Math.floor(wanted / 2 ** 32) >>> 0, stream, 0], words);
+        lanes = philox4x32([wanted >>> 0, Math.floor(wanted / 2 ** 32) >>> 0, stream, 0], words);
       }
       out[linear] = lanes[index % 4] as number;
     });

@@ -191,10 +191,7 @@ export const structureRules: readonly Rule[] = [
     );
   }),
   rule("broadcast", "broadcast of reshape", "broadcast(reshape(x, with ones)) = broadcast(x)", broadcastOfReshape),
-  rule("reduce", "reduce of nothing", "reduce(x, no dims) = x", (node) =>
-    attr<Dims>(node, "dims").length === 0 ? input(node) : undefined,
-  ),
-  rule("reduce", "reduce of ones", "reduce(x, dims of size 1) = reshape(x)", reduceOfOnes),
+  rule("reduce", "reduce of ones", "reduce(x, dims of size 1, or none) = reshape(x)", reduceOfOnes),
   rule("reduce", "reduce of reduce", "sum(sum(x, a), b) = sum(x, a b)", reduceOfReduce),
   rule("reduce", "reduce of transpose", "reduce(transpose(x)) = transpose(reduce(x))", reduceOfTranspose),
   rule("dot", "dot of transpose", "dot(transpose(x), y) = dot(x, y) by other dims", dotOfTranspose),

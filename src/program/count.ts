@@ -1,6 +1,7 @@
 /** @module What the `null` executor does with a program: counts arithmetic, memory traffic and communication. */
-import { isAbsent, type Node } from "../ir/node.ts";
+
 import { parameterOp } from "../ir/leaf.ts";
+import { isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import type { CollectiveStep, Program } from "./program.ts";
@@ -46,14 +47,24 @@ export function countProgram(program: Program): ProgramCount {
   }
   const total = [...collectives.values()].reduce((sum, one) => sum + one.bytesSent, 0);
   const arguments_ = program.inputs.reduce((sum, input) => sum + bytesOf(input.type), 0);
-  const results = program.outputs.reduce((sum, output, index) => (program.donated[index] === undefined ? sum + bytesOf(output.type) : sum), 0);
-  return { operations, bytesMoved, collectives: [...collectives.values()], bytesSent: total, argumentBytes: arguments_ + results };
+  const results = program.outputs.reduce(
+    (sum, output, index) => (program.donated[index] === undefined ? sum + bytesOf(output.type) : sum),
+    0,
+  );
+  return {
+    operations,
+    bytesMoved,
+    collectives: [...collectives.values()],
+    bytesSent: total,
+    argumentBytes: arguments_ + results,
+  };
 }
 
 /** Bytes that one device sends for a collective: each byte of a ring passes p - 1 of p devices. */
 export function bytesSent(program: Program, step: CollectiveStep): number {
   const size = program.axes.find((axis) => axis.name === step.axis)?.size ?? 1;
-  const bytes = (values: readonly number[]): number => values.reduce((sum, value) => sum + bytesOf(program.values[value] as TensorType), 0);
+  const bytes = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + bytesOf(program.values[value] as TensorType), 0);
   // The whole value: what is put in, or, for a gather, what comes out.
   const whole = Math.max(bytes(step.arguments), bytes(step.results));
   // What is combined and handed to all makes the way twice: out and back.
@@ -84,8 +95,10 @@ function countNodes(nodes: readonly Node[], results: ReadonlySet<Node>): { opera
       node.types,
       node.attrs,
     );
-    for (const input of new Set(node.inputs)) if (kind === "other" || kindOf(input) !== "scalar") bytesMoved += bytes(input);
-    const stored = kind === "other" || results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "scalar");
+    for (const input of new Set(node.inputs))
+      if (kind === "other" || kindOf(input) !== "scalar") bytesMoved += bytes(input);
+    const stored =
+      kind === "other" || results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "scalar");
     if (stored) bytesMoved += bytes(node);
   }
   return { operations, bytesMoved };

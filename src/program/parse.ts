@@ -1,10 +1,11 @@
 /** @module Reads the text that `print.ts` writes. */
-import { HeddleError } from "../util/errors.ts";
-import { type Plain, parseCanonicalJson } from "../util/text.ts";
+
 import type { Reduction } from "../ir/equation.ts";
 import type { Attrs } from "../ir/node.ts";
 import { parseGraph } from "../ir/parse.ts";
 import { parseType, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type Plain, parseCanonicalJson } from "../util/text.ts";
 import type { Program, ProgramAxis, ProgramInput, ProgramOutput, Step, ValueId } from "./program.ts";
 
 /**
@@ -83,7 +84,8 @@ class ProgramReader {
       .filter((part) => part !== "")
       .map((part) => this.define(part));
     const op = match[2] as string;
-    if (op === "run") this.steps.push({ kind: "run", region: parseGraph(this.indented()), arguments: arguments_, results });
+    if (op === "run")
+      this.steps.push({ kind: "run", region: parseGraph(this.indented()), arguments: arguments_, results });
     else this.steps.push(this.collective(op, match[4] ?? "{}", arguments_, results));
   }
 
@@ -106,7 +108,11 @@ class ProgramReader {
   /** The lines below this one that are indented as a region. */
   private indented(): string {
     const found: string[] = [];
-    for (let next = this.lines[this.line + 1]; next !== undefined && (next === "" || next.startsWith("    ")); next = this.lines[this.line + 1]) {
+    for (
+      let next = this.lines[this.line + 1];
+      next !== undefined && (next === "" || next.startsWith("    "));
+      next = this.lines[this.line + 1]
+    ) {
       found.push(next.slice(4));
       this.line++;
     }
@@ -117,7 +123,8 @@ class ProgramReader {
     const match = this.match(/^%(\d+) (\S+)$/, text);
     const type = parseType(match[2] as string);
     if (type === undefined) throw this.error(`'${match[2]}' is not a type`);
-    if (Number(match[1]) !== this.values.length) throw this.error(`expected %${this.values.length}, found %${match[1]}`);
+    if (Number(match[1]) !== this.values.length)
+      throw this.error(`expected %${this.values.length}, found %${match[1]}`);
     this.values.push(type);
     return this.values.length - 1;
   }

@@ -40,7 +40,8 @@ const list = (values: readonly ValueId[]): string => values.map((value) => `%${v
 function printStep(step: Step, types: readonly TensorType[]): string[] {
   if (step.kind === "free") return [`  free ${list(step.values)}`];
   const results = step.results.map((value) => `%${value} ${formatType(types[value] as TensorType)}`).join(", ");
-  if (step.kind === "collective") return [`  ${results} = ${step.op}(${list(step.arguments)}) ${canonicalJson(step.attrs as Plain)}`];
+  if (step.kind === "collective")
+    return [`  ${results} = ${step.op}(${list(step.arguments)}) ${canonicalJson(step.attrs as Plain)}`];
   const region = printGraph(step.region).trimEnd().split("\n");
   return [`  ${results} = run(${list(step.arguments)})`, ...region.map((line) => (line === "" ? "" : `    ${line}`))];
 }

@@ -2,7 +2,7 @@
  * @module Cuts the graph of one device into a program: regions of compute, and collectives that are issued as soon as
  * their inputs exist, so that they travel while the rest goes on.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import type { Reduction } from "../ir/equation.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
@@ -10,6 +10,7 @@ import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { CollectiveStep, Program, ProgramAxis, RunStep, Step, ValueId } from "./program.ts";
 
 /** What {@link splitGraph} may be told besides the graph. */
@@ -90,11 +91,15 @@ class Splitter {
   /** Collectives by the length of the longest path to them: gradients of the last layers come first. */
   private collectives(): Node[] {
     const depth = new Map<Node, number>();
-    for (const node of this.order) depth.set(node, 1 + node.inputs.reduce((most, input) => Math.max(most, depth.get(input) as number), 0));
+    for (const node of this.order)
+      depth.set(node, 1 + node.inputs.reduce((most, input) => Math.max(most, depth.get(input) as number), 0));
     const found = this.order.filter(isCollective);
     for (const node of found) {
       if (!this.axes.some((axis) => axis.name === node.attrs["axis"])) {
-        throw new HeddleError("program", `${node.op.name}: there is no axis '${String(node.attrs["axis"])}' among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`);
+        throw new HeddleError(
+          "program",
+          `${node.op.name}: there is no axis '${String(node.attrs["axis"])}' among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`,
+        );
       }
     }
     return found.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
@@ -131,7 +136,8 @@ class Splitter {
   private steps(): (RunStep | CollectiveStep)[] {
     const users = usersOf(this.order);
     const needed = new Set<Node>(this.graph.outputs);
-    for (const part of this.parts) if (part.kind === "collective") for (const input of part.node.inputs) needed.add(input);
+    for (const part of this.parts)
+      if (part.kind === "collective") for (const input of part.node.inputs) needed.add(input);
     const steps: (RunStep | CollectiveStep)[] = [];
     this.parts.forEach((part, index) => {
       const step = part.kind === "run" ? this.run(part.nodes, index, users, needed) : this.collective(part.node, users);
@@ -140,11 +146,20 @@ class Splitter {
     return steps;
   }
 
-  private run(nodes: readonly Node[], index: number, users: ReadonlyMap<Node, readonly Node[]>, needed: ReadonlySet<Node>): RunStep | undefined {
+  private run(
+    nodes: readonly Node[],
+    index: number,
+    users: ReadonlyMap<Node, readonly Node[]>,
+    needed: ReadonlySet<Node>,
+  ): RunStep | undefined {
     // Users of views elsewhere are users of what the view shows.
     const leaves = (node: Node): boolean =>
-      (users.get(node) as readonly Node[]).some((user) => (this.place.get(user) !== index && !isCollective(user)) || (isRepeated(user) && leaves(user)));
-    const results = nodes.filter((node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && leaves(node))));
+      (users.get(node) as readonly Node[]).some(
+        (user) => (this.place.get(user) !== index && !isCollective(user)) || (isRepeated(user) && leaves(user)),
+      );
+    const results = nodes.filter(
+      (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && leaves(node))),
+    );
     if (results.length === 0) return undefined;
     const inside = new Set(nodes.filter((node) => !isRepeated(node)));
     const members = walkWithin(results, (node) => node.op !== parameterOp && (inside.has(node) || isRepeated(node)));
@@ -153,7 +168,12 @@ class Splitter {
     inputs.sort((left, right) => (this.ids.get(left) as ValueId) - (this.ids.get(right) as ValueId));
     const arguments_ = inputs.map((node) => this.ids.get(node) as ValueId);
     const region = cut(`region${index}`, inputs, arguments_, members, results);
-    return { kind: "run", region, arguments: arguments_, results: results.map((node) => this.define(node, node.types[0] as TensorType)) };
+    return {
+      kind: "run",
+      region,
+      arguments: arguments_,
+      results: results.map((node) => this.define(node, node.types[0] as TensorType)),
+    };
   }
 
   private collective(node: Node, users: ReadonlyMap<Node, readonly Node[]>): CollectiveStep {
@@ -161,7 +181,9 @@ class Splitter {
     const arguments_ = node.inputs.map((input) => this.ids.get(input) as ValueId);
     const results = node.types.map((type, index) => {
       const id = this.types.length;
-      const element = (users.get(node) as readonly Node[]).find((user) => user.op === elementOp && user.attrs["index"] === index);
+      const element = (users.get(node) as readonly Node[]).find(
+        (user) => user.op === elementOp && user.attrs["index"] === index,
+      );
       this.define(element ?? node, type);
       if (node.types.length === 1) this.ids.set(node, id);
       return id;
@@ -205,7 +227,13 @@ function walkWithin(results: readonly Node[], inside: (node: Node) => boolean): 
 }
 
 /** The graph of `members` that makes `results` from `inputs`. */
-function cut(name: string, inputs: readonly Node[], ids: readonly ValueId[], members: readonly Node[], results: readonly Node[]): Graph {
+function cut(
+  name: string,
+  inputs: readonly Node[],
+  ids: readonly ValueId[],
+  members: readonly Node[],
+  results: readonly Node[],
+): Graph {
   const specs = inputs.map((node, index) => ({
     name: node.op === parameterOp ? String(node.attrs["name"]) : `v${ids[index]}`,
     type: node.types[0] as TensorType,
@@ -234,7 +262,9 @@ function withFrees(steps: readonly (RunStep | CollectiveStep)[], inputs: number,
   });
   const kept = new Set(outputs);
   return steps.flatMap((step, index): Step[] => {
-    const dead = [...new Set([...step.arguments, ...step.results])].filter((value) => value >= inputs && !kept.has(value) && last.get(value) === index);
+    const dead = [...new Set([...step.arguments, ...step.results])].filter(
+      (value) => value >= inputs && !kept.has(value) && last.get(value) === index,
+    );
     return dead.length === 0 ? [step] : [step, { kind: "free", values: dead.sort((left, right) => left - right) }];
   });
 }

@@ -1,8 +1,9 @@
 /** @module Checks that a program is whole: what lowering and every executor may rely on. */
-import { HeddleError } from "../util/errors.ts";
+
 import { opNamed } from "../ir/op.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { verifyGraph } from "../ir/verify.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { CollectiveStep, Program, RunStep, ValueId } from "./program.ts";
 
 /**
@@ -37,7 +38,8 @@ class ProgramVerifier {
     this.where = "outputs";
     for (const output of program.outputs) {
       this.use(output.value);
-      if (!sameType(output.type, this.typeOf(output.value))) this.fail(`'${output.name}' is not ${formatType(this.typeOf(output.value))}`);
+      if (!sameType(output.type, this.typeOf(output.value)))
+        this.fail(`'${output.name}' is not ${formatType(this.typeOf(output.value))}`);
     }
     this.donations();
   }
@@ -46,7 +48,8 @@ class ProgramVerifier {
     for (const value of step.arguments) this.use(value);
     const given = step.arguments.map((value) => this.typeOf(value));
     const made = step.kind === "run" ? this.region(step, given) : this.collective(step, given);
-    if (made.length !== step.results.length) this.fail(`gives ${made.length} results, ${step.results.length} are named`);
+    if (made.length !== step.results.length)
+      this.fail(`gives ${made.length} results, ${step.results.length} are named`);
     step.results.forEach((value, index) => {
       this.define(value, made[index] as TensorType);
     });
@@ -64,7 +67,8 @@ class ProgramVerifier {
   private collective(step: CollectiveStep, given: readonly TensorType[]): readonly TensorType[] {
     const axis = this.program.axes.find((one) => one.name === step.axis);
     if (axis === undefined) this.fail(`there is no axis '${step.axis}'`);
-    if (step.attrs["parts"] !== axis?.size) this.fail(`has ${String(step.attrs["parts"])} parts on an axis of ${axis?.size}`);
+    if (step.attrs["parts"] !== axis?.size)
+      this.fail(`has ${String(step.attrs["parts"])} parts on an axis of ${axis?.size}`);
     const made: TensorType | readonly TensorType[] = opNamed(step.op).infer(given, step.attrs);
     return Array.isArray(made) ? (made as readonly TensorType[]) : [made as TensorType];
   }
@@ -72,7 +76,8 @@ class ProgramVerifier {
   private define(value: ValueId, type: TensorType): void {
     if (this.state.has(value)) this.fail(`%${value} is defined twice`);
     const said = this.program.values[value];
-    if (said === undefined || !sameType(said, type)) this.fail(`%${value} is ${formatType(type)}, not ${said === undefined ? "listed" : formatType(said)}`);
+    if (said === undefined || !sameType(said, type))
+      this.fail(`%${value} is ${formatType(type)}, not ${said === undefined ? "listed" : formatType(said)}`);
     this.state.set(value, "defined");
   }
 
@@ -91,14 +96,17 @@ class ProgramVerifier {
 
   private donations(): void {
     const { donated, inputs, outputs } = this.program;
-    if (donated.length !== outputs.length) this.fail(`there are ${outputs.length} outputs but ${donated.length} donations`);
+    if (donated.length !== outputs.length)
+      this.fail(`there are ${outputs.length} outputs but ${donated.length} donations`);
     const taken = new Set<number>();
     donated.forEach((donor, index) => {
       if (donor === undefined) return;
       const [input, output] = [inputs[donor], outputs[index] as (typeof outputs)[number]];
       if (input === undefined) this.fail(`output '${output.name}' takes over input ${donor}, which does not exist`);
       else if (!sameType(input.type, output.type)) {
-        this.fail(`output '${output.name}' ${formatType(output.type)} cannot take over '${input.name}' ${formatType(input.type)}`);
+        this.fail(
+          `output '${output.name}' ${formatType(output.type)} cannot take over '${input.name}' ${formatType(input.type)}`,
+        );
       }
       if (taken.has(donor)) this.fail(`two outputs take over input ${donor}`);
       taken.add(donor);

@@ -1,5 +1,6 @@
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 import { HeddleError } from "../util/errors.ts";
+import { capturePosition, describePosition } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import type { DType, TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -252,6 +253,21 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
+  try {
+    return operateUnplaced(name, build, operands, statics);
+  } catch (error) {
+    throw placed(error);
+  }
+}
+
+/** The error with the user's source line, where it has none yet. */
+function placed(error: unknown): unknown {
+  if (!(error instanceof HeddleError) || error.where !== undefined) return error;
+  const where = describePosition(capturePosition());
+  return where === undefined ? error : error.at(where);
+}
+
+function operateUnplaced(name: string, build: (...inputs: never[]) => Node, operands: readonly TensorLike[], statics: readonly unknown[]): Tensor {
   const apply = (nodes: readonly (Node | number)[]): Node => (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {
     return Tensor.ofNode(apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))));

@@ -3,10 +3,9 @@ import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { scopeKey, type Tensors } from "../nn/index.ts";
-import { evalShape } from "../tensor/eval-shape.ts";
+import { evalShape, type Shapes } from "../tensor/eval-shape.ts";
 import { random, type Tensor, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 
@@ -72,38 +71,38 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
 /** The key of a seed has this type. */
 export const keyType: TensorType = { shape: [2], dtype: "u32" };
 
-/** Types of all that training changes; also checks the model's shapes. Nothing is computed. */
-export function stateTypes(settings: Settings) {
-  return evalShape(initialiser(settings), keyType);
+/** What is known of a model before anything is computed. */
+export interface ModelTypes {
+  /** Types of all that training changes, in the same trees. */
+  readonly state: Shapes<TrainState>;
+  readonly key: TensorType;
+  readonly metrics: Metrics;
+  /** How many values each metric gives per example. */
+  readonly valuesPerExample: ReadonlyMap<string, number>;
 }
 
-/** The metrics of a run: those asked for, or those that fit the model's output. */
-export function metricsOf(settings: Settings, types: ReturnType<typeof stateTypes>): Metrics {
-  if (settings.metrics !== undefined) return settings.metrics;
-  const { model, data, input, target, dtype } = settings;
-  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, data.batchSizes[0] as number, dtype);
-  const output = outputType(model, types, type(input));
-  return defaultMetrics(output, type(target));
-}
-
-function outputType(model: Settings["model"], types: { params: unknown; state: unknown }, input: TensorType): TensorType {
-  const { leaves, rebuild } = leavesOf([types.params, types.state]);
-  return evalShape(
-    (x, ...tensors) => {
-      const [params, state] = rebuild(tensors) as [Tensors, Tensors];
-      return model.apply({ params, state }, x, { train: false }).y;
-    },
-    input,
-    ...leaves,
-  );
-}
-
-/** The types in a tree, and how to put tensors in their places. */
-function leavesOf(tree: unknown): { leaves: TensorType[]; rebuild: (tensors: readonly Tensor[]) => unknown } {
-  const isType = (value: unknown): value is TensorType =>
-    typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
-  const { leaves, shape } = flattenTree(tree, isType);
-  return { leaves, rebuild: (tensors) => unflattenTree(shape, tensors) };
+/**
+ * Checks the model against the data and finds the types of its variables.
+ *
+ * @throws HeddleError naming the layer that its input does not fit.
+ */
+export function modelTypes(settings: Settings): ModelTypes {
+  const { model, data, dtype, input, target } = settings;
+  const rows = data.batchSizes[0] as number;
+  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
+  let output: TensorType | undefined;
+  const { key, ...state } = evalShape((seedKey) => {
+    output = model.init(seedKey, type(input)).output;
+    return initialiser(settings)(seedKey);
+  }, keyType);
+  if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
+  const metrics = settings.metrics ?? defaultMetrics(output, type(target));
+  const valuesPerExample = Object.entries(metrics).map(([name, metric]): [string, number] => {
+    const values = evalShape((y, t) => metric(y, t), output as TensorType, type(target));
+    if (values.shape[0] === rows) return [name, sizeOf(values.shape) / rows];
+    throw new HeddleError("shape", `train: metric ${name} gives ${formatType(values)}, not one value per example`);
+  });
+  return { state, key, metrics, valuesPerExample: new Map(valuesPerExample) };
 }
 
 /** One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
@@ -172,23 +171,5 @@ function scalarLoss(value: Tensor): Tensor {
 function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
   return Object.fromEntries(
     Object.entries(metrics).map(([name, metric]) => [name, metric(output, target).cast(dtype).sum()]),
-  );
-}
-
-/** How many values each metric gives for a batch. */
-export function metricCounts(
-  settings: Settings,
-  metrics: Metrics,
-  types: ReturnType<typeof stateTypes>,
-  rows: number,
-): ReadonlyMap<string, number> {
-  const { model, data, dtype, input, target } = settings;
-  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
-  const output = outputType(model, types, type(input));
-  return new Map(
-    Object.entries(metrics).map(([name, metric]) => [
-      name,
-      sizeOf(evalShape((y, t) => metric(y, t), output, type(target)).shape),
-    ]),
   );
 }

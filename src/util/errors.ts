@@ -19,6 +19,7 @@ export class HeddleError extends Error {
   readonly code: string;
   readonly hint: string | undefined;
   readonly where: string | undefined;
+  private readonly plain: string;
 
   constructor(code: string, message: string, options: HeddleErrorOptions = {}) {
     const where = options.where === undefined ? "" : `\n  at ${options.where}`;
@@ -28,6 +29,12 @@ export class HeddleError extends Error {
     this.code = code;
     this.hint = options.hint;
     this.where = options.where;
+    this.plain = message;
+  }
+
+  /** The same error with the user's source line, as `file:line:column`. */
+  at(where: string): HeddleError {
+    return new HeddleError(this.code, this.plain, { where, ...(this.hint === undefined ? {} : { hint: this.hint }), cause: this });
   }
 }
 

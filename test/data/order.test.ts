@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { order, shardSizes } from "../../src/data/order.ts";
-import { philox4x32 } from "../../src/data/philox.ts";
+import { philox4x32 } from "../../src/util/philox.ts";
 
 const positions = (seed: number, epoch: number, length: number, ordinal = 0): number[] => {
   const { at } = order(seed, epoch, length, ordinal);

@@ -11,7 +11,8 @@ import { add, constant, evaluateGraph, mul, sum } from "../../src/ops/index.ts";
 import { choices, graphFrom, inputsFor } from "../support/random-graph.ts";
 
 const f32 = (...shape: number[]) => ({ dtype: "f32" as const, shape });
-const small = (name = "g", input = "x"): Graph => traceGraph(name, [{ name: input, type: f32(2) }], (x) => [sum(mul(x, x))]);
+const small = (name = "g", input = "x"): Graph =>
+  traceGraph(name, [{ name: input, type: f32(2) }], (x) => [sum(mul(x, x))]);
 
 const roundTrip = (graph: Graph): void => {
   const text = printGraph(graph);
@@ -23,7 +24,8 @@ const applyBody = defineOp<{ body: Graph }>({
   name: "testApplyBody",
   doc: "Runs its body.",
   example: absent("of a test"),
-  infer: (_inputs, { body }) => body.outputs.map((output) => output.types[0] as { shape: readonly number[]; dtype: "f32" }),
+  infer: (_inputs, { body }) =>
+    body.outputs.map((output) => output.types[0] as { shape: readonly number[]; dtype: "f32" }),
   equation: absent("of a test"),
   linear: [],
   gradient: absent("of a test"),
@@ -58,13 +60,16 @@ describe("text of graphs", () => {
     );
   });
 
-  it.each(["0.weight", "a, b", "x: f32", "with space", "(q", "%1", "ends,", 'quo"ted'])("keeps the input name %j", (name) => {
-    const graph = small("g", name);
-    roundTrip(graph);
-    expect(inputSpecs(parseGraph(printGraph(graph)))[0]?.name).toBe(name);
-  });
+  it.each(["0.weight", "a, b", "x: f32", "with space", "(q", "%1", "ends,", 'quo"ted', "back\\slash\\", "new\nline"])(
+    "keeps the input name %j",
+    (name) => {
+      const graph = small("g", name);
+      roundTrip(graph);
+      expect(inputSpecs(parseGraph(printGraph(graph)))[0]?.name).toBe(name);
+    },
+  );
 
-  it.each(["layer.1", "a.0.b", "step~2", "step"])("keeps the graph name %j", (name) => {
+  it.each(["layer.1", "a.0.b", "step"])("keeps the graph name %j", (name) => {
     expect(parseGraph(printGraph(small(name))).name).toBe(name);
   });
 
@@ -97,7 +102,9 @@ describe("text of graphs", () => {
 
   it("gives equal fingerprints to equal functions of different traces only", () => {
     expect(graphFingerprint(small())).toBe(graphFingerprint(small()));
-    expect(graphFingerprint(mapGraph(small(), (node, inputs) => apply(node.op, inputs, node.attrs)))).toBe(graphFingerprint(small()));
+    expect(graphFingerprint(mapGraph(small(), (node, inputs) => apply(node.op, inputs, node.attrs)))).toBe(
+      graphFingerprint(small()),
+    );
     expect(graphFingerprint(small())).not.toBe(graphFingerprint(small("g", "y")));
   });
 });

@@ -14,7 +14,9 @@ describe("a trace", () => {
     traceGraph("g", [vector("x")], (x) => {
       expect(neg(x)).toBe(neg(x));
       expect(call("reduce", [x], { op: "sum", dims: [0] })).toBe(call("reduce", [x], { dims: [0], op: "sum" }));
-      expect(call("constant", [], { dtype: "f32", value: 0 })).not.toBe(call("constant", [], { dtype: "f32", value: -0 }));
+      expect(call("constant", [], { dtype: "f32", value: 0 })).not.toBe(
+        call("constant", [], { dtype: "f32", value: -0 }),
+      );
       return [x];
     });
   });
@@ -93,11 +95,23 @@ describe("verifyGraph", () => {
   });
 
   it.each<[string, (graph: Graph) => Graph, RegExp]>([
-    ["a parameter that is no input", (graph) => ({ ...graph, inputs: graph.inputs.slice(0, 1) }), /parameter 'y' f32\[2\] is not an input/],
+    [
+      "a parameter that is no input",
+      (graph) => ({ ...graph, inputs: graph.inputs.slice(0, 1) }),
+      /parameter 'y' f32\[2\] is not an input/,
+    ],
     ["inputs out of order", (graph) => ({ ...graph, inputs: [...graph.inputs].reverse() }), /input 0 is parameter 1/],
     ["an input that is no parameter", (graph) => ({ ...graph, inputs: graph.outputs }), /input 0 is not a parameter/],
-    ["types that the op does not give", (graph) => ({ ...graph, outputs: [{ ...(graph.outputs[0] as Node), types: [{ dtype: "f64", shape: [] }] }] }), /has types that its op does not give/],
-    ["a node older than its input", (graph) => ({ ...graph, outputs: [{ ...(graph.outputs[0] as Node), id: 0 }] }), /older than its input/],
+    [
+      "types that the op does not give",
+      (graph) => ({ ...graph, outputs: [{ ...(graph.outputs[0] as Node), types: [{ dtype: "f64", shape: [] }] }] }),
+      /has types that its op does not give/,
+    ],
+    [
+      "a node older than its input",
+      (graph) => ({ ...graph, outputs: [{ ...(graph.outputs[0] as Node), id: 0 }] }),
+      /older than its input/,
+    ],
   ])("refuses %s", (_what, spoil, message) => {
     expect(() => verifyGraph(spoil(good()))).toThrow(message);
   });

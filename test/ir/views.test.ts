@@ -1,13 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { dtypes, roundTo } from "../../src/ir/dtype.ts";
-import { isContiguous, reshapeView, type View, wholeView } from "../../src/ir/kernel.ts";
-import { broadcastShapes, formatType, normalizeDim, parseType, range, type Shape, sizeOf, stridesOf } from "../../src/ir/shape.ts";
 import { parseEquation, shapesByEquation } from "../../src/ir/equation.ts";
+import { isContiguous, reshapeView, type View, wholeView } from "../../src/ir/kernel.ts";
+import {
+  broadcastShapes,
+  formatType,
+  normalizeDim,
+  parseType,
+  range,
+  type Shape,
+  sizeOf,
+  stridesOf,
+} from "../../src/ir/shape.ts";
 import { indices } from "../support/tensors.ts";
 
 /** Offsets of a view's elements in row-major order. */
-const offsets = (view: View): number[] => indices(view.shape).map((index) => index.reduce((sum, place, dim) => sum + place * (view.strides[dim] as number), view.offset));
+const offsets = (view: View): number[] =>
+  indices(view.shape).map((index) =>
+    index.reduce((sum, place, dim) => sum + place * (view.strides[dim] as number), view.offset),
+  );
 
 const sizes = fc.array(fc.constantFrom(1, 2, 3, 4), { maxLength: 4 });
 
@@ -28,22 +40,31 @@ describe("views", () => {
   it("are reshaped only where strides can say it, and then rightly", () => {
     let expressed = 0;
     fc.assert(
-      fc.property(sizes, fc.array(fc.nat(20), { minLength: 4, maxLength: 4 }), fc.array(fc.nat(6), { minLength: 1, maxLength: 3 }), (shape, moves, picks) => {
-        const whole = wholeView({}, { dtype: "f32", shape });
-        const left = range(shape.length);
-        const order = shape.map((_size, index) => left.splice((moves[index] as number) % left.length, 1)[0] as number);
-        const flipped = order.map((dim, index) => ((moves[index] as number) > 15 ? 0 : (whole.strides[dim] as number)));
-        const view = { ...whole, shape: order.map((dim) => shape[dim] as number), strides: flipped };
-        const wanted = otherShape(sizeOf(shape), picks);
-        const made = reshapeView(view, wanted);
-        if (made === undefined) {
-          expect(isContiguous(view)).toBe(false);
-          return;
-        }
-        expressed++;
-        expect(made.shape).toEqual(wanted);
-        expect(offsets(made)).toEqual(offsets(view));
-      }),
+      fc.property(
+        sizes,
+        fc.array(fc.nat(20), { minLength: 4, maxLength: 4 }),
+        fc.array(fc.nat(6), { minLength: 1, maxLength: 3 }),
+        (shape, moves, picks) => {
+          const whole = wholeView({}, { dtype: "f32", shape });
+          const left = range(shape.length);
+          const order = shape.map(
+            (_size, index) => left.splice((moves[index] as number) % left.length, 1)[0] as number,
+          );
+          const flipped = order.map((dim, index) =>
+            (moves[index] as number) > 15 ? 0 : (whole.strides[dim] as number),
+          );
+          const view = { ...whole, shape: order.map((dim) => shape[dim] as number), strides: flipped };
+          const wanted = otherShape(sizeOf(shape), picks);
+          const made = reshapeView(view, wanted);
+          if (made === undefined) {
+            expect(isContiguous(view)).toBe(false);
+            return;
+          }
+          expressed++;
+          expect(made.shape).toEqual(wanted);
+          expect(offsets(made)).toEqual(offsets(view));
+        },
+      ),
       { numRuns: 500 },
     );
     expect(expressed).toBeGreaterThan(100);
@@ -72,7 +93,11 @@ describe("shapes", () => {
   });
 
   it("are printed and read", () => {
-    for (const type of [{ dtype: "f32", shape: [] }, { dtype: "bool", shape: [0, 12] }] as const) expect(parseType(formatType(type))).toEqual(type);
+    for (const type of [
+      { dtype: "f32", shape: [] },
+      { dtype: "bool", shape: [0, 12] },
+    ] as const)
+      expect(parseType(formatType(type))).toEqual(type);
     for (const text of ["f32", "f32[", "f32[a]", "f33[2]", "toString[2]"]) expect(parseType(text)).toBeUndefined();
   });
 
@@ -90,7 +115,8 @@ describe("dtypes", () => {
   it("round as their arrays do", () => {
     for (const value of [0, -0, 1.5, -1.5, 255, 256, -1, 2 ** 31, -(2 ** 31) - 1, 2 ** 32, 1e10]) {
       const whole = Math.trunc(value);
-      for (const dtype of ["i32", "u32", "u8"] as const) expect(roundTo(dtype, whole), `${dtype} ${whole}`).toBe(dtypes[dtype].create([whole])[0]);
+      for (const dtype of ["i32", "u32", "u8"] as const)
+        expect(roundTo(dtype, whole), `${dtype} ${whole}`).toBe(dtypes[dtype].create([whole])[0]);
       expect(roundTo("f32", value)).toBe(Float32Array.of(value)[0]);
     }
     expect([roundTo("bool", -0), roundTo("bool", Number.NaN), roundTo("bool", 7)]).toEqual([0, 1, 1]);
@@ -106,8 +132,12 @@ describe("equations", () => {
       { dtype: "f32", shape: [4, 5] },
     ] as const;
     expect(shapesByEquation("dot", equation, types)).toEqual([[2, 3, 5]]);
-    expect(() => shapesByEquation("dot", equation, [types[0], { dtype: "f32", shape: [5, 5] }])).toThrow(/sizes 4 and 5/);
-    expect(() => shapesByEquation("dot", equation, [types[0], { dtype: "f32", shape: [5] }])).toThrow(/has 1 dims, expected 2/);
+    expect(() => shapesByEquation("dot", equation, [types[0], { dtype: "f32", shape: [5, 5] }])).toThrow(
+      /sizes 4 and 5/,
+    );
+    expect(() => shapesByEquation("dot", equation, [types[0], { dtype: "f32", shape: [5] }])).toThrow(
+      /has 1 dims, expected 2/,
+    );
     expect(() => parseEquation("m n")).toThrow(/has no '->'/);
     expect(() => shapesByEquation("x", parseEquation("-> n"), [])).toThrow(/no input gives the size of 'n'/);
   });

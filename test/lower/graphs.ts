@@ -1,6 +1,17 @@
 /** @module Graphs that lowering is tested on: training steps and attention, built from ops alone. */
 import { gradients } from "heddle/autodiff";
-import { type DType, dtypes, type Graph, type HostTensor, type InputSpec, type Node, type Shape, sizeOf, type TensorType, traceGraph } from "heddle/ir";
+import {
+  type DType,
+  dtypes,
+  type Graph,
+  type HostTensor,
+  type InputSpec,
+  type Node,
+  type Shape,
+  sizeOf,
+  type TensorType,
+  traceGraph,
+} from "heddle/ir";
 import * as ops from "heddle/ops";
 
 /** A graph with what lowering it as a step needs. */
@@ -13,7 +24,12 @@ export interface TestGraph {
 type Parameters = readonly InputSpec[];
 
 /** A training step: parameters and velocities with momentum, then the batch; outputs are the new ones and the loss. */
-export function trainingStep(name: string, parameters: Parameters, batch: Parameters, loss: (parameters: Node[], batch: Node[]) => Node): TestGraph {
+export function trainingStep(
+  name: string,
+  parameters: Parameters,
+  batch: Parameters,
+  loss: (parameters: Node[], batch: Node[]) => Node,
+): TestGraph {
   const velocities = parameters.map((one) => ({ ...one, name: `velocity.${one.name}` }));
   const count = parameters.length;
   const graph = traceGraph(name, [...parameters, ...velocities, ...batch], (...inputs) => {
@@ -34,11 +50,19 @@ export function trainingStep(name: string, parameters: Parameters, batch: Parame
 const spec = (name: string, dtype: DType, shape: Shape): InputSpec => ({ name, type: { dtype, shape } });
 
 /** A perceptron with one hidden layer. */
-export function mlpStep(dtype: DType = "f32", sizes: readonly [number, number, number, number] = [128, 784, 512, 10]): TestGraph {
+export function mlpStep(
+  dtype: DType = "f32",
+  sizes: readonly [number, number, number, number] = [128, 784, 512, 10],
+): TestGraph {
   const [batch, input, hidden, classes] = sizes;
   return trainingStep(
     "mlp",
-    [spec("0.weight", dtype, [input, hidden]), spec("0.bias", dtype, [hidden]), spec("2.weight", dtype, [hidden, classes]), spec("2.bias", dtype, [classes])],
+    [
+      spec("0.weight", dtype, [input, hidden]),
+      spec("0.bias", dtype, [hidden]),
+      spec("2.weight", dtype, [hidden, classes]),
+      spec("2.bias", dtype, [classes]),
+    ],
     [spec("x", dtype, [batch, input]), spec("label", "i32", [batch])],
     ([w0, b0, w1, b1], [x, label]) => {
       const first = ops.maximum(ops.add(ops.matmul(x as Node, w0 as Node), b0 as Node), 0);
@@ -76,13 +100,29 @@ const pool = (x: Node): Node =>
   });
 
 /** LeNet as its users write it: NCHW, two convolutions with pooling, two linear layers. */
-export function lenetStep(dtype: DType = "f32", batch = 128, size = 28, channels: readonly [number, number, number] = [32, 64, 512]): TestGraph {
+export function lenetStep(
+  dtype: DType = "f32",
+  batch = 128,
+  size = 28,
+  channels: readonly [number, number, number] = [32, 64, 512],
+): TestGraph {
   const [c1, c2, hidden] = channels;
   const flat = c2 * (size / 4) ** 2;
-  const shapes: readonly Shape[] = [[c1, 1, 5, 5], [c1], [c2, c1, 5, 5], [c2], [hidden, flat], [hidden], [10, hidden], [10]];
+  const shapes: readonly Shape[] = [
+    [c1, 1, 5, 5],
+    [c1],
+    [c2, c1, 5, 5],
+    [c2],
+    [hidden, flat],
+    [hidden],
+    [10, hidden],
+    [10],
+  ];
   return trainingStep(
     "lenet",
-    shapes.map((shape, index) => spec(`${[0, 3, 7, 9][index >> 1]}.${index % 2 === 0 ? "weight" : "bias"}`, dtype, shape)),
+    shapes.map((shape, index) =>
+      spec(`${[0, 3, 7, 9][index >> 1]}.${index % 2 === 0 ? "weight" : "bias"}`, dtype, shape),
+    ),
     [spec("x", dtype, [batch, 1, size, size]), spec("label", "i32", [batch])],
     ([w0, b0, w1, b1, w2, b2, w3, b3], [x, label]) => {
       const first = pool(ops.maximum(conv(x as Node, w0 as Node, b0 as Node, 2), 0));
@@ -96,7 +136,10 @@ export function lenetStep(dtype: DType = "f32", batch = 128, size = 28, channels
 }
 
 /** Self-attention over [batch, length, heads · width], with its gradients. */
-export function attentionStep(dtype: DType = "f64", [batch, length, heads, width]: readonly [number, number, number, number] = [2, 5, 3, 4]): TestGraph {
+export function attentionStep(
+  dtype: DType = "f64",
+  [batch, length, heads, width]: readonly [number, number, number, number] = [2, 5, 3, 4],
+): TestGraph {
   const size = heads * width;
   return trainingStep(
     "attention",
@@ -124,8 +167,11 @@ export function valuesFor(type: TensorType, seed: number): HostTensor {
     return state / 2 ** 32;
   };
   const float = dtypes[type.dtype].kind === "float";
-  const data = dtypes[type.dtype].create(sizeOf(type.shape)).map(() => (float ? next() * 2 - 1 : type.dtype === "bool" ? Math.round(next()) : Math.floor(next() * 5)));
+  const data = dtypes[type.dtype]
+    .create(sizeOf(type.shape))
+    .map(() => (float ? next() * 2 - 1 : type.dtype === "bool" ? Math.round(next()) : Math.floor(next() * 3)));
   return { ...type, data } as HostTensor;
 }
 
-export const inputsFor = (graph: Graph): HostTensor[] => graph.inputs.map((input, index) => valuesFor(input.types[0] as TensorType, index + 1));
+export const inputsFor = (graph: Graph): HostTensor[] =>
+  graph.inputs.map((input, index) => valuesFor(input.types[0] as TensorType, index + 1));

@@ -1,33 +1,107 @@
 /** @module A plain interpreter of lowered programs over typed arrays: what native code must do, in slow loops. */
-import { type DType, dtypes, type HostTensor, opNamed, type Shape, sizeOf, type TensorType, type TypedArray } from "heddle/ir";
-import { evaluateNode } from "heddle/ops";
-import { type Access, accessesOf, type FusedOperand } from "../../src/lower/kernels.ts";
-import type { LoweredStep } from "../../src/lower/json.ts";
+import {
+  type DType,
+  dtypes,
+  type HostTensor,
+  opNamed,
+  type Shape,
+  sizeOf,
+  stridesOf,
+  type TensorType,
+  type TypedArray,
+  traceGraph,
+} from "heddle/ir";
 import type { LoweredProgram } from "heddle/lower";
-import { traceGraph } from "heddle/ir";
+import { evaluateNode } from "heddle/ops";
+import type { LoweredStep } from "../../src/lower/json.ts";
+import { type Access, accessesOf, type FusedOperand } from "../../src/lower/kernels.ts";
 
-/** What a device of several would add: its coordinates, and how collectives are answered. */
-export interface SimulatedDevice {
-  readonly coordinates?: readonly number[];
-  readonly axes?: readonly number[];
-  /** Given each part's input, each part's output. Alone, a collective copies. */
-  readonly collective?: (step: LoweredStep, inputs: readonly TypedArray[]) => readonly TypedArray[];
+/** Runs a lowered program on one device; returns the outputs in order. */
+export function simulate(lowered: LoweredProgram, inputs: readonly HostTensor[]): HostTensor[] {
+  return simulateMesh(lowered, [], [inputs])[0] as HostTensor[];
 }
 
-/** Runs a lowered program on inputs; returns the outputs in order. */
-export function simulate(lowered: LoweredProgram, inputs: readonly HostTensor[], device: SimulatedDevice = {}): HostTensor[] {
-  const memory = new Memory(lowered);
-  lowered.arguments.forEach((argument, index) => {
-    if (argument.input !== undefined) memory.fill(index + 1, inputs[argument.input] as HostTensor);
+interface Device {
+  readonly coordinates: readonly number[];
+  readonly memory: Memory;
+}
+
+/** Runs all devices of a mesh in step; devices are numbered row-major over the axes. */
+export function simulateMesh(
+  lowered: LoweredProgram,
+  axes: readonly number[],
+  inputs: readonly (readonly HostTensor[])[],
+): HostTensor[][] {
+  const strides = stridesOf(axes);
+  const devices = inputs.map((given, rank): Device => {
+    const memory = new Memory(lowered);
+    lowered.arguments.forEach((argument, index) => {
+      if (argument.input !== undefined) memory.fill(index + 1, given[argument.input] as HostTensor);
+    });
+    return { memory, coordinates: axes.map((size, axis) => Math.floor(rank / (strides[axis] as number)) % size) };
   });
   // As a consumer of the text would see it.
   const json = JSON.parse(lowered.text) as { steps: LoweredStep[] };
-  for (const step of json.steps) run(step, memory, device);
-  const outputs: HostTensor[] = [];
-  lowered.arguments.forEach((argument, index) => {
-    if (argument.output !== undefined) outputs[argument.output] = memory.tensor(index + 1, argument.type);
+  for (const step of json.steps) {
+    if (step.k === "collective" && axes.length > 0) communicate(step, devices, axes);
+    else for (const device of devices) run(step, device);
+  }
+  return devices.map(({ memory }) => {
+    const outputs: HostTensor[] = [];
+    lowered.arguments.forEach((argument, index) => {
+      if (argument.output !== undefined) outputs[argument.output] = memory.tensor(index + 1, argument.type);
+    });
+    return outputs;
   });
-  return outputs;
+}
+
+/** Carries out a collective among the devices that differ in its axis only. */
+function communicate(step: LoweredStep, devices: readonly Device[], axes: readonly number[]): void {
+  const axis = step["axis"] as number;
+  const groups = new Map<string, Device[]>();
+  for (const device of devices) {
+    const key = device.coordinates.filter((_coordinate, index) => index !== axis).join();
+    groups.set(key, [...(groups.get(key) ?? []), device]);
+  }
+  for (const group of groups.values()) {
+    const accesses = accessesOf(step, axes);
+    for (let part = 0; part < accesses.length; part += 2) {
+      const [from, to] = [accesses[part] as Access, accesses[part + 1] as Access];
+      const given = group.map((device) => device.memory.read(from).data);
+      group.forEach((device, rank) => {
+        device.memory.write(to, combine(step, given, rank, sizeOf(to.shape)));
+      });
+    }
+  }
+}
+
+function combine(step: LoweredStep, given: readonly TypedArray[], rank: number, count: number): TypedArray {
+  const { create } = dtypes[step["dtype"] as DType];
+  const block = (source: TypedArray, index: number): number[] => [
+    ...source.subarray((index * source.length) / given.length, ((index + 1) * source.length) / given.length),
+  ];
+  const rules: { readonly [reduction: string]: (x: number, y: number) => number } = {
+    sum: (x, y) => x + y,
+    max: Math.max,
+    min: Math.min,
+  };
+  const rule = rules[step["reduction"] as string] as (x: number, y: number) => number;
+  const reduced = (): TypedArray =>
+    create(
+      Array.from(given[0] as TypedArray, (_value, index) => given.map((data) => data[index] as number).reduce(rule)),
+    );
+  switch (step["op"]) {
+    case "allReduce":
+      return reduced();
+    case "allGather":
+      return create(given.flatMap((data) => [...data]));
+    case "reduceScatter":
+      return create(block(reduced(), rank));
+    case "allToAll":
+      return create(given.flatMap((data) => block(data, rank)));
+    default:
+      throw new Error(`collective ${String(step["op"])} of ${count} elements`);
+  }
 }
 
 class Memory {
@@ -35,7 +109,9 @@ class Memory {
   private readonly views = new Map<string, TypedArray>();
 
   constructor(lowered: LoweredProgram) {
-    this.spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)].map((bytes) => new ArrayBuffer(Math.ceil(bytes / 8) * 8));
+    this.spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)].map(
+      (bytes) => new ArrayBuffer(Math.ceil(bytes / 8) * 8),
+    );
     // Nothing may depend on what memory held before.
     for (const space of this.spaces) new Uint8Array(space).fill(0xa5);
   }
@@ -91,23 +167,29 @@ function eachPlace(access: Access, visit: (linear: number, offset: number) => vo
   }
 }
 
-function run(step: LoweredStep, memory: Memory, device: SimulatedDevice): void {
-  const accesses = accessesOf(step, device.axes ?? []);
+function run(step: LoweredStep, { memory, coordinates }: Device): void {
+  const accesses = accessesOf(step);
   const inputs = accesses.filter((access) => access.role === "read").map((access) => memory.read(access));
   const outputs = accesses.filter((access) => access.role === "write");
-  for (const access of accesses) if (access.role === "scratch") memory.write(access, new Uint8Array(sizeOf(access.shape)).fill(0xa5));
+  for (const access of accesses)
+    if (access.role === "scratch") memory.write(access, new Uint8Array(sizeOf(access.shape)).fill(0xa5));
   if (outputs.every((access) => access.shape.includes(0))) return;
-  const results = compute(step, inputs, outputs, device);
+  const results = compute(step, inputs, coordinates);
   outputs.forEach((access, index) => {
     memory.write(access, results[index] as TypedArray);
   });
 }
 
-function compute(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonly Access[], device: SimulatedDevice): readonly TypedArray[] {
+function compute(
+  step: LoweredStep,
+  inputs: readonly HostTensor[],
+  coordinates: readonly number[],
+): readonly TypedArray[] {
   if (step.k === "fused") return fused(step, inputs);
-  if (step.k === "axisIndex") return [Int32Array.of(device.coordinates?.[step["axis"] as number] ?? 0)];
-  if (step.k === "collective") return (device.collective ?? ((_step, data) => data))(step, inputs.map((input) => input.data));
-  const call = asOp(step, inputs, outputs);
+  if (step.k === "axisIndex") return [Int32Array.of(coordinates[step["axis"] as number] ?? 0)];
+  // A device without a mesh is alone on every axis.
+  if (step.k === "collective") return inputs.map((input) => input.data);
+  const call = asOp(step, inputs);
   return [applyOp(call.op, call.inputs, call.attrs).data];
 }
 
@@ -143,12 +225,16 @@ interface OpCall {
   readonly attrs: Attrs;
 }
 
-function asOp(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonly Access[]): OpCall {
-  const [first, second, ...rest] = inputs as [HostTensor, HostTensor, ...HostTensor[]];
+function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
+  const [first, second] = inputs as [HostTensor, HostTensor];
   switch (step.k) {
     case "reduce": {
       const keep = list(step, "keep").length;
-      return { op: "reduce", inputs, attrs: { op: step["op"], dims: list(step, "over").map((_size, dim) => keep + dim) } };
+      return {
+        op: "reduce",
+        inputs,
+        attrs: { op: step["op"], dims: list(step, "over").map((_size, dim) => keep + dim) },
+      };
     }
     case "argMax":
       return { op: "argMax", inputs, attrs: { dim: 1 } };
@@ -162,7 +248,16 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonl
     case "selectAndScatter":
     case "windowTake": {
       const around = (field: string, value: unknown): unknown[] => [value, ...(step[field] as unknown[]), value];
-      return { op: step.k, inputs, attrs: { op: step["op"], window: around("window", 1), strides: around("strides", 1), padding: around("padding", [0, 0]) } };
+      return {
+        op: step.k,
+        inputs,
+        attrs: {
+          op: step["op"],
+          window: around("window", 1),
+          strides: around("strides", 1),
+          padding: around("padding", [0, 0]),
+        },
+      };
     }
     case "gather":
       return { op: "gather", inputs, attrs: { batchDims: 1 } };
@@ -171,10 +266,12 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[], outputs: readonl
     case "dynamicSlice":
       return { op: "dynamicSlice", inputs, attrs: { sizes: step["sizes"] } };
     case "randomBits":
-      return { op: "randomBits", inputs, attrs: { shape: step["shape"], total: step["total"], stream: step["stream"] } };
+      return {
+        op: "randomBits",
+        inputs,
+        attrs: { shape: step["shape"], total: step["total"], stream: step["stream"] },
+      };
     default:
-      void rest;
-      void outputs;
       return { op: step.k, inputs, attrs: {} };
   }
 }
@@ -200,7 +297,13 @@ function filterGradient(step: LoweredStep, x: HostTensor, dy: HostTensor): OpCal
   return {
     op: "conv",
     inputs: [x, dy],
-    attrs: { layout: "f01b,i01o->01bf", strides: kernelDilation, padding: trimmed, inputDilation: dilation, kernelDilation: strides },
+    attrs: {
+      layout: "f01b,i01o->01bf",
+      strides: kernelDilation,
+      padding: trimmed,
+      inputDilation: dilation,
+      kernelDilation: strides,
+    },
   };
 }
 
@@ -214,7 +317,8 @@ function fused(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
   const shape = step["shape"] as Shape;
   const registers: HostTensor[] = [...inputs];
   for (const [name, dtype, ...operands] of step["ops"] as [string, DType, ...number[]][]) {
-    if (name === "const") registers.push({ dtype, shape, data: dtypes[dtype].create(sizeOf(shape)).fill(constant(operands[0])) });
+    if (name === "const")
+      registers.push({ dtype, shape, data: dtypes[dtype].create(sizeOf(shape)).fill(constant(operands[0])) });
     else if (name === "iota") registers.push(applyOp("iota", [], { dtype, shape, dim: operands[0] }));
     else {
       const values = operands.map((register) => registers[register] as HostTensor);

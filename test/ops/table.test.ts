@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { isFloat } from "../../src/ir/dtype.ts";
+import { traceGraph } from "../../src/ir/graph.ts";
 import { isAbsent, type Node } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
 import { parseGraph } from "../../src/ir/parse.ts";
 import { printGraph } from "../../src/ir/print.ts";
-import { traceGraph } from "../../src/ir/graph.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import { call, evaluateGraph } from "../../src/ops/index.ts";
 import { checkGradient, gradientSum, inDouble, weighed } from "../support/row.ts";
@@ -13,14 +13,21 @@ import { difference } from "../support/tensors.ts";
 import { baseRows, type Row, rowGraph, rowInputs, rows, runRow, shardedRows, withoutRow } from "./table.ts";
 
 const name = (row: Row): string => `${row.op}: ${row.title}`;
-const builder = (row: Row) => (...inputs: Node[]) => row.build?.(...inputs) ?? [call(row.op, inputs, row.attrs)];
+const builder =
+  (row: Row) =>
+  (...inputs: Node[]) =>
+    row.build?.(...inputs) ?? [call(row.op, inputs, row.attrs)];
 /** The row in f64, as derivatives are checked. */
 const double = (row: Row): Row => inDouble(row) ?? row;
 
 describe("the table", () => {
   it("has a row for every op", () => {
     const covered = new Set([...rows.map(({ op }) => op), ...Object.keys(withoutRow)]);
-    expect(allOps().map((op) => op.name).filter((op) => !covered.has(op))).toEqual([]);
+    expect(
+      allOps()
+        .map((op) => op.name)
+        .filter((op) => !covered.has(op)),
+    ).toEqual([]);
   });
 
   it("excuses only ops that exist and have no row", () => {
@@ -41,7 +48,16 @@ describe("the table", () => {
 
   it("checks the gradient of every op that has one and takes floats", () => {
     const checked = new Set(baseRows.filter((row) => row.gradient !== false).map(({ op }) => op));
-    const floats = new Set(baseRows.filter((row) => row.fails === undefined && rowGraph(row).outputs.some(({ dtype }) => isFloat(dtype)) && row.inputs.some(({ dtype }) => isFloat(dtype))).map(({ op }) => op));
+    const floats = new Set(
+      baseRows
+        .filter(
+          (row) =>
+            row.fails === undefined &&
+            rowGraph(row).outputs.some(({ dtype }) => isFloat(dtype)) &&
+            row.inputs.some(({ dtype }) => isFloat(dtype)),
+        )
+        .map(({ op }) => op),
+    );
     const due = allOps().filter((op) => floats.has(op.name) && (!isAbsent(op.gradient) || !isAbsent(op.body)));
     expect(due.map((op) => op.name).filter((op) => !checked.has(op))).toEqual([]);
   });
@@ -63,8 +79,21 @@ describe("the gradient is that of central differences", () => {
 });
 
 describe("the second derivative is that of central differences", () => {
-  const twice = new Set(["conv", "dot", "reduceWindow", "selectAndScatter", "windowTake", "softmaxCrossEntropy", "pow", "tanh", "div", "reduce"]);
-  const checked = baseRows.filter((row) => twice.has(row.op) && row.gradient === true && row.build === undefined).map((row) => [name(row), double(row)] as const);
+  const twice = new Set([
+    "conv",
+    "dot",
+    "reduceWindow",
+    "selectAndScatter",
+    "windowTake",
+    "softmaxCrossEntropy",
+    "pow",
+    "tanh",
+    "div",
+    "reduce",
+  ]);
+  const checked = baseRows
+    .filter((row) => twice.has(row.op) && row.gradient === true && row.build === undefined)
+    .map((row) => [name(row), double(row)] as const);
   it.each(checked)("%s", (_name, row) => {
     const inputs = rowInputs(row);
     const first = weighed(builder(row), inputs, 13);
@@ -86,15 +115,23 @@ describe("documentation", () => {
     if (isAbsent(op.example)) return;
     const { inputs, attrs, outputs } = op.example;
     const types = inputs.map((type, index) => ({ name: `x${index}`, type }));
-    const results = evaluateGraph(traceGraph("example", types, (...nodes) => [call(op.name, nodes, attrs)]), inputs);
-    expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(outputs.map(({ dtype, shape }) => ({ dtype, shape })));
-    results.forEach((result, index) => expect(difference(result.data, outputs[index]?.data ?? [], 1e-6)).toBeUndefined());
+    const results = evaluateGraph(
+      traceGraph("example", types, (...nodes) => [call(op.name, nodes, attrs)]),
+      inputs,
+    );
+    expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
+      outputs.map(({ dtype, shape }) => ({ dtype, shape })),
+    );
+    results.forEach((result, index) =>
+      expect(difference(result.data, outputs[index]?.data ?? [], 1e-6)).toBeUndefined(),
+    );
   });
 
   it("every op says what it does, and every absent rule why", () => {
     for (const op of allOps()) {
       expect(op.doc, op.name).toMatch(/^\S.*\.$/s);
-      for (const [field, value] of Object.entries(op)) if (isAbsent(value)) expect(value.absent, `${op.name}.${field}`).toMatch(/\S{3,}/);
+      for (const [field, value] of Object.entries(op))
+        if (isAbsent(value)) expect(value.absent, `${op.name}.${field}`).toMatch(/\S{3,}/);
     }
   });
 });

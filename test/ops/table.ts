@@ -8,7 +8,14 @@ import { scalarRows } from "./rows/scalar.ts";
 import { structureRows } from "./rows/structure.ts";
 
 /** Rows as written: floats are f32. */
-export const baseRows: readonly Row[] = [...scalarRows, ...structureRows, ...reduceTable, ...productTable, ...lookupTable, ...reportTable];
+export const baseRows: readonly Row[] = [
+  ...scalarRows,
+  ...structureRows,
+  ...reduceTable,
+  ...productTable,
+  ...lookupTable,
+  ...reportTable,
+];
 
 /** All rows, those with floats in f64 too. */
 export const rows: readonly Row[] = baseRows.flatMap((row) => {

@@ -17,23 +17,36 @@ const permutation = (draw: Draw, rank: number): number[] => {
   return range(rank).map(() => left.splice(draw(left.length), 1)[0] as number);
 };
 
-const unary = [ops.neg, ops.abs, ops.sign, ops.floor, ops.relu, (x: Node) => ops.cast(ops.cast(x, "f64"), "f32"), (x: Node) => ops.cast(ops.gt(x, 0), "f32")];
+const unary = [
+  ops.neg,
+  ops.abs,
+  ops.sign,
+  ops.floor,
+  ops.relu,
+  (x: Node) => ops.cast(ops.cast(x, "f64"), "f32"),
+  (x: Node) => ops.cast(ops.gt(x, 0), "f32"),
+];
 const binary = [ops.add, ops.sub, ops.mul, ops.div, ops.maximum, ops.minimum];
 
 /** One more value from those there are. Every step is exact in f32 arithmetic's own terms, so rewrites must keep its bits. */
 const steps: readonly ((draw: Draw, x: Node, pick: () => Node) => Node | undefined)[] = [
   (draw, x) => (unary[draw(unary.length)] as (x: Node) => Node)(x),
-  (draw, x) => (binary[draw(binary.length)] as (x: Node, y: number) => Node)(x, constants[draw(constants.length)] as number),
+  (draw, x) =>
+    (binary[draw(binary.length)] as (x: Node, y: number) => Node)(x, constants[draw(constants.length)] as number),
   (draw, x, pick) => {
     const other = pick();
-    const fits = other.shape.length === x.shape.length && other.shape.every((size, dim) => size === x.shape[dim] || size === 1 || x.shape[dim] === 1);
+    const fits =
+      other.shape.length === x.shape.length &&
+      other.shape.every((size, dim) => size === x.shape[dim] || size === 1 || x.shape[dim] === 1);
     return fits ? (binary[draw(binary.length)] as (x: Node, y: Node) => Node)(x, other) : undefined;
   },
-  (draw, x) => (x.shape.length === 0 ? undefined : ops.call("transpose", [x], { order: permutation(draw, x.shape.length) })),
+  (draw, x) =>
+    x.shape.length === 0 ? undefined : ops.call("transpose", [x], { order: permutation(draw, x.shape.length) }),
   (_draw, x) => ops.call("reshape", [x], { shape: [...x.shape].reverse() }),
   (_draw, x) => ops.call("reshape", [x], { shape: [1, ...x.shape] }),
   (draw, x) => {
-    const dims = range(x.shape.length + 1).filter((dim) => dim !== draw(x.shape.length + 1)).slice(0, x.shape.length);
+    const made = draw(x.shape.length + 1);
+    const dims = range(x.shape.length + 1).filter((dim) => dim !== made);
     const shape = new Array<number>(x.shape.length + 1).fill(2);
     dims.forEach((dim, index) => {
       shape[dim] = x.shape[index] as number;
@@ -41,9 +54,28 @@ const steps: readonly ((draw: Draw, x: Node, pick: () => Node) => Node | undefin
     return x.shape.length > 3 ? undefined : ops.broadcastInDim(x, shape, dims);
   },
   (draw, x) => (x.shape.length === 0 ? undefined : ops.reverse(x, [draw(x.shape.length)])),
-  (draw, x) => ops.slice(x, x.shape.map((size) => draw(Math.max(1, size))), x.shape),
-  (draw, x) => ops.pad(x, ops.constant("f32", constants[draw(constants.length)] as number), x.shape.map(() => draw(2)), x.shape.map(() => draw(2)), x.shape.map(() => draw(2))),
-  (draw, x) => (x.shape.length === 0 ? undefined : ops.reduce("max", x, range(x.shape.length).filter(() => draw(2) === 1))),
+  (draw, x) =>
+    ops.slice(
+      x,
+      x.shape.map((size) => draw(Math.max(1, size))),
+      x.shape,
+    ),
+  (draw, x) =>
+    ops.pad(
+      x,
+      ops.constant("f32", constants[draw(constants.length)] as number),
+      x.shape.map(() => draw(2)),
+      x.shape.map(() => draw(2)),
+      x.shape.map(() => draw(2)),
+    ),
+  (draw, x) =>
+    x.shape.length === 0
+      ? undefined
+      : ops.reduce(
+          "max",
+          x,
+          range(x.shape.length).filter(() => draw(2) === 1),
+        ),
   (draw, x) => ops.select(ops.lt(x, constants[draw(constants.length)] as number), x, 1),
   (draw, x) => (x.shape.length === 0 ? undefined : ops.concat([x, x], draw(x.shape.length))),
 ];
@@ -61,7 +93,13 @@ export function graphFrom(choices: readonly number[]): Graph {
     for (let step = 0; step < choices.length / 3; step++) {
       const x = pick();
       const made = (steps[draw(steps.length)] as (typeof steps)[number])(draw, x, pick);
-      if (made !== undefined && made.shape.length <= 5 && made.shape.reduce((a, b) => a * b, 1) <= largest && !made.shape.includes(0)) values.push(made);
+      if (
+        made !== undefined &&
+        made.shape.length <= 5 &&
+        made.shape.reduce((a, b) => a * b, 1) <= largest &&
+        !made.shape.includes(0)
+      )
+        values.push(made);
     }
     return values.slice(-3);
   });

@@ -5,7 +5,7 @@ import { type DType, isFloat } from "../../src/ir/dtype.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Attrs, Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
-import { evaluateGraph, call, mul, sum, add } from "../../src/ops/index.ts";
+import { add, call, evaluateGraph, mul, sum } from "../../src/ops/index.ts";
 import { difference, makeTensor, type Source } from "./tensors.ts";
 
 export interface Row {
@@ -31,13 +31,19 @@ export interface Row {
 }
 
 /** Runs a graph: the reference, a native executor, a planned program on virtual devices. */
-export type Evaluate = (graph: Graph, inputs: readonly HostTensor[]) => readonly HostTensor[] | Promise<readonly HostTensor[]>;
+export type Evaluate = (
+  graph: Graph,
+  inputs: readonly HostTensor[],
+) => readonly HostTensor[] | Promise<readonly HostTensor[]>;
 
 export const rowInputs = (row: Row): HostTensor[] => row.inputs.map(makeTensor);
 
 /** The row's graph; `dtype` replaces that of float inputs. */
 export function rowGraph(row: Row): Graph {
-  const specs = row.inputs.map((type, index) => ({ name: `x${index}`, type: { dtype: type.dtype, shape: type.shape } }));
+  const specs = row.inputs.map((type, index) => ({
+    name: `x${index}`,
+    type: { dtype: type.dtype, shape: type.shape },
+  }));
   return traceGraph(row.op, specs, (...inputs) => row.build?.(...inputs) ?? [call(row.op, inputs, row.attrs)]);
 }
 
@@ -53,7 +59,9 @@ export async function runRow(row: Row, evaluate: Evaluate): Promise<void> {
   }
   const results = await evaluate(graph, inputs);
   const expected = row.expected?.(...inputs) ?? evaluateGraph(graph, inputs).map((result) => [...result.data]);
-  expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(graph.outputs.map(({ dtype, shape }) => ({ dtype, shape })));
+  expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
+    graph.outputs.map(({ dtype, shape }) => ({ dtype, shape })),
+  );
   expect(expected.length).toBe(results.length);
   results.forEach((result, index) => {
     const tolerance = row.tolerance ?? defaultTolerance[result.dtype] ?? 0;
@@ -64,7 +72,8 @@ export async function runRow(row: Row, evaluate: Evaluate): Promise<void> {
 
 /** The row with its f32 inputs in f64; undefined when the dtype is said elsewhere too, or nothing would change. */
 export function inDouble(row: Row): Row | undefined {
-  if (row.single === true || row.attrs?.["dtype"] !== undefined || !row.inputs.some(({ dtype }) => dtype === "f32")) return undefined;
+  if (row.single === true || row.attrs?.["dtype"] !== undefined || !row.inputs.some(({ dtype }) => dtype === "f32"))
+    return undefined;
   const inputs = row.inputs.map((input) => (input.dtype === "f32" ? { ...input, dtype: "f64" as DType } : input));
   const { shardings: _once, ...rest } = row;
   return { ...rest, title: `${row.title} (f64)`, inputs };
@@ -74,10 +83,16 @@ export function inDouble(row: Row): Row | undefined {
 export type ScalarFunction = (...inputs: Node[]) => Node;
 
 /** A function of the inputs that weighs all elements of the results by `seed`ed numbers. */
-export function weighed(build: (...inputs: Node[]) => readonly Node[], inputs: readonly HostTensor[], seed: number): { body: ScalarFunction; inputs: HostTensor[] } {
+export function weighed(
+  build: (...inputs: Node[]) => readonly Node[],
+  inputs: readonly HostTensor[],
+  seed: number,
+): { body: ScalarFunction; inputs: HostTensor[] } {
   const types = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } }));
   const results = traceGraph("shape", types, build).outputs;
-  const weights = results.map(({ shape }, index) => makeTensor({ dtype: "f64", shape, values: { low: 0.5, high: 1.5, seed: seed + index } }));
+  const weights = results.map(({ shape }, index) =>
+    makeTensor({ dtype: "f64", shape, values: { low: 0.5, high: 1.5, seed: seed + index } }),
+  );
   const body: ScalarFunction = (...nodes) =>
     build(...nodes.slice(0, inputs.length))
       .map((result, index) => sum(mul(result, nodes[inputs.length + index] as Node)))
@@ -86,7 +101,12 @@ export function weighed(build: (...inputs: Node[]) => readonly Node[], inputs: r
 }
 
 /** Compares the gradient of a scalar function with central differences, by the first `count` inputs that are f64. */
-export function checkGradient(body: ScalarFunction, inputs: readonly HostTensor[], count: number, options: { step?: number; tolerance?: number } = {}): void {
+export function checkGradient(
+  body: ScalarFunction,
+  inputs: readonly HostTensor[],
+  count: number,
+  options: { step?: number; tolerance?: number } = {},
+): void {
   const { step = 1e-5, tolerance = 1e-7 } = options;
   const specs = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } as TensorType }));
   const by = inputs.flatMap(({ dtype }, index) => (index < count && isFloat(dtype) ? [index] : []));
@@ -115,7 +135,12 @@ export function checkGradient(body: ScalarFunction, inputs: readonly HostTensor[
 }
 
 /** Sum of all gradients of `body`, weighed: its gradient tests second derivatives. */
-export function gradientSum(body: ScalarFunction, inputs: readonly HostTensor[], count: number, seed: number): { body: ScalarFunction; inputs: HostTensor[] } {
+export function gradientSum(
+  body: ScalarFunction,
+  inputs: readonly HostTensor[],
+  count: number,
+  seed: number,
+): { body: ScalarFunction; inputs: HostTensor[] } {
   const by = inputs.flatMap(({ dtype }, index) => (index < count && isFloat(dtype) ? [index] : []));
   return weighed(
     (...nodes) =>
@@ -127,4 +152,3 @@ export function gradientSum(body: ScalarFunction, inputs: readonly HostTensor[],
     seed,
   );
 }
-

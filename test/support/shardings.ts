@@ -10,11 +10,18 @@ export function legalShardings(node: Node): string[] {
   const inputs = node.inputs.map((input) => input.types[0] as TensorType);
   const equation: Equation = rule(inputs, node.attrs);
   const letters = new Set([...equation.inputs, ...equation.outputs].flat());
-  const place = (operand: readonly string[], letter: string, missing: string): string => (operand.includes(letter) ? `S(${operand.indexOf(letter)})` : missing);
-  const line = (left: readonly string[], right: readonly string[]): string => `${left.join(", ")} -> ${right.join(", ")}`.trim();
+  const place = (operand: readonly string[], letter: string, missing: string): string =>
+    operand.includes(letter) ? `S(${operand.indexOf(letter)})` : missing;
+  const line = (left: readonly string[], right: readonly string[]): string =>
+    `${left.join(", ")} -> ${right.join(", ")}`.trim();
   const split = [...letters]
     .filter((letter) => !equation.whole.has(letter))
-    .map((letter) => line(equation.inputs.map((operand) => place(operand, letter, "R")), equation.outputs.map((operand) => place(operand, letter, `P(${equation.reduction})`))));
+    .map((letter) =>
+      line(
+        equation.inputs.map((operand) => place(operand, letter, "R")),
+        equation.outputs.map((operand) => place(operand, letter, `P(${equation.reduction})`)),
+      ),
+    );
   const linear = (typeof sets === "function" ? sets(node.attrs) : sets).map((set) =>
     line(
       inputs.map((_input, index) => (set.includes(index) ? "P(sum)" : "R")),

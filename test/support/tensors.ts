@@ -18,7 +18,9 @@ export function randomFrom(seed: number): () => number {
 export interface Source {
   readonly dtype: DType;
   readonly shape: Shape;
-  readonly values: readonly number[] | { readonly low: number; readonly high: number; readonly seed: number; readonly kinks?: readonly number[] };
+  readonly values:
+    | readonly number[]
+    | { readonly low: number; readonly high: number; readonly seed: number; readonly kinks?: readonly number[] };
 }
 
 // Wider than the step of a difference quotient.
@@ -49,7 +51,11 @@ export const floats = (shape: Shape, low = -2, high = 2, kinks: readonly number[
 });
 
 /** Random integers in [low, high). */
-export const ints = (shape: Shape, low: number, high: number, dtype: DType = "i32"): Source => ({ dtype, shape, values: { low, high, seed: nextSeed++ } });
+export const ints = (shape: Shape, low: number, high: number, dtype: DType = "i32"): Source => ({
+  dtype,
+  shape,
+  values: { low, high, seed: nextSeed++ },
+});
 
 export const bools = (shape: Shape): Source => ints(shape, 0, 2, "bool");
 
@@ -83,16 +89,24 @@ export function at(tensor: HostTensor, index: readonly number[], outside = 0): n
 
 /** All indices of a shape in row-major order. */
 export function indices(shape: Shape): number[][] {
-  return shape.reduce<number[][]>((list, size) => list.flatMap((index) => Array.from({ length: size }, (_unused, next) => [...index, next])), [[]]);
+  return shape.reduce<number[][]>(
+    (list, size) => list.flatMap((index) => Array.from({ length: size }, (_unused, next) => [...index, next])),
+    [[]],
+  );
 }
 
 /** A flat array of `value` at each index of a shape. */
-export const build = (shape: Shape, value: (...index: number[]) => number): number[] => indices(shape).map((index) => value(...index));
+export const build = (shape: Shape, value: (...index: number[]) => number): number[] =>
+  indices(shape).map((index) => value(...index));
 
 export const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
 /** Says where two lists of numbers differ by more than `tolerance` (relative to 1 + |expected|); 0 asks for equal bits. */
-export function difference(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number): string | undefined {
+export function difference(
+  actual: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  tolerance: number,
+): string | undefined {
   if (actual.length !== expected.length) return `${actual.length} values, expected ${expected.length}`;
   for (let index = 0; index < expected.length; index++) {
     const [a, e] = [actual[index] as number, expected[index] as number];

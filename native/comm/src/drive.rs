@@ -174,8 +174,8 @@ impl<'a> Drive<'a> {
         let mut at = self.out.done.saturating_sub(head.len());
         while at < message.from.len && used < IOV {
             let (start, len) = self.job.memory.piece(&message.from, at);
-            // SAFETY: the piece lies in a part or in scratch, both valid for reads; nothing writes it before the send of
-            // this message has ended, as the schedule has it.
+            // SAFETY: the piece lies in a part or in scratch, both valid for reads; as the schedule has it,
+            // nothing writes there before this message is sent.
             iov[used] = IoSlice::new(unsafe { std::slice::from_raw_parts(start, len) });
             used += 1;
             at += len;

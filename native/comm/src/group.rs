@@ -88,7 +88,8 @@ impl Group {
         self.run(parts, Call { pattern: Pattern::AllReduce, dtype, reduction, label })
     }
 
-    /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be its own block of the output.
+    /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be
+    /// its own block of the output.
     pub fn all_gather(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
         self.run(parts, Call { pattern: Pattern::AllGather, dtype, reduction: Reduction::Sum, label })
     }

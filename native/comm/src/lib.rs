@@ -1,6 +1,7 @@
 //! Communication of Heddle: a key-value store to meet at, authenticated links, and collectives over them.
 //!
-//! A [`World`] is one ordered stream of collectives among `size` ranks. A [`Group`] is an ordered choice of those ranks.
+//! A [`World`] is one ordered stream of collectives among `size` ranks. A [`Group`] is an ordered choice of
+//! those ranks.
 //! Every rank must call the collectives of one world in one order, and a world runs one at a time; work that should
 //! overlap uses a second world with another [`Config::name`]. Ranks that disagree get an error that names both sides.
 //! The first error poisons a world: every later call returns it again. To go on, connect a new world with a new epoch.

@@ -24,10 +24,10 @@ type Link = (Identity, TcpStream);
 /// Meets the others and returns the links.
 pub(crate) fn connect(config: &Config) -> Result<Wiring> {
     check(config)?;
-    let deadline = Instant::now() + config.timeout;
+    let deadline = Instant::now() + config.connect_timeout;
     let scope = Scope::new(&config.secret, &config.run_id, Some((config.epoch, &config.name)));
     let incarnation = u64::from_le_bytes(random());
-    let store = StoreClient::connect(config.store_addr, &config.secret, &config.run_id, config.timeout)?;
+    let store = StoreClient::connect(config.store_addr, &config.secret, &config.run_id, config.connect_timeout)?;
     let listener = TcpListener::bind((config.bind_ip, 0))
         .map_err(|error| Error::io(format!("could not listen on {}", config.bind_ip), error))?;
     let porter = Porter::start(listener, &scope, config, incarnation)?;
@@ -218,7 +218,7 @@ impl Porter {
             match self.arrivals.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(link) => mesh.add(link)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let limit = mesh.config.timeout;
+                    let limit = mesh.config.connect_timeout;
                     let waiting_for = self.name(&missing);
                     return Err(Error::Timeout { limit, waiting_for, during: mesh.during() });
                 }

@@ -59,7 +59,7 @@ pub(crate) struct Triple {
 /// Writes `out = left ∘ right`.
 ///
 /// # Safety
-/// The three pieces must be valid for `bytes`, aligned for `dtype`, and `out` must be equal to or apart from each input.
+/// The three pieces must be valid for `bytes` and aligned for `dtype`; `out` must be equal to or apart from each input.
 pub(crate) unsafe fn combine(dtype: Dtype, reduction: Reduction, pieces: Triple) {
     // SAFETY: the caller keeps the contract of this function, which is that of `by_reduction`.
     unsafe {

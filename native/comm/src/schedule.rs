@@ -1,9 +1,9 @@
 //! What is sent and received in a collective, in which order: a pure function of the call, its size, and the rank.
 //!
 //! Order of reduction. A ring cuts the flat vector into `p` chunks (whole 64-byte lines, see [`chunk`]); an element of
-//! chunk `c` is combined as `((x[c+1] ∘ x[c+2]) ∘ …) ∘ x[c]`, indices modulo `p`. The direct form (`p` vectors of at most
-//! 128 KiB together) combines `((x[0] ∘ x[1]) ∘ …) ∘ x[p-1]` on every rank. Which form is taken depends on bytes and `p`
-//! alone; so equal calls give equal bits on every rank, transport and repeat.
+//! chunk `c` is combined as `((x[c+1] ∘ x[c+2]) ∘ …) ∘ x[c]`, indices modulo `p`. The direct form (`p` vectors of at
+//! most 128 KiB together) combines `((x[0] ∘ x[1]) ∘ …) ∘ x[p-1]` on every rank. Which form is taken depends on bytes
+//! and `p` alone; so equal calls give equal bits on every rank, transport and repeat.
 
 use crate::memory::{Place, Space};
 

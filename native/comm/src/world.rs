@@ -34,8 +34,10 @@ pub struct Config {
     pub secret: Vec<u8>,
     /// Address of the interface to listen on, as the other ranks reach it.
     pub bind_ip: IpAddr,
-    /// Deadline of connecting, and of every wait without progress.
+    /// Deadline of every wait without progress in a collective.
     pub timeout: Duration,
+    /// Deadline of meeting the other ranks.
+    pub connect_timeout: Duration,
     /// Where to keep the flight recorder, if anywhere.
     pub flight: Option<PathBuf>,
 }
@@ -55,7 +57,7 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
-    /// The usual configuration: epoch 0, name `main`, loopback, 60 s, no flight recorder.
+    /// The usual configuration: epoch 0, name `main`, loopback, deadlines of 60 s, no flight recorder.
     #[must_use]
     pub fn new(run_id: &str, rank: usize, size: usize, store_addr: SocketAddr, secret: &[u8]) -> Self {
         Self {
@@ -68,6 +70,7 @@ impl Config {
             secret: secret.to_vec(),
             bind_ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
             timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_TIMEOUT,
             flight: None,
         }
     }

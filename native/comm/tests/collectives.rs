@@ -3,6 +3,7 @@
 mod common;
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use common::{BOTH, Over, on_each, worlds};
 use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
@@ -30,12 +31,17 @@ value!(f32 => |a, b| a + b, f64 => |a, b| a + b, i32 => i32::wrapping_add, u32 =
 
 const REDUCTIONS: [Reduction; 3] = [Reduction::Sum, Reduction::Max, Reduction::Min];
 
-fn input<T: Value>(rank: usize, count: usize) -> Vec<T> {
-    (0..count).map(|index| T::of((rank * 37 + index * 13) ^ (index >> 9))).collect()
+/// A range of the vector of a rank.
+fn slice<T: Value>(rank: usize, range: Range<usize>) -> Vec<T> {
+    range.map(|index| T::of((rank * 37 + index * 13) ^ (index >> 9))).collect()
 }
 
-fn reduced<T: Value>(size: usize, count: usize, reduction: Reduction) -> Vec<T> {
-    let inputs: Vec<Vec<T>> = (0..size).map(|rank| input(rank, count)).collect();
+fn input<T: Value>(rank: usize, count: usize) -> Vec<T> {
+    slice(rank, 0..count)
+}
+
+fn reduced<T: Value>(size: usize, range: Range<usize>, reduction: Reduction) -> Vec<T> {
+    let inputs: Vec<Vec<T>> = (0..size).map(|rank| slice(rank, range.clone())).collect();
     let combine = |a: T, b: T| match reduction {
         Reduction::Sum => a.plus(b),
         Reduction::Max => {
@@ -84,25 +90,24 @@ fn check<T: Value>(group: &mut Group, op: &Op<'_>, whole: &[T], blocks: (usize, 
 fn every_collective<T: Value>(group: &mut Group, count: usize, reductions: &[Reduction]) {
     let (size, me, dtype) = (group.size(), group.index(), T::DTYPE);
     let block = if count > 1000 { count / size } else { count };
+    let own = me * block..(me + 1) * block;
     let join = |count: usize| (0..size).flat_map(|rank| input::<T>(rank, count)).collect::<Vec<T>>();
     for &reduction in reductions {
-        let sums = reduced::<T>(size, count, reduction);
+        let sums = reduced::<T>(size, 0..count, reduction);
         let what = format!("all_reduce {reduction} {dtype} {count}");
         let all_reduce: &Op<'_> = &|group, parts| group.all_reduce(parts, dtype, reduction, "gradients");
         check(group, all_reduce, &input::<T>(me, count), (1, 1), &sums, &what);
         let mut values = input::<T>(me, count);
         group.all_reduce(&[Part::in_place(&mut values)], dtype, reduction, "in place").unwrap();
         assert!(values == sums, "{what} in place");
-        let sums = reduced::<T>(size, block * size, reduction);
+        let mine = reduced::<T>(size, own.clone(), reduction);
         let scatter: &Op<'_> = &|group, parts| group.reduce_scatter(parts, dtype, reduction, "gradients");
-        let mine = &sums[me * block..(me + 1) * block];
-        check(group, scatter, &input::<T>(me, block * size), (size, 1), mine, "reduce_scatter");
+        check(group, scatter, &input::<T>(me, block * size), (size, 1), &mine, "reduce_scatter");
     }
     let gather: &Op<'_> = &|group, parts| group.all_gather(parts, dtype, "weights");
     check(group, gather, &input::<T>(me, block), (1, size), &join(block), "all_gather");
     let exchange: &Op<'_> = &|group, parts| group.all_to_all(parts, dtype, "tokens");
-    let received = |rank: usize| input::<T>(rank, block * size)[me * block..(me + 1) * block].to_vec();
-    let expected: Vec<T> = (0..size).flat_map(received).collect();
+    let expected: Vec<T> = (0..size).flat_map(|rank| slice::<T>(rank, own.clone())).collect();
     check(group, exchange, &input::<T>(me, block * size), (size, size), &expected, "all_to_all");
     for root in [0, size - 1] {
         let cast: &Op<'_> = &|group, parts| group.broadcast(parts, dtype, root, "parameters");

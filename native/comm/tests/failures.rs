@@ -219,7 +219,7 @@ fn abort_wakes_the_local_wait() {
 fn ranks_of_two_sizes_of_world_are_named() {
     let store = store("run");
     std::thread::scope(|scope| {
-        let zero = Config { timeout: Duration::from_millis(1500), ..config(&store, 0, 3) };
+        let zero = Config { connect_timeout: Duration::from_millis(1500), ..config(&store, 0, 3) };
         let zero = scope.spawn(|| World::connect(zero));
         let error = World::connect(config(&store, 1, 2)).unwrap_err().to_string();
         assert_eq!(error, "rank 0 is in a world of 3, but rank 1 in one of 2");
@@ -243,7 +243,7 @@ fn a_rank_is_taken_once_per_epoch() {
 /// Starts rank 0 of 2, hands its address to `body`, and returns what rank 0 then got.
 fn with_listening_rank(body: impl FnOnce(std::net::SocketAddr, &heddle_comm::StoreServer)) -> Result<World, Error> {
     let store = store("run");
-    let zero = Config { timeout: Duration::from_secs(3), ..config(&store, 0, 2) };
+    let zero = Config { connect_timeout: Duration::from_secs(3), ..config(&store, 0, 2) };
     std::thread::scope(|scope| {
         let zero = scope.spawn(|| World::connect(zero));
         let client = StoreClient::connect(store.addr(), SECRET, "run", AT_ONCE).unwrap();

@@ -115,20 +115,37 @@ export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
   memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
   /** Copies rows of `src`, in the order of `rows`, to `dst`; off the JavaScript thread. */
-  gatherRows(src: NativeBuffer, rowBytes: number, rows: Int32Array, dst: NativeBuffer, dstOffset: number): Promise<void>;
+  gatherRows(
+    src: NativeBuffer,
+    rowBytes: number,
+    rows: Int32Array,
+    dst: NativeBuffer,
+    dstOffset: number,
+  ): Promise<void>;
   readFlight(path: string): NativeFlight;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
-  readonly NativeProgram: new (json: string) => NativeProgram;
+  readonly NativeProgram: new (
+    json: string,
+  ) => NativeProgram;
   /** `groups`: one per mesh axis; without them every axis has one member. */
-  readonly NativeDevice: new (options: { threads: number; coords?: number[]; isa?: string }, groups?: readonly NativeGroup[]) => NativeDevice;
+  readonly NativeDevice: new (
+    options: { threads: number; coords?: number[]; isa?: string },
+    groups?: readonly NativeGroup[],
+  ) => NativeDevice;
   readonly NativeWorld: {
     connect(options: NativeWorldOptions): Promise<NativeWorld>;
     /** All ranks of a world inside this process. */
     inProcess(size: number): NativeWorld[];
   };
   readonly NativeStore: {
-    connect(options: { host: string; port: number; secret: string; runId: string; timeout: number }): Promise<NativeStore>;
+    connect(options: {
+      host: string;
+      port: number;
+      secret: string;
+      runId: string;
+      timeout: number;
+    }): Promise<NativeStore>;
   };
   readonly StoreServer: new () => NativeStoreServer;
 }

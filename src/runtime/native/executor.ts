@@ -11,6 +11,8 @@ import type { World } from "./world.ts";
 export interface NativeOptions extends ExecutorOptions {
   /** Threads per device. */
   readonly threads: number;
+  /** Instruction set to use: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best there is. */
+  readonly isa?: string;
   /** The other processes, when not all devices are here. */
   readonly world: World | undefined;
 }
@@ -80,7 +82,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
   const devices = options.devices.map(
-    ({ coordinates }, index) => new binding.NativeDevice({ threads: options.threads, coords: [...coordinates] }, groups[index] as NativeGroup[]),
+    ({ coordinates }, index) => new binding.NativeDevice({ threads: options.threads, coords: [...coordinates], ...(options.isa === undefined ? {} : { isa: options.isa }) }, groups[index] as NativeGroup[]),
   );
   const drain = (): void => {
     for (const device of devices) device.sync();
@@ -90,6 +92,10 @@ export function nativeExecutor(options: NativeOptions): Executor {
     name: "native",
     devices: devices.length,
     allocate,
+    gatherRows: (source, rowBytes, rows, target) =>
+      binding.gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0).catch((error: unknown) => {
+        throw nativeError(error);
+      }),
     compile: (program) => compile(program, lowerProgram(program, { slots: options.threads }), { binding, devices, allocate, alone: groups.every((group) => group.length === 0) }),
     abort: (reason) => {
       options.world?.abort(reason);

@@ -25,10 +25,38 @@ const gatherRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0), S(0) -> S(0)", "P(sum), R -> P(sum)"],
   },
-  { op: "gather", title: "no indices", inputs: [floats([3, 2]), given("i32", [0], [])], attrs: { batchDims: 0 }, expected: () => [[]], gradient: true },
-  { op: "gather", title: "scalar index", inputs: [given("u8", [3, 2], [1, 2, 3, 4, 5, 6]), scalar("i32", 1)], attrs: { batchDims: 0 }, expected: () => [[3, 4]], gradient: false },
-  { op: "gather", title: "negative index", inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(-1)], attrs: { batchDims: 0 }, fails: /gather.*-1.*\[0, 2\)/, gradient: false },
-  { op: "gather", title: "index past the end", inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(0, 2)], attrs: { batchDims: 0 }, fails: /gather.*2.*position 1.*\[0, 2\)/, gradient: false },
+  {
+    op: "gather",
+    title: "no indices",
+    inputs: [floats([3, 2]), given("i32", [0], [])],
+    attrs: { batchDims: 0 },
+    expected: () => [[]],
+    gradient: true,
+  },
+  {
+    op: "gather",
+    title: "scalar index",
+    inputs: [given("u8", [3, 2], [1, 2, 3, 4, 5, 6]), scalar("i32", 1)],
+    attrs: { batchDims: 0 },
+    expected: () => [[3, 4]],
+    gradient: false,
+  },
+  {
+    op: "gather",
+    title: "negative index",
+    inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(-1)],
+    attrs: { batchDims: 0 },
+    fails: /gather.*-1.*\[0, 2\)/,
+    gradient: false,
+  },
+  {
+    op: "gather",
+    title: "index past the end",
+    inputs: [given("f32", [2, 2], [1, 2, 3, 4]), index(0, 2)],
+    attrs: { batchDims: 0 },
+    fails: /gather.*2.*position 1.*\[0, 2\)/,
+    gradient: false,
+  },
 ];
 
 const scatterRows: readonly Row[] = [
@@ -37,7 +65,9 @@ const scatterRows: readonly Row[] = [
     title: "rows, some twice",
     inputs: [floats([4, 4]), index(2, 0, 2, 1)],
     attrs: { batchDims: 0, size: 5 },
-    expected: (updates, where) => [build([5, 4], (a, b) => total(build([4], (i) => (at(where, [i]) === a ? at(updates, [i, b]) : 0))))],
+    expected: (updates, where) => [
+      build([5, 4], (a, b) => total(build([4], (i) => (at(where, [i]) === a ? at(updates, [i, b]) : 0)))),
+    ],
     gradient: true,
     shardings: ["S(0), S(0) -> P(sum)", "S(1), R -> S(1)", "P(sum), R -> P(sum)"],
   },
@@ -46,13 +76,36 @@ const scatterRows: readonly Row[] = [
     title: "into each row",
     inputs: [floats([4, 2]), given("i32", [4, 2], [0, 2, 1, 1, 2, 0, 2, 2])],
     attrs: { batchDims: 1, size: 3 },
-    expected: (updates, where) => [build([4, 3], (a, b) => total(build([2], (i) => (at(where, [a, i]) === b ? at(updates, [a, i]) : 0))))],
+    expected: (updates, where) => [
+      build([4, 3], (a, b) => total(build([2], (i) => (at(where, [a, i]) === b ? at(updates, [a, i]) : 0)))),
+    ],
     gradient: true,
     shardings: ["S(0), S(0) -> S(0)", "S(1), S(1) -> P(sum)", "P(sum), R -> P(sum)"],
   },
-  { op: "scatterAdd", title: "integers wrap", inputs: [given("i32", [2], [2147483647, 1]), index(0, 0)], attrs: { batchDims: 0, size: 1 }, expected: () => [[-2147483648]], gradient: false },
-  { op: "scatterAdd", title: "no updates", inputs: [given("f32", [0, 2], []), given("i32", [0], [])], attrs: { batchDims: 0, size: 2 }, expected: () => [[0, 0, 0, 0]], gradient: true },
-  { op: "scatterAdd", title: "index past the end", inputs: [given("f32", [1], [1]), index(3)], attrs: { batchDims: 0, size: 3 }, fails: /scatterAdd.*3.*\[0, 3\)/, gradient: false },
+  {
+    op: "scatterAdd",
+    title: "integers wrap",
+    inputs: [given("i32", [2], [2147483647, 1]), index(0, 0)],
+    attrs: { batchDims: 0, size: 1 },
+    expected: () => [[-2147483648]],
+    gradient: false,
+  },
+  {
+    op: "scatterAdd",
+    title: "no updates",
+    inputs: [given("f32", [0, 2], []), given("i32", [0], [])],
+    attrs: { batchDims: 0, size: 2 },
+    expected: () => [[0, 0, 0, 0]],
+    gradient: true,
+  },
+  {
+    op: "scatterAdd",
+    title: "index past the end",
+    inputs: [given("f32", [1], [1]), index(3)],
+    attrs: { batchDims: 0, size: 3 },
+    fails: /scatterAdd.*3.*\[0, 3\)/,
+    gradient: false,
+  },
 ];
 
 const clamp = (start: number, size: number, length: number): number => Math.max(0, Math.min(start, length - size));
@@ -96,15 +149,42 @@ const zeroWords = [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8];
 const key = given("u32", [2], [0, 0]);
 
 const randomRows: readonly Row[] = [
-  { op: "randomBits", title: "first block of the zero key", inputs: [key, index(0)], attrs: { shape: [4], total: [4], stream: 0 }, expected: () => [zeroWords], gradient: false },
-  { op: "randomBits", title: "a block that starts later", inputs: [key, index(0, 2)], attrs: { shape: [1, 2], total: [1, 4], stream: 0 }, expected: () => [zeroWords.slice(2)], gradient: false },
-  { op: "randomBits", title: "sharded", inputs: [given("u32", [2], [1, 2]), index(0, 0)], attrs: { shape: [8, 4], total: [8, 4], stream: 3 }, gradient: false, shardings: ["R, R -> S(0)", "R, R -> S(1)"] },
+  {
+    op: "randomBits",
+    title: "first block of the zero key",
+    inputs: [key, index(0)],
+    attrs: { shape: [4], total: [4], stream: 0 },
+    expected: () => [zeroWords],
+    gradient: false,
+  },
+  {
+    op: "randomBits",
+    title: "a block that starts later",
+    inputs: [key, index(0, 2)],
+    attrs: { shape: [1, 2], total: [1, 4], stream: 0 },
+    expected: () => [zeroWords.slice(2)],
+    gradient: false,
+  },
+  {
+    op: "randomBits",
+    title: "sharded",
+    inputs: [given("u32", [2], [1, 2]), index(0, 0)],
+    attrs: { shape: [8, 4], total: [8, 4], stream: 3 },
+    gradient: false,
+    shardings: ["R, R -> S(0)", "R, R -> S(1)"],
+  },
   {
     op: "randomBits",
     title: "part of a whole",
     inputs: [given("u32", [2], [7, 9])],
     build: (k: Node) => {
-      const part = call("randomBits", [k, call("constant", [], { dtype: "i32", value: 3 })].map((node, i) => (i === 0 ? node : call("broadcast", [node], { shape: [1], dims: [] }))), { shape: [5], total: [16], stream: 1 });
+      const part = call(
+        "randomBits",
+        [k, call("constant", [], { dtype: "i32", value: 3 })].map((node, i) =>
+          i === 0 ? node : call("broadcast", [node], { shape: [1], dims: [] }),
+        ),
+        { shape: [5], total: [16], stream: 1 },
+      );
       const whole = call("slice", [randomBits(k, [16], { stream: 1 })], { start: [3], limit: [8], stride: [1] });
       return [call("eq", [part, whole])];
     },
@@ -137,20 +217,53 @@ const crossEntropyRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0), S(0) -> S(0)"],
   },
-  { op: "softmaxCrossEntropy", title: "huge logits", inputs: [given("f32", [2, 2], [1000, 0, -1000, -1000]), index(1, 0)], expected: () => [[1000, Math.log(2)]], gradient: false },
-  { op: "softmaxCrossEntropy", title: "NaN and infinities", inputs: [given("f32", [2, 2], [nan, 0, -Infinity, 0]), index(1, 1)], expected: () => [[nan, 0]], gradient: false },
-  { op: "softmaxCrossEntropy", title: "label out of range", inputs: [given("f32", [1, 2], [0, 0]), index(2)], fails: /2.*\[0, 2\)/, gradient: false },
-  { op: "softmaxCrossEntropy", title: "two dims of rows", inputs: [floats([2, 4, 3]), ints([2, 4], 0, 3)], gradient: true, shardings: ["S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"] },
+  {
+    op: "softmaxCrossEntropy",
+    title: "huge logits",
+    inputs: [given("f32", [2, 2], [1000, 0, -1000, -1000]), index(1, 0)],
+    expected: () => [[1000, Math.log(2)]],
+    gradient: false,
+  },
+  {
+    op: "softmaxCrossEntropy",
+    title: "NaN and infinities",
+    inputs: [given("f32", [2, 2], [nan, 0, -Infinity, 0]), index(1, 1)],
+    expected: () => [[nan, 0]],
+    gradient: false,
+  },
+  {
+    op: "softmaxCrossEntropy",
+    title: "label out of range",
+    inputs: [given("f32", [1, 2], [0, 0]), index(2)],
+    fails: /2.*\[0, 2\)/,
+    gradient: false,
+  },
+  {
+    op: "softmaxCrossEntropy",
+    title: "two dims of rows",
+    inputs: [floats([2, 4, 3]), ints([2, 4], 0, 3)],
+    gradient: true,
+    shardings: ["S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"],
+  },
   {
     op: "softmaxCrossEntropyGrad",
     title: "rows",
     inputs: [floats([4, 5], -3, 3), index(4, 0, 2, 2), floats([4])],
     expected: (x, labels, dy) => [
-      build([4, 5], (a, b) => (Math.exp(at(x, [a, b]) - logSumExp(logits(x, a))) - Number(at(labels, [a]) === b)) * at(dy, [a])),
+      build(
+        [4, 5],
+        (a, b) => (Math.exp(at(x, [a, b]) - logSumExp(logits(x, a))) - Number(at(labels, [a]) === b)) * at(dy, [a]),
+      ),
     ],
     gradient: true,
     shardings: ["S(0), S(0), S(0) -> S(0)", "R, R, P(sum) -> P(sum)"],
   },
 ];
 
-export const lookupTable: readonly Row[] = [...gatherRows, ...scatterRows, ...dynamicRows, ...randomRows, ...crossEntropyRows];
+export const lookupTable: readonly Row[] = [
+  ...gatherRows,
+  ...scatterRows,
+  ...dynamicRows,
+  ...randomRows,
+  ...crossEntropyRows,
+];

@@ -5,7 +5,12 @@ import type { Row } from "../../support/row.ts";
 import { at, build, floats, given, indices, total } from "../../support/tensors.ts";
 
 const linear = ["P(sum), R -> P(sum)", "R, P(sum) -> P(sum)"];
-const dims = (xContract: number[], yContract: number[], xBatch: number[] = [], yBatch: number[] = []) => ({ xBatch, yBatch, xContract, yContract });
+const dims = (xContract: number[], yContract: number[], xBatch: number[] = [], yBatch: number[] = []) => ({
+  xBatch,
+  yBatch,
+  xContract,
+  yContract,
+});
 
 const dotRows: readonly Row[] = [
   {
@@ -62,8 +67,22 @@ const dotRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0), S(1) -> S(0)", "S(1), S(0) -> S(1)", ...linear],
   },
-  { op: "dot", title: "contracting nothing gives 0", inputs: [given("f32", [2, 0], []), given("f32", [0, 2], [])], attrs: dims([1], [0]), expected: () => [[0, 0, 0, 0]], gradient: true },
-  { op: "dot", title: "NaN times 0", inputs: [given("f32", [1, 2], [Number.NaN, 1]), given("f32", [2, 1], [0, 1])], attrs: dims([1], [0]), expected: () => [[Number.NaN]], gradient: false },
+  {
+    op: "dot",
+    title: "contracting nothing gives 0",
+    inputs: [given("f32", [2, 0], []), given("f32", [0, 2], [])],
+    attrs: dims([1], [0]),
+    expected: () => [[0, 0, 0, 0]],
+    gradient: true,
+  },
+  {
+    op: "dot",
+    title: "NaN times 0",
+    inputs: [given("f32", [1, 2], [Number.NaN, 1]), given("f32", [2, 1], [0, 1])],
+    attrs: dims([1], [0]),
+    expected: () => [[Number.NaN]],
+    gradient: false,
+  },
   {
     op: "dot",
     title: "odd sizes beyond a tile",
@@ -93,7 +112,10 @@ function convolve(x: HostTensor, kernel: HostTensor, conv: Conv, out: readonly n
     );
   const taps = indices([sizes.get("i") as number, ...letters.spatial.map((digit) => sizes.get(digit) as number)]);
   const place = (position: number, tap: number, d: number): number => {
-    const dilated = position * (conv.strides[d] as number) + tap * (conv.kernelDilation[d] as number) - (conv.padding[d]?.[0] as number);
+    const dilated =
+      position * (conv.strides[d] as number) +
+      tap * (conv.kernelDilation[d] as number) -
+      (conv.padding[d]?.[0] as number);
     const step = conv.inputDilation[d] as number;
     return dilated % step === 0 ? dilated / step : -1;
   };
@@ -101,16 +123,29 @@ function convolve(x: HostTensor, kernel: HostTensor, conv: Conv, out: readonly n
     const position = new Map([...letters.out].map((letter, dim) => [letter, index[dim] as number]));
     return total(
       taps.map(([i, ...tap]) => {
-        const spots = letters.spatial.map((digit, d) => [digit, place(position.get(digit) as number, tap[d] as number, d)] as const);
+        const spots = letters.spatial.map(
+          (digit, d) => [digit, place(position.get(digit) as number, tap[d] as number, d)] as const,
+        );
         const where = new Map<string, number>([["b", position.get("b") as number], ["f", i as number], ...spots]);
-        const weight = new Map<string, number>([["i", i as number], ["o", position.get("f") as number], ...letters.spatial.map((digit, d) => [digit, tap[d] as number] as const)]);
+        const weight = new Map<string, number>([
+          ["i", i as number],
+          ["o", position.get("f") as number],
+          ...letters.spatial.map((digit, d) => [digit, tap[d] as number] as const),
+        ]);
         return read(x, letters.x, where) * read(kernel, letters.kernel, weight);
       }),
     );
   });
 }
 
-const convRow = (title: string, conv: Conv, x: number[], kernel: number[], out: number[], shardings?: readonly string[]): Row => ({
+const convRow = (
+  title: string,
+  conv: Conv,
+  x: number[],
+  kernel: number[],
+  out: number[],
+  shardings?: readonly string[],
+): Row => ({
   op: "conv",
   title,
   inputs: [floats(x), floats(kernel)],
@@ -120,28 +155,131 @@ const convRow = (title: string, conv: Conv, x: number[], kernel: number[], out: 
   ...(shardings === undefined ? {} : { shardings: [...shardings, ...linear] }),
 });
 
-const plain: Conv = { layout: "bf01,oi01->bf01", strides: [1, 1], padding: [[0, 0], [0, 0]], inputDilation: [1, 1], kernelDilation: [1, 1] };
+const plain: Conv = {
+  layout: "bf01,oi01->bf01",
+  strides: [1, 1],
+  padding: [
+    [0, 0],
+    [0, 0],
+  ],
+  inputDilation: [1, 1],
+  kernelDilation: [1, 1],
+};
 const line: Conv = { layout: "bf0,oi0->bf0", strides: [1], padding: [[0, 0]], inputDilation: [1], kernelDilation: [1] };
 
 const convRows: readonly Row[] = [
-  convRow("channels first", { ...plain, padding: [[1, 1], [1, 1]] }, [4, 4, 3, 3], [4, 4, 3, 3], [4, 4, 3, 3], ["S(0), R -> S(0)", "R, S(0) -> S(1)", "S(1), S(1) -> P(sum)"]),
-  convRow("channels last", { ...plain, layout: "b01f,01io->b01f" }, [4, 4, 3, 4], [2, 2, 4, 8], [4, 3, 2, 8], ["S(0), R -> S(0)", "R, S(3) -> S(3)", "S(3), S(2) -> P(sum)"]),
-  convRow("strides and uneven padding", { ...plain, strides: [2, 3], padding: [[1, 0], [2, 1]] }, [2, 2, 5, 6], [3, 2, 2, 3], [2, 3, 3, 3]),
-  convRow("kernel dilation", { ...plain, kernelDilation: [2, 1], padding: [[1, 1], [0, 0]] }, [1, 2, 5, 4], [2, 2, 2, 2], [1, 2, 5, 3]),
-  convRow("input dilation: a transposed convolution", { ...plain, inputDilation: [2, 2], padding: [[1, 1], [1, 2]] }, [1, 2, 3, 3], [2, 2, 3, 3], [1, 2, 5, 6]),
-  convRow("negative padding", { ...plain, padding: [[-1, 0], [0, -1]] }, [1, 1, 5, 5], [2, 1, 2, 2], [1, 2, 3, 3]),
+  convRow(
+    "channels first",
+    {
+      ...plain,
+      padding: [
+        [1, 1],
+        [1, 1],
+      ],
+    },
+    [4, 4, 3, 3],
+    [4, 4, 3, 3],
+    [4, 4, 3, 3],
+    ["S(0), R -> S(0)", "R, S(0) -> S(1)", "S(1), S(1) -> P(sum)"],
+  ),
+  convRow(
+    "channels last",
+    { ...plain, layout: "b01f,01io->b01f" },
+    [4, 4, 3, 4],
+    [2, 2, 4, 8],
+    [4, 3, 2, 8],
+    ["S(0), R -> S(0)", "R, S(3) -> S(3)", "S(3), S(2) -> P(sum)"],
+  ),
+  convRow(
+    "strides and uneven padding",
+    {
+      ...plain,
+      strides: [2, 3],
+      padding: [
+        [1, 0],
+        [2, 1],
+      ],
+    },
+    [2, 2, 5, 6],
+    [3, 2, 2, 3],
+    [2, 3, 3, 3],
+  ),
+  convRow(
+    "kernel dilation",
+    {
+      ...plain,
+      kernelDilation: [2, 1],
+      padding: [
+        [1, 1],
+        [0, 0],
+      ],
+    },
+    [1, 2, 5, 4],
+    [2, 2, 2, 2],
+    [1, 2, 5, 3],
+  ),
+  convRow(
+    "input dilation: a transposed convolution",
+    {
+      ...plain,
+      inputDilation: [2, 2],
+      padding: [
+        [1, 1],
+        [1, 2],
+      ],
+    },
+    [1, 2, 3, 3],
+    [2, 2, 3, 3],
+    [1, 2, 5, 6],
+  ),
+  convRow(
+    "negative padding",
+    {
+      ...plain,
+      padding: [
+        [-1, 0],
+        [0, -1],
+      ],
+    },
+    [1, 1, 5, 5],
+    [2, 1, 2, 2],
+    [1, 2, 3, 3],
+  ),
   convRow("window as large as the input", plain, [2, 3, 4, 4], [5, 3, 4, 4], [2, 5, 1, 1]),
   convRow("one by one", plain, [2, 3, 4, 4], [5, 3, 1, 1], [2, 5, 4, 4]),
   convRow("stride beyond the input's end", { ...plain, strides: [3, 3] }, [1, 1, 6, 5], [1, 1, 2, 2], [1, 1, 2, 2]),
-  convRow("one spatial dim", { ...line, strides: [2], padding: [[1, 1]] }, [4, 4, 5], [4, 4, 3], [4, 4, 3], ["S(0), R -> S(0)", "R, S(0) -> S(1)", "S(1), S(1) -> P(sum)"]),
-  convRow("batch and features in each other's place", { ...plain, layout: "fb01,io01->fb01" }, [2, 3, 4, 4], [2, 5, 3, 3], [5, 3, 2, 2]),
+  convRow(
+    "one spatial dim",
+    { ...line, strides: [2], padding: [[1, 1]] },
+    [4, 4, 5],
+    [4, 4, 3],
+    [4, 4, 3],
+    ["S(0), R -> S(0)", "R, S(0) -> S(1)", "S(1), S(1) -> P(sum)"],
+  ),
+  convRow(
+    "batch and features in each other's place",
+    { ...plain, layout: "fb01,io01->fb01" },
+    [2, 3, 4, 4],
+    [2, 5, 3, 3],
+    [5, 3, 2, 2],
+  ),
   convRow("no images", plain, [0, 2, 3, 3], [2, 2, 2, 2], [0, 2, 2, 2]),
 ];
 
 const threeDims: Row = {
   ...convRow(
     "three spatial dims",
-    { layout: "bf012,oi012->bf012", strides: [1, 1, 1], padding: [[0, 0], [0, 0], [1, 0]], inputDilation: [1, 1, 1], kernelDilation: [1, 1, 1] },
+    {
+      layout: "bf012,oi012->bf012",
+      strides: [1, 1, 1],
+      padding: [
+        [0, 0],
+        [0, 0],
+        [1, 0],
+      ],
+      inputDilation: [1, 1, 1],
+      kernelDilation: [1, 1, 1],
+    },
     [1, 2, 3, 3, 2],
     [2, 2, 2, 2, 2],
     [1, 2, 2, 2, 2],

@@ -61,23 +61,99 @@ const reduceRows: readonly Row[] = [
     gradient: false,
     shardings: ["S(1) -> S(0)"],
   },
-  { op: "reduce", title: "and of bits", inputs: [given("u8", [3], [255, 7, 13])], attrs: { op: "and", dims: [0] }, expected: () => [[5]], gradient: false },
-  { op: "reduce", title: "or of bits", inputs: [given("i32", [3], [-8, 1, 2])], attrs: { op: "or", dims: [0] }, expected: () => [[-5]], gradient: false },
-  { op: "reduce", title: "integer sums wrap", inputs: [given("i32", [2], [2147483647, 1])], attrs: { op: "sum", dims: [0] }, expected: () => [[-2147483648]], gradient: false },
-  { op: "reduce", title: "u8 sums wrap", inputs: [given("u8", [3], [200, 100, 1])], attrs: { op: "sum", dims: [0] }, expected: () => [[45]], gradient: false },
-  { op: "reduce", title: "max of unsigned above 2^31", inputs: [given("u32", [3], [1, 4294967295, 7])], attrs: { op: "max", dims: [0] }, expected: () => [[4294967295]], gradient: false },
-  { op: "reduce", title: "sum of nothing is 0", inputs: [given("f32", [2, 0], [])], attrs: { op: "sum", dims: [1] }, expected: () => [[0, 0]], gradient: true },
-  { op: "reduce", title: "no dims", inputs: [floats([3])], attrs: { op: "sum", dims: [] }, expected: (x) => [[...x.data]], gradient: true },
-  { op: "reduce", title: "size-1 dim", inputs: [floats([3, 1])], attrs: { op: "max", dims: [1] }, expected: (x) => [[...x.data]], gradient: true },
-  { op: "reduce", title: "infinities", inputs: [given("f32", [2, 2], [Infinity, 1, Infinity, -Infinity])], attrs: { op: "sum", dims: [1] }, expected: () => [[Infinity, nan]], gradient: false },
-  { op: "reduce", title: "max of -inf", inputs: [given("f32", [2], [-Infinity, -Infinity])], attrs: { op: "max", dims: [0] }, expected: () => [[-Infinity]], gradient: false },
+  {
+    op: "reduce",
+    title: "and of bits",
+    inputs: [given("u8", [3], [255, 7, 13])],
+    attrs: { op: "and", dims: [0] },
+    expected: () => [[5]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "or of bits",
+    inputs: [given("i32", [3], [-8, 1, 2])],
+    attrs: { op: "or", dims: [0] },
+    expected: () => [[-5]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "integer sums wrap",
+    inputs: [given("i32", [2], [2147483647, 1])],
+    attrs: { op: "sum", dims: [0] },
+    expected: () => [[-2147483648]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "u8 sums wrap",
+    inputs: [given("u8", [3], [200, 100, 1])],
+    attrs: { op: "sum", dims: [0] },
+    expected: () => [[45]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "max of unsigned above 2^31",
+    inputs: [given("u32", [3], [1, 4294967295, 7])],
+    attrs: { op: "max", dims: [0] },
+    expected: () => [[4294967295]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "sum of nothing is 0",
+    inputs: [given("f32", [2, 0], [])],
+    attrs: { op: "sum", dims: [1] },
+    expected: () => [[0, 0]],
+    gradient: true,
+  },
+  {
+    op: "reduce",
+    title: "no dims",
+    inputs: [floats([3])],
+    attrs: { op: "sum", dims: [] },
+    expected: (x) => [[...x.data]],
+    gradient: true,
+  },
+  {
+    op: "reduce",
+    title: "size-1 dim",
+    inputs: [floats([3, 1])],
+    attrs: { op: "max", dims: [1] },
+    expected: (x) => [[...x.data]],
+    gradient: true,
+  },
+  {
+    op: "reduce",
+    title: "infinities",
+    inputs: [given("f32", [2, 2], [Infinity, 1, Infinity, -Infinity])],
+    attrs: { op: "sum", dims: [1] },
+    expected: () => [[Infinity, nan]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "max of -inf",
+    inputs: [given("f32", [2], [-Infinity, -Infinity])],
+    attrs: { op: "max", dims: [0] },
+    expected: () => [[-Infinity]],
+    gradient: false,
+  },
   // NaN must win wherever it stands and whatever the vector width.
   ...[1, 3, 4, 7, 8, 9, 15, 16, 17, 33].flatMap((size) =>
     (["max", "min"] as const).map(
       (op): Row => ({
         op: "reduce",
         title: `${op} of ${size} with NaN at each place`,
-        inputs: [given("f32", [size, size], build([size, size], (a, b) => (a === b ? nan : b + 1)))],
+        inputs: [
+          given(
+            "f32",
+            [size, size],
+            build([size, size], (a, b) => (a === b ? nan : b + 1)),
+          ),
+        ],
         attrs: { op, dims: [1] },
         expected: () => [new Array<number>(size).fill(nan)],
         gradient: false,
@@ -105,9 +181,30 @@ const argMaxRows: readonly Row[] = [
     gradient: false,
     shardings: ["S(1) -> S(0)"],
   },
-  { op: "argMax", title: "the first NaN wins", inputs: [given("f32", [3, 3], [1, nan, nan, nan, 5, nan, Infinity, 1, 2])], attrs: { dim: 1 }, expected: () => [[1, 0, 0]], gradient: false },
-  { op: "argMax", title: "no rows", inputs: [given("f32", [0, 3], [])], attrs: { dim: 1 }, expected: () => [[]], gradient: false },
-  { op: "argMax", title: "-inf alone", inputs: [given("f32", [2], [-Infinity, -Infinity])], attrs: { dim: 0 }, expected: () => [[0]], gradient: false },
+  {
+    op: "argMax",
+    title: "the first NaN wins",
+    inputs: [given("f32", [3, 3], [1, nan, nan, nan, 5, nan, Infinity, 1, 2])],
+    attrs: { dim: 1 },
+    expected: () => [[1, 0, 0]],
+    gradient: false,
+  },
+  {
+    op: "argMax",
+    title: "no rows",
+    inputs: [given("f32", [0, 3], [])],
+    attrs: { dim: 1 },
+    expected: () => [[]],
+    gradient: false,
+  },
+  {
+    op: "argMax",
+    title: "-inf alone",
+    inputs: [given("f32", [2], [-Infinity, -Infinity])],
+    attrs: { dim: 0 },
+    expected: () => [[0]],
+    gradient: false,
+  },
 ];
 
 interface Windows {
@@ -120,7 +217,11 @@ interface Windows {
 /** The places of the input that a window covers, in row-major order. */
 function covered(x: HostTensor, { window, strides, padding }: Windows, position: readonly number[]): number[][] {
   return indices(window)
-    .map((tap) => tap.map((step, dim) => (position[dim] as number) * (strides[dim] as number) + step - (padding[dim]?.[0] as number)))
+    .map((tap) =>
+      tap.map(
+        (step, dim) => (position[dim] as number) * (strides[dim] as number) + step - (padding[dim]?.[0] as number),
+      ),
+    )
     .filter((place) => place.every((index, dim) => index >= 0 && index < (x.shape[dim] as number)));
 }
 
@@ -129,18 +230,54 @@ function winner(x: HostTensor, windows: Windows, position: readonly number[]): n
   return covered(x, windows, position).reduce((best, place) => (better(at(x, place), at(x, best)) ? place : best));
 }
 
-const pool: Windows = { op: "max", window: [1, 2, 2, 1], strides: [1, 2, 2, 1], padding: [[0, 0], [0, 0], [0, 0], [0, 0]] };
-const overlapping: Windows = { op: "max", window: [1, 3, 2], strides: [1, 2, 1], padding: [[0, 0], [1, 1], [0, 1]] };
+const pool: Windows = {
+  op: "max",
+  window: [1, 2, 2, 1],
+  strides: [1, 2, 2, 1],
+  padding: [
+    [0, 0],
+    [0, 0],
+    [0, 0],
+    [0, 0],
+  ],
+};
+const overlapping: Windows = {
+  op: "max",
+  window: [1, 3, 2],
+  strides: [1, 2, 1],
+  padding: [
+    [0, 0],
+    [1, 1],
+    [0, 1],
+  ],
+};
 const minimum: Windows = { ...overlapping, op: "min" };
 const sums: Windows = { ...overlapping, op: "sum" };
 
 const reduced = (x: HostTensor, windows: Windows, out: readonly number[]): number[] =>
-  build(out, (...position) => (windows.op === "sum" ? total(covered(x, windows, position).map((place) => at(x, place))) : at(x, winner(x, windows, position))));
+  build(out, (...position) =>
+    windows.op === "sum"
+      ? total(covered(x, windows, position).map((place) => at(x, place)))
+      : at(x, winner(x, windows, position)),
+  );
 
 const scattered = (x: HostTensor, source: HostTensor, windows: Windows): number[] =>
-  build(x.shape, (...place) => total(indices(source.shape).map((position) => (String(winner(x, windows, position)) === String(place) ? at(source, position) : 0))));
+  build(x.shape, (...place) =>
+    total(
+      indices(source.shape).map((position) =>
+        String(winner(x, windows, position)) === String(place) ? at(source, position) : 0,
+      ),
+    ),
+  );
 
-const windowed = (title: string, windows: Windows, shape: readonly number[], out: readonly number[], unaryShardings: readonly string[], binaryShardings: readonly string[]): Row[] => [
+const windowed = (
+  title: string,
+  windows: Windows,
+  shape: readonly number[],
+  out: readonly number[],
+  unaryShardings: readonly string[],
+  binaryShardings: readonly string[],
+): Row[] => [
   {
     op: "reduceWindow",
     title,
@@ -167,7 +304,9 @@ const windowed = (title: string, windows: Windows, shape: readonly number[], out
           title,
           inputs: [distinct(shape), floats(shape)],
           attrs: { ...windows },
-          expected: (x: HostTensor, source: HostTensor) => [build(out, (...position) => at(source, winner(x, windows, position)))],
+          expected: (x: HostTensor, source: HostTensor) => [
+            build(out, (...position) => at(source, winner(x, windows, position))),
+          ],
           gradient: true,
           shardings: [...binaryShardings, "R, P(sum) -> P(sum)"],
         },
@@ -184,14 +323,57 @@ const windowRows: readonly Row[] = [
   ...windowed("sums", sums, [4, 6, 4], [4, 3, 4], [batch], []),
 ];
 
-const flat: Windows = { op: "max", window: [1, 2], strides: [1, 2], padding: [[0, 0], [0, 0]] };
+const flat: Windows = {
+  op: "max",
+  window: [1, 2],
+  strides: [1, 2],
+  padding: [
+    [0, 0],
+    [0, 0],
+  ],
+};
 const tied = given("f32", [1, 6], [2, 2, nan, nan, 1, nan]);
 const windowTies: readonly Row[] = [
-  { op: "reduceWindow", title: "NaN wins", inputs: [tied], attrs: { ...flat }, expected: () => [[2, nan, nan]], gradient: false },
-  { op: "selectAndScatter", title: "first of ties, first NaN", inputs: [tied, given("f32", [1, 3], [5, 6, 7])], attrs: { ...flat }, expected: () => [[5, 0, 6, 0, 0, 7]], gradient: false },
-  { op: "windowTake", title: "first of ties, first NaN", inputs: [tied, given("f32", [1, 6], [1, 2, 3, 4, 5, 6])], attrs: { ...flat }, expected: () => [[1, 3, 6]], gradient: false },
-  { op: "reduceWindow", title: "integer sums", inputs: [ints([2, 6], -9, 9)], attrs: { ...flat, op: "sum" }, expected: (x) => [reduced(x, { ...flat, op: "sum" }, [2, 3])], gradient: false },
-  { op: "reduceWindow", title: "no rows", inputs: [given("f32", [0, 4], [])], attrs: { ...flat }, expected: () => [[]], gradient: true },
+  {
+    op: "reduceWindow",
+    title: "NaN wins",
+    inputs: [tied],
+    attrs: { ...flat },
+    expected: () => [[2, nan, nan]],
+    gradient: false,
+  },
+  {
+    op: "selectAndScatter",
+    title: "first of ties, first NaN",
+    inputs: [tied, given("f32", [1, 3], [5, 6, 7])],
+    attrs: { ...flat },
+    expected: () => [[5, 0, 6, 0, 0, 7]],
+    gradient: false,
+  },
+  {
+    op: "windowTake",
+    title: "first of ties, first NaN",
+    inputs: [tied, given("f32", [1, 6], [1, 2, 3, 4, 5, 6])],
+    attrs: { ...flat },
+    expected: () => [[1, 3, 6]],
+    gradient: false,
+  },
+  {
+    op: "reduceWindow",
+    title: "integer sums",
+    inputs: [ints([2, 6], -9, 9)],
+    attrs: { ...flat, op: "sum" },
+    expected: (x) => [reduced(x, { ...flat, op: "sum" }, [2, 3])],
+    gradient: false,
+  },
+  {
+    op: "reduceWindow",
+    title: "no rows",
+    inputs: [given("f32", [0, 4], [])],
+    attrs: { ...flat },
+    expected: () => [[]],
+    gradient: true,
+  },
 ];
 
 export const reduceTable: readonly Row[] = [...reduceRows, ...argMaxRows, ...windowRows, ...windowTies];

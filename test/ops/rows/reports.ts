@@ -1,7 +1,23 @@
 /** @module Rows from bug reports against other libraries, with the numbers of the reports. */
 import { gradients } from "../../../src/autodiff/index.ts";
 import type { Node } from "../../../src/ir/node.ts";
-import { add, broadcastInDim, call, concat, einsumPair, gather, matmul, max, maximum, mean, mul, oneHot, pow, slice, sum } from "../../../src/ops/index.ts";
+import {
+  add,
+  broadcastInDim,
+  call,
+  concat,
+  einsumPair,
+  gather,
+  matmul,
+  max,
+  maximum,
+  mean,
+  mul,
+  oneHot,
+  pow,
+  slice,
+  sum,
+} from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
 import { given, scalar } from "../../support/tensors.ts";
 
@@ -16,7 +32,16 @@ const gradientOf =
       by.map((index) => inputs[index] as Node),
     );
 
-const dilated = { layout: "b01f,01io->b01f", strides: [1, 1], padding: [[0, 0], [0, 0]], inputDilation: [1, 1], kernelDilation: [2, 2] };
+const dilated = {
+  layout: "b01f,01io->b01f",
+  strides: [1, 1],
+  padding: [
+    [0, 0],
+    [0, 0],
+  ],
+  inputDilation: [1, 1],
+  kernelDilation: [2, 2],
+};
 
 const roll = (x: Node, dim: number): Node => {
   const cut = (from: number, to: number): Node =>
@@ -35,7 +60,10 @@ const gradientReports: readonly Row[] = [
     title: "tfjs#8721: gradient of a batched product with a shared matrix",
     inputs: [given("f32", [2, 2, 2], [1, 2, 3, 4, 5, 6, 7, 8]), matrix([9, 10], [11, 12])],
     build: gradientOf((a, b) => sum(matmul(a, b)), 0, 1),
-    expected: () => [[19, 23, 19, 23, 19, 23, 19, 23], [16, 16, 20, 20]],
+    expected: () => [
+      [19, 23, 19, 23, 19, 23, 19, 23],
+      [16, 16, 20, 20],
+    ],
     gradient: true,
   },
   {
@@ -51,7 +79,10 @@ const gradientReports: readonly Row[] = [
     title: "ties share the gradient",
     inputs: [given("f32", [2], [2, 1]), given("f32", [2], [2, 3])],
     build: gradientOf((a, b) => sum(maximum(a, b)), 0, 1),
-    expected: () => [[0.5, 0], [0.5, 1]],
+    expected: () => [
+      [0.5, 0],
+      [0.5, 1],
+    ],
     gradient: false,
   },
   {
@@ -91,7 +122,10 @@ const gradientReports: readonly Row[] = [
     title: "tfjs#346: gradients of pow at and below 0",
     inputs: [given("f32", [4], [0, 0, -2, 0]), given("f32", [4], [2, 0, 2, 2])],
     build: gradientOf((x, y) => sum(pow(x, y)), 0, 1),
-    expected: () => [[0, 0, -4, 0], [0, 0, 0, 0]],
+    expected: () => [
+      [0, 0, -4, 0],
+      [0, 0, 0, 0],
+    ],
     gradient: false,
   },
   {
@@ -116,8 +150,22 @@ const quarter = 4194304;
 const means = [2132166414.05, 1061001875.34, -1378280739.46, 580317280.62, 189636615.93, 1046490414.98];
 
 const valueReports: readonly Row[] = [
-  { op: "reduce", title: "jax-js#186: mean of integers", inputs: [given("i32", [4], [1, 2, 3, 4])], build: (x) => [mean(x)], expected: () => [[2.5]], gradient: false },
-  { op: "reduce", title: "jax-js#186: mean of truth values", inputs: [given("bool", [3], [1, 0, 1])], build: (x) => [mean(x)], expected: () => [[2 / 3]], gradient: false },
+  {
+    op: "reduce",
+    title: "jax-js#186: mean of integers",
+    inputs: [given("i32", [4], [1, 2, 3, 4])],
+    build: (x) => [mean(x)],
+    expected: () => [[2.5]],
+    gradient: false,
+  },
+  {
+    op: "reduce",
+    title: "jax-js#186: mean of truth values",
+    inputs: [given("bool", [3], [1, 0, 1])],
+    build: (x) => [mean(x)],
+    expected: () => [[2 / 3]],
+    gradient: false,
+  },
   {
     op: "concat",
     title: "jax-js#146: roll by 1 on both dims",

@@ -12,7 +12,9 @@ const ternary = ["S(0), S(0), S(0) -> S(0)", "S(1), S(1), S(1) -> S(1)"];
 
 type Range = readonly [low: number, high: number, kinks?: readonly number[]];
 const map1 = (f: (x: number) => number) => (x: HostTensor) => [Array.from(x.data, f)];
-const map2 = (f: (x: number, y: number) => number) => (x: HostTensor, y: HostTensor) => [Array.from(x.data, (value, index) => f(value, y.data[index] as number))];
+const map2 = (f: (x: number, y: number) => number) => (x: HostTensor, y: HostTensor) => [
+  Array.from(x.data, (value, index) => f(value, y.data[index] as number)),
+];
 
 const steps = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2];
 
@@ -54,7 +56,12 @@ const erfRow: Row = {
   title: "tabulated values",
   inputs: [given("f32", [4, 2], [0, 0.5, 1, 2, -0.5, -1, 3, -7])],
   // Abramowitz & Stegun, table 7.1.
-  expected: () => [[0, 0.5204998778130465, 0.8427007929497149, 0.9953222650189527, -0.5204998778130465, -0.8427007929497149, 0.9999779095030014, -1]],
+  expected: () => [
+    [
+      0, 0.5204998778130465, 0.8427007929497149, 0.9953222650189527, -0.5204998778130465, -0.8427007929497149,
+      0.9999779095030014, -1,
+    ],
+  ],
   gradient: true,
   shardings: unary,
 };
@@ -83,7 +90,14 @@ const unarySpecial: { readonly [op: string]: readonly number[] } = {
 };
 
 const specialRows = Object.entries(unarySpecial).map(
-  ([op, values]): Row => ({ op, title: "special values", inputs: [given("f32", [5], special)], expected: () => [values], gradient: false, tolerance: 0 }),
+  ([op, values]): Row => ({
+    op,
+    title: "special values",
+    inputs: [given("f32", [5], special)],
+    expected: () => [values],
+    gradient: false,
+    tolerance: 0,
+  }),
 );
 
 const exact = (op: string, title: string, inputs: readonly Source[], values: readonly number[]): Row => ({
@@ -108,20 +122,40 @@ const exactUnary: readonly Row[] = [
   exact("abs", "lowest integer wraps", [i32(lowest, -3)], [lowest, 3]),
   exact("sign", "integers", [i32(-7, 0, 9)], [-1, 0, 1]),
   exact("ceil", "small negatives give -0", [f32(-0.5, 0.5)], [-0, 1]),
-  { ...exact("round", "halves go to even", [f32(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388609)], [0, 2, 2, -0, -2, -2, 0, 8388609]), single: true },
-  { ...exact("expm1", "tiny values are exact", [f32(1e-20, -1e-20)], [Math.fround(1e-20), Math.fround(-1e-20)]), single: true },
+  {
+    ...exact(
+      "round",
+      "halves go to even",
+      [f32(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388609)],
+      [0, 2, 2, -0, -2, -2, 0, 8388609],
+    ),
+    single: true,
+  },
+  {
+    ...exact("expm1", "tiny values are exact", [f32(1e-20, -1e-20)], [Math.fround(1e-20), Math.fround(-1e-20)]),
+    single: true,
+  },
   { ...exact("log1p", "tiny values are exact", [f32(1e-20)], [Math.fround(1e-20)]), single: true },
   exact("exp", "overflow and underflow", [f32(1000, -1000)], [inf, 0]),
   { ...exact("logistic", "far tails", [f32(200, -200)], [1, 0]), single: true },
   exact("not", "bool", [bool(0, 1)], [1, 0]),
   exact("not", "bits", [i32(0, -1, 5)], [-1, 0, -6]),
   exact("not", "unsigned bits", [u8(0, 255, 1)], [255, 0, 254]),
-  { op: "not", title: "sharded", inputs: [ints(shape, -9, 9)], expected: map1((x) => -x - 1), gradient: false, shardings: unary },
+  {
+    op: "not",
+    title: "sharded",
+    inputs: [ints(shape, -9, 9)],
+    expected: map1((x) => -x - 1),
+    gradient: false,
+    shardings: unary,
+  },
   { op: "neg", title: "scalar", inputs: [given("f32", [], [2])], expected: () => [[-2]], gradient: true },
   { op: "exp", title: "nothing", inputs: [given("f32", [0, 3], [])], expected: () => [[]], gradient: true },
 ];
 
-const binaryFloat: { readonly [op: string]: readonly [(x: number, y: number) => number, Range, Range, readonly string[]] } = {
+const binaryFloat: {
+  readonly [op: string]: readonly [(x: number, y: number) => number, Range, Range, readonly string[]];
+} = {
   add: [(x, y) => x - -y, [-2, 2], [-2, 2], ["P(sum), P(sum) -> P(sum)"]],
   sub: [(x, y) => x + -y, [-2, 2], [-2, 2], ["P(sum), P(sum) -> P(sum)"]],
   mul: [(x, y) => x / (1 / y), [-2, 2], [0.5, 2], ["P(sum), R -> P(sum)", "R, P(sum) -> P(sum)"]],
@@ -144,13 +178,40 @@ const binaryRows = Object.entries(binaryFloat).map(
 );
 
 const bitRows = (["and", "or", "xor"] as const).flatMap((op): Row[] => {
-  const value = { and: (x: number, y: number) => x * y, or: (x: number, y: number) => Math.max(x, y), xor: (x: number, y: number) => (x + y) % 2 }[op];
-  return [{ op, title: "truth values", inputs: [bools(shape), bools(shape)], expected: map2(value), gradient: false, shardings: binary }];
+  const value = {
+    and: (x: number, y: number) => x * y,
+    or: (x: number, y: number) => Math.max(x, y),
+    xor: (x: number, y: number) => (x + y) % 2,
+  }[op];
+  return [
+    {
+      op,
+      title: "truth values",
+      inputs: [bools(shape), bools(shape)],
+      expected: map2(value),
+      gradient: false,
+      shardings: binary,
+    },
+  ];
 });
 
 const shiftRows: readonly Row[] = [
-  { op: "shiftLeft", title: "small amounts", inputs: [ints(shape, 0, 99), ints(shape, 0, 8)], expected: map2((x, y) => x * 2 ** y), gradient: false, shardings: binary },
-  { op: "shiftRight", title: "small amounts", inputs: [ints(shape, -999, 999), ints(shape, 0, 8)], expected: map2((x, y) => Math.floor(x / 2 ** y)), gradient: false, shardings: binary },
+  {
+    op: "shiftLeft",
+    title: "small amounts",
+    inputs: [ints(shape, 0, 99), ints(shape, 0, 8)],
+    expected: map2((x, y) => x * 2 ** y),
+    gradient: false,
+    shardings: binary,
+  },
+  {
+    op: "shiftRight",
+    title: "small amounts",
+    inputs: [ints(shape, -999, 999), ints(shape, 0, 8)],
+    expected: map2((x, y) => Math.floor(x / 2 ** y)),
+    gradient: false,
+    shardings: binary,
+  },
   exact("shiftLeft", "the width or more gives 0", [i32(1, 1, 1, 3), i32(31, 32, -1, 31)], [lowest, 0, 0, lowest]),
   exact("shiftLeft", "u8 wraps", [u8(255, 1, 1), u8(1, 7, 8)], [254, 128, 0]),
   exact("shiftRight", "i32 keeps its sign", [i32(-8, -8, 8, lowest), i32(1, 99, 99, -1)], [-4, -1, 0, -1]),
@@ -174,7 +235,12 @@ const exactBinary: readonly Row[] = [
   exact("rem", "takes the sign of x", [f32(5.5, -5.5, 5.5, -0), f32(2, 2, -2, 3)], [1.5, -1.5, 1.5, -0]),
   exact("rem", "integers", [i32(7, -7, lowest), i32(3, 3, -1)], [1, -1, 0]),
   exact("rem", "infinite", [f32(inf, 5, nan), f32(2, inf, 1)], [nan, 5, nan]),
-  exact("pow", "IEEE 754 special cases", [f32(1, 1, nan, 0, 0, -2, -8, inf), f32(nan, inf, 0, 0, -1, 3, 0.5, -1)], [1, 1, 1, 1, inf, -8, nan, 0]),
+  exact(
+    "pow",
+    "IEEE 754 special cases",
+    [f32(1, 1, nan, 0, 0, -2, -8, inf), f32(nan, inf, 0, 0, -1, 3, 0.5, -1)],
+    [1, 1, 1, 1, inf, -8, nan, 0],
+  ),
   exact("max", "NaN wins", [f32(nan, 1, nan, inf), f32(1, nan, nan, nan)], [nan, nan, nan, nan]),
   exact("min", "NaN wins", [f32(nan, 1, -inf), f32(1, nan, nan)], [nan, nan, nan]),
   exact("max", "zeros", [f32(-0, 0), f32(0, -0)], [0, 0]),
@@ -198,12 +264,30 @@ const compares: { readonly [op: string]: readonly number[] } = {
 
 const compareRows = Object.entries(compares).flatMap(([op, values]): Row[] => [
   exact(op, "NaN and zeros", [f32(1, 2, 3, nan, 1, nan, 0, inf), f32(2, 2, 2, 1, nan, nan, -0, inf)], values),
-  { ...exact(op, "integers", [given("i32", [4, 4], [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1]), given("i32", [4, 4], new Array(16).fill(2))], [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1].map((x) => values[x - 1] as number)), shardings: binary },
+  {
+    ...exact(
+      op,
+      "integers",
+      [
+        given("i32", [4, 4], [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1]),
+        given("i32", [4, 4], new Array(16).fill(2)),
+      ],
+      [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1].map((x) => values[x - 1] as number),
+    ),
+    shardings: binary,
+  },
   exact(op, "unsigned above 2^31", [u32(1, 2, 4294967295), u32(2147483648, 2, 1)], values.slice(0, 3)),
 ]);
 
 const others: readonly Row[] = [
-  { op: "isFinite", title: "floats", inputs: [floats(shape)], expected: map1(() => 1), gradient: false, shardings: unary },
+  {
+    op: "isFinite",
+    title: "floats",
+    inputs: [floats(shape)],
+    expected: map1(() => 1),
+    gradient: false,
+    shardings: unary,
+  },
   exact("isFinite", "special values", [f32(...special, 3e38)], [0, 0, 0, 1, 1, 1]),
   {
     op: "select",
@@ -214,28 +298,154 @@ const others: readonly Row[] = [
     shardings: [...ternary, "R, P(sum), P(sum) -> P(sum)"],
   },
   exact("select", "takes no part of the other", [bool(1, 0), f32(1, nan), f32(nan, -0)], [1, -0]),
-  { op: "relu", title: "floats", inputs: [floats(shape, -2, 2, [0])], expected: map1((x) => (x + Math.abs(x)) / 2), gradient: true, shardings: unary },
+  {
+    op: "relu",
+    title: "floats",
+    inputs: [floats(shape, -2, 2, [0])],
+    expected: map1((x) => (x + Math.abs(x)) / 2),
+    gradient: true,
+    shardings: unary,
+  },
   exact("relu", "special values", [f32(...special)], [nan, inf, 0, 0, 0]),
 ];
 
 /** What a value becomes, by source and target dtype. */
 const castCases: readonly (readonly [from: DType, to: DType, pairs: readonly (readonly [number, number])[]])[] = [
-  ["f32", "i32", [[1.9, 1], [-1.9, -1], [nan, 0], [inf, highest], [-inf, lowest], [3e9, highest], [-0.5, 0]]],
-  ["f32", "u32", [[1.9, 1], [-1.9, 0], [nan, 0], [inf, 4294967295], [5e9, 4294967295], [3e9, 3e9]]],
-  ["f32", "u8", [[255.9, 255], [300, 255], [-1, 0], [nan, 0]]],
-  ["f32", "bool", [[0, 0], [-0, 0], [0.1, 1], [nan, 1], [-inf, 1]]],
-  ["f64", "f32", [[0.1, Math.fround(0.1)], [1e300, inf], [1e-300, 0], [-1e-300, -0], [nan, nan], [16777217, 16777216]]],
-  ["f64", "i32", [[2147483647.5, highest], [-2147483649, lowest]]],
-  ["f32", "f64", [[-0, -0], [inf, inf], [1.5, 1.5]]],
-  ["i32", "f32", [[16777217, 16777216], [-5, -5]]],
-  ["i32", "u8", [[256, 0], [-1, 255], [300, 44]]],
-  ["i32", "u32", [[-1, 4294967295], [7, 7]]],
-  ["u32", "i32", [[4294967295, -1], [7, 7]]],
+  [
+    "f32",
+    "i32",
+    [
+      [1.9, 1],
+      [-1.9, -1],
+      [nan, 0],
+      [inf, highest],
+      [-inf, lowest],
+      [3e9, highest],
+      [-0.5, 0],
+    ],
+  ],
+  [
+    "f32",
+    "u32",
+    [
+      [1.9, 1],
+      [-1.9, 0],
+      [nan, 0],
+      [inf, 4294967295],
+      [5e9, 4294967295],
+      [3e9, 3e9],
+    ],
+  ],
+  [
+    "f32",
+    "u8",
+    [
+      [255.9, 255],
+      [300, 255],
+      [-1, 0],
+      [nan, 0],
+    ],
+  ],
+  [
+    "f32",
+    "bool",
+    [
+      [0, 0],
+      [-0, 0],
+      [0.1, 1],
+      [nan, 1],
+      [-inf, 1],
+    ],
+  ],
+  [
+    "f64",
+    "f32",
+    [
+      [0.1, Math.fround(0.1)],
+      [1e300, inf],
+      [1e-300, 0],
+      [-1e-300, -0],
+      [nan, nan],
+      [16777217, 16777216],
+    ],
+  ],
+  [
+    "f64",
+    "i32",
+    [
+      [2147483647.5, highest],
+      [-2147483649, lowest],
+    ],
+  ],
+  [
+    "f32",
+    "f64",
+    [
+      [-0, -0],
+      [inf, inf],
+      [1.5, 1.5],
+    ],
+  ],
+  [
+    "i32",
+    "f32",
+    [
+      [16777217, 16777216],
+      [-5, -5],
+    ],
+  ],
+  [
+    "i32",
+    "u8",
+    [
+      [256, 0],
+      [-1, 255],
+      [300, 44],
+    ],
+  ],
+  [
+    "i32",
+    "u32",
+    [
+      [-1, 4294967295],
+      [7, 7],
+    ],
+  ],
+  [
+    "u32",
+    "i32",
+    [
+      [4294967295, -1],
+      [7, 7],
+    ],
+  ],
   ["u32", "f32", [[4294967295, 4294967296]]],
   ["u8", "i32", [[255, 255]]],
-  ["bool", "f32", [[1, 1], [0, 0]]],
-  ["bool", "i32", [[1, 1], [0, 0]]],
-  ["i32", "bool", [[256, 1], [0, 0], [-1, 1]]],
+  [
+    "bool",
+    "f32",
+    [
+      [1, 1],
+      [0, 0],
+    ],
+  ],
+  [
+    "bool",
+    "i32",
+    [
+      [1, 1],
+      [0, 0],
+    ],
+  ],
+  [
+    "i32",
+    "bool",
+    [
+      [256, 1],
+      [0, 0],
+      [-1, 1],
+    ],
+  ],
 ];
 
 const castRows = castCases.map(
@@ -282,6 +492,13 @@ export const scalarRows: readonly Row[] = [
   ...others,
   ...castRows,
   ...castGradients,
-  { op: "cast", title: "sharded", inputs: [floats(shape)], attrs: { dtype: "i32" }, expected: map1((x) => (x < 0 ? Math.ceil(x) + 0 : Math.floor(x)) || 0), gradient: false, shardings: unary },
+  {
+    op: "cast",
+    title: "sharded",
+    inputs: [floats(shape)],
+    attrs: { dtype: "i32" },
+    expected: map1((x) => (x < 0 ? Math.ceil(x) + 0 : Math.floor(x)) || 0),
+    gradient: false,
+    shardings: unary,
+  },
 ];
-

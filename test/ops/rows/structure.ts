@@ -31,8 +31,22 @@ const broadcastRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0) -> S(0)", "R -> S(1)", "P(sum) -> P(sum)"],
   },
-  { op: "broadcast", title: "scalar", inputs: [scalar("i32", 7)], attrs: { shape: [2, 2], dims: [] }, expected: () => [[7, 7, 7, 7]], gradient: false },
-  { op: "broadcast", title: "to nothing", inputs: [floats([1])], attrs: { shape: [0], dims: [0] }, expected: () => [[]], gradient: true },
+  {
+    op: "broadcast",
+    title: "scalar",
+    inputs: [scalar("i32", 7)],
+    attrs: { shape: [2, 2], dims: [] },
+    expected: () => [[7, 7, 7, 7]],
+    gradient: false,
+  },
+  {
+    op: "broadcast",
+    title: "to nothing",
+    inputs: [floats([1])],
+    attrs: { shape: [0], dims: [0] },
+    expected: () => [[]],
+    gradient: true,
+  },
 ];
 
 const reshapeRows: readonly Row[] = [
@@ -63,8 +77,22 @@ const reshapeRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0) -> S(1)", "S(2) -> S(2)", "P(sum) -> P(sum)"],
   },
-  { op: "reshape", title: "scalar", inputs: [given("i32", [1, 1], [3])], attrs: { shape: [] }, expected: () => [[3]], gradient: false },
-  { op: "reshape", title: "nothing", inputs: [given("f32", [0, 3], [])], attrs: { shape: [2, 0] }, expected: () => [[]], gradient: true },
+  {
+    op: "reshape",
+    title: "scalar",
+    inputs: [given("i32", [1, 1], [3])],
+    attrs: { shape: [] },
+    expected: () => [[3]],
+    gradient: false,
+  },
+  {
+    op: "reshape",
+    title: "nothing",
+    inputs: [given("f32", [0, 3], [])],
+    attrs: { shape: [2, 0] },
+    expected: () => [[]],
+    gradient: true,
+  },
 ];
 
 const transposeRows: readonly Row[] = [
@@ -77,8 +105,22 @@ const transposeRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0) -> S(1)", "S(1) -> S(2)", "S(2) -> S(0)", "P(sum) -> P(sum)"],
   },
-  { op: "transpose", title: "scalar", inputs: [scalar("f32", 1.5)], attrs: { order: [] }, expected: () => [[1.5]], gradient: true },
-  { op: "transpose", title: "bytes", inputs: [ints([3, 5], 0, 256, "u8")], attrs: { order: [1, 0] }, expected: (x) => [build([5, 3], (a, b) => at(x, [b, a]))], gradient: false },
+  {
+    op: "transpose",
+    title: "scalar",
+    inputs: [scalar("f32", 1.5)],
+    attrs: { order: [] },
+    expected: () => [[1.5]],
+    gradient: true,
+  },
+  {
+    op: "transpose",
+    title: "bytes",
+    inputs: [ints([3, 5], 0, 256, "u8")],
+    attrs: { order: [1, 0] },
+    expected: (x) => [build([5, 3], (a, b) => at(x, [b, a]))],
+    gradient: false,
+  },
 ];
 
 const sliceRows: readonly Row[] = [
@@ -100,16 +142,37 @@ const sliceRows: readonly Row[] = [
     gradient: false,
     shardings: ["P(sum) -> P(sum)"],
   },
-  { op: "slice", title: "nothing", inputs: [floats([4])], attrs: { start: [2], limit: [2], stride: [1] }, expected: () => [[]], gradient: true },
+  {
+    op: "slice",
+    title: "nothing",
+    inputs: [floats([4])],
+    attrs: { start: [2], limit: [2], stride: [1] },
+    expected: () => [[]],
+    gradient: true,
+  },
 ];
 
 /** Element of the padded tensor, from the place in it. */
-const paddedAt = (x: HostTensor, value: number, low: readonly number[], interior: readonly number[], index: readonly number[]): number => {
+const paddedAt = (
+  x: HostTensor,
+  value: number,
+  low: readonly number[],
+  interior: readonly number[],
+  index: readonly number[],
+): number => {
   const places = index.map((place, dim) => (place - (low[dim] as number)) / ((interior[dim] as number) + 1));
   return places.every(Number.isInteger) ? at(x, places, value) : value;
 };
 
-const padRow = (title: string, shape: readonly number[], low: number[], high: number[], interior: number[], out: readonly number[], shardings: readonly string[]): Row => ({
+const padRow = (
+  title: string,
+  shape: readonly number[],
+  low: number[],
+  high: number[],
+  interior: number[],
+  out: readonly number[],
+  shardings: readonly string[],
+): Row => ({
   op: "pad",
   title,
   inputs: [floats(shape), scalar("f32", 0.5)],
@@ -122,8 +185,24 @@ const padRow = (title: string, shape: readonly number[], low: number[], high: nu
 const padRows: readonly Row[] = [
   padRow("edges", [4, 3], [0, 2], [0, 1], [0, 0], [4, 6], ["S(0), R -> S(0)", "P(sum), P(sum) -> P(sum)"]),
   padRow("between", [4, 3], [1, 0], [0, 0], [2, 0], [11, 3], ["S(1), R -> S(1)", "P(sum), P(sum) -> P(sum)"]),
-  padRow("negative amounts cut off", [8, 5], [0, -2], [0, -1], [0, 1], [8, 6], ["S(0), R -> S(0)", "P(sum), P(sum) -> P(sum)"]),
-  padRow("more cut off than there is", [4, 3], [0, -4], [0, 5], [0, 0], [4, 4], ["S(0), R -> S(0)", "P(sum), P(sum) -> P(sum)"]),
+  padRow(
+    "negative amounts cut off",
+    [8, 5],
+    [0, -2],
+    [0, -1],
+    [0, 1],
+    [8, 6],
+    ["S(0), R -> S(0)", "P(sum), P(sum) -> P(sum)"],
+  ),
+  padRow(
+    "more cut off than there is",
+    [4, 3],
+    [0, -4],
+    [0, 5],
+    [0, 0],
+    [4, 4],
+    ["S(0), R -> S(0)", "P(sum), P(sum) -> P(sum)"],
+  ),
   padRow("around nothing", [0], [1], [1], [3], [2], ["P(sum), P(sum) -> P(sum)"]),
 ];
 
@@ -155,13 +234,73 @@ const moveRows: readonly Row[] = [
     gradient: true,
     shardings: ["S(0) -> S(0)", "P(sum) -> P(sum)"],
   },
-  { op: "reverse", title: "nothing", inputs: [given("f32", [0, 2], [])], attrs: { dims: [0] }, expected: () => [[]], gradient: true },
-  { op: "iota", title: "inner dim", inputs: [], attrs: { dtype: "i32", shape: [4, 8], dim: 1 }, expected: () => [build([4, 8], (_a, b) => b)], gradient: false, shardings: ["-> S(0)", "-> S(1)"] },
-  { op: "iota", title: "outer dim of floats", inputs: [], attrs: { dtype: "f64", shape: [4, 4], dim: 0 }, expected: () => [build([4, 4], (a) => a)], gradient: false, shardings: ["-> S(0)", "-> S(1)"] },
-  { op: "iota", title: "u8 wraps", inputs: [], attrs: { dtype: "u8", shape: [300], dim: 0 }, expected: () => [build([300], (a) => a % 256)], gradient: false },
-  { op: "constant", title: "float", inputs: [], attrs: { dtype: "f32", value: -0.5 }, expected: () => [[-0.5]], gradient: false, shardings: [] },
-  { op: "constant", title: "special values", inputs: [], attrs: { dtype: "f64", value: -0 }, expected: () => [[-0]], gradient: false, tolerance: 0 },
-  { op: "constant", title: "NaN", inputs: [], attrs: { dtype: "f32", value: Number.NaN }, expected: () => [[Number.NaN]], gradient: false },
+  {
+    op: "reverse",
+    title: "nothing",
+    inputs: [given("f32", [0, 2], [])],
+    attrs: { dims: [0] },
+    expected: () => [[]],
+    gradient: true,
+  },
+  {
+    op: "iota",
+    title: "inner dim",
+    inputs: [],
+    attrs: { dtype: "i32", shape: [4, 8], dim: 1 },
+    expected: () => [build([4, 8], (_a, b) => b)],
+    gradient: false,
+    shardings: ["-> S(0)", "-> S(1)"],
+  },
+  {
+    op: "iota",
+    title: "outer dim of floats",
+    inputs: [],
+    attrs: { dtype: "f64", shape: [4, 4], dim: 0 },
+    expected: () => [build([4, 4], (a) => a)],
+    gradient: false,
+    shardings: ["-> S(0)", "-> S(1)"],
+  },
+  {
+    op: "iota",
+    title: "u8 wraps",
+    inputs: [],
+    attrs: { dtype: "u8", shape: [300], dim: 0 },
+    expected: () => [build([300], (a) => a % 256)],
+    gradient: false,
+  },
+  {
+    op: "constant",
+    title: "float",
+    inputs: [],
+    attrs: { dtype: "f32", value: -0.5 },
+    expected: () => [[-0.5]],
+    gradient: false,
+    shardings: [],
+  },
+  {
+    op: "constant",
+    title: "special values",
+    inputs: [],
+    attrs: { dtype: "f64", value: -0 },
+    expected: () => [[-0]],
+    gradient: false,
+    tolerance: 0,
+  },
+  {
+    op: "constant",
+    title: "NaN",
+    inputs: [],
+    attrs: { dtype: "f32", value: Number.NaN },
+    expected: () => [[Number.NaN]],
+    gradient: false,
+  },
 ];
 
-export const structureRows: readonly Row[] = [...broadcastRows, ...reshapeRows, ...transposeRows, ...sliceRows, ...padRows, ...moveRows];
+export const structureRows: readonly Row[] = [
+  ...broadcastRows,
+  ...reshapeRows,
+  ...transposeRows,
+  ...sliceRows,
+  ...padRows,
+  ...moveRows,
+];

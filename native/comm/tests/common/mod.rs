@@ -25,7 +25,11 @@ pub fn store(run: &str) -> StoreServer {
 }
 
 pub fn config(store: &StoreServer, rank: usize, size: usize) -> Config {
-    Config { timeout: Duration::from_secs(20), ..Config::new("run", rank, size, store.addr(), SECRET) }
+    Config {
+        timeout: Duration::from_secs(20),
+        connect_timeout: Duration::from_secs(20),
+        ..Config::new("run", rank, size, store.addr(), SECRET)
+    }
 }
 
 pub fn worlds_with(over: Over, size: usize, timeout: Duration) -> Vec<World> {
@@ -33,10 +37,7 @@ pub fn worlds_with(over: Over, size: usize, timeout: Duration) -> Vec<World> {
         return World::in_process_with(size, timeout);
     }
     let store = store("run");
-    let connect = |rank| {
-        // Connecting may need longer than the waits that a test is about.
-        World::connect(Config { timeout, ..config(&store, rank, size) })
-    };
+    let connect = |rank| World::connect(Config { timeout, ..config(&store, rank, size) });
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size).map(|rank| scope.spawn(move || connect(rank))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap().expect("a world")).collect()

@@ -1,4 +1,4 @@
-/** @module Philox 4x32-10, the counter-based generator of Salmon et al. (SC'11), for keys made outside a graph. */
+/** @module Philox 4x32-10, the counter-based generator of Salmon et al. ("Parallel random numbers: as easy as 1, 2, 3", SC'11). */
 
 const multiplier0 = 0xd2511f53;
 const multiplier1 = 0xcd9e8d57;

@@ -1,0 +1,19 @@
+/** @module Layers: records of pure functions over named trees of tensors. */
+export { flatten, gelu, relu, sigmoid, tanh } from "./activations.ts";
+export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
+export { dropout } from "./dropout.ts";
+export { uniformByFanIn } from "./initialise.ts";
+export {
+  activation,
+  type Applied,
+  type ApplyOptions,
+  type Initialised,
+  type Layer,
+  type LayerLike,
+  scopeKey,
+  type Tensors,
+  type Variables,
+} from "./layer.ts";
+export { type LinearOptions, linear } from "./linear.ts";
+export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
+export { sequential } from "./sequential.ts";

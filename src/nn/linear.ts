@@ -1,0 +1,54 @@
+/** @module The linear layer. */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { dotGeneral, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { uniformByFanIn } from "./initialise.ts";
+import { type Layer, positioned, scopeKey, type Tensors } from "./layer.ts";
+
+/** Options of {@link linear}. */
+export interface LinearOptions {
+  /** Add a bias; default true. */
+  readonly bias?: boolean;
+}
+
+/**
+ * `y = x · weightᵀ + bias` over the last dim of x: `[…, in]` to `[…, out]`. Parameters `weight` `[out, in]` and `bias`
+ * `[out]` in the dtype of the input, initialised as PyTorch does.
+ *
+ * @throws HeddleError `option` when `out` is not a positive whole number.
+ */
+export function linear(out: number, options: LinearOptions = {}): Layer {
+  checkOptions("linear", options, ["bias"]);
+  checkInteger("linear", "out", out, 1);
+  const { bias = true } = options;
+  return positioned({
+    kind: "linear",
+    init(key, input) {
+      const size = inputSize(input);
+      const make = (ordinal: number, shape: readonly number[]): Tensor =>
+        uniformByFanIn(scopeKey(key, ordinal), shape, size, input.dtype);
+      const weight = make(0, [out, size]);
+      const params: Tensors = bias ? { weight, bias: make(1, [out]) } : { weight };
+      return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
+    },
+    apply({ params }, x) {
+      const weight = params["weight"] as Tensor;
+      const last = x.shape.length - 1;
+      const product = dotGeneral(x, weight, { xBatch: [], yBatch: [], xContract: [last], yContract: [1] });
+      return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
+    },
+  });
+}
+
+function inputSize(input: TensorType): number {
+  if (!isFloat(input.dtype)) {
+    throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`, {
+      hint: "cast the input first",
+    });
+  }
+  const size = input.shape.at(-1);
+  if (size === undefined) throw new HeddleError("shape", `takes […, in], got the scalar ${formatType(input)}`);
+  return size;
+}

@@ -1,0 +1,165 @@
+/** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
+import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
+import { dtypes } from "../ir/dtype.ts";
+import { type Layout, type Mesh, replicated, shardedOn } from "../plan/index.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
+import { columnType } from "./functions.ts";
+
+/** The mesh axis over which batches are split. */
+export const dataAxis = "data";
+
+/** Devices that share a batch: the size of the axis `data`. */
+export function batchParts(mesh: Mesh): number {
+  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
+}
+
+/** By row where the devices divide the rows evenly, else whole on every device, so that every count stays exact. */
+export function batchLayout(mesh: Mesh, rows: number): Layout {
+  const parts = batchParts(mesh);
+  return parts > 1 && rows % parts === 0 ? shardedOn(mesh, { [dataAxis]: 0 }) : replicated(mesh);
+}
+
+/** A batch on the devices. */
+export interface FedBatch {
+  /** Batch of the epoch, counted from 0. */
+  readonly step: number;
+  /** Rows of the whole batch. */
+  readonly rows: number;
+  readonly columns: { readonly [name: string]: Tensor };
+  /** Gives the memory back; the runs that were queued with it may still read it. */
+  release(): void;
+}
+
+/** Which batches to read. */
+export interface FeedOptions {
+  readonly columns: readonly string[];
+  readonly epoch?: number;
+  /** First batch; default 0. */
+  readonly step?: number;
+  readonly seed: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One buffer per local device. */
+type Shards = readonly DeviceBuffer[];
+
+/** Feeds the local devices of a runtime. */
+export class Feed {
+  private readonly runtime: Runtime;
+  private readonly mesh: Mesh;
+  /** Whole columns in device memory, where the executor gathers from there. */
+  private readonly resident = new WeakMap<Column, Promise<DeviceBuffer>>();
+
+  constructor(runtime: Runtime) {
+    this.runtime = runtime;
+    this.mesh = meshOf(runtime);
+  }
+
+  /** The batches of an epoch from a step on. Leaving the loop early releases what was read ahead. */
+  async *batches(dataset: Dataset, options: FeedOptions): AsyncGenerator<FedBatch, void, undefined> {
+    const count = dataset.batchesPerEpoch;
+    const first = options.step ?? 0;
+    const sizes = dataset.batchSizes;
+    const hasShort = sizes.length > 1;
+    // The last batch may be split otherwise than the others, so it is read by a loader of its own.
+    const whole = hasShort ? count - 1 : count;
+    if (first < whole) yield* this.run(dataset, options, first, whole, sizes[0] as number);
+    if (hasShort && first <= whole) yield* this.run(dataset, options, whole, count, sizes[1] as number);
+  }
+
+  private async *run(
+    dataset: Dataset,
+    options: FeedOptions,
+    first: number,
+    end: number,
+    rows: number,
+  ): AsyncGenerator<FedBatch, void, undefined> {
+    const layout = batchLayout(this.mesh, rows);
+    const shares = this.shares(layout);
+    const { epoch = 0, seed, signal } = options;
+    const only = new Set(options.columns);
+    const batches = loader<Shards>(dataset, {
+      gather: (column, chosen) => (only.has(column.name) ? this.gather(column, shares.split(chosen)) : Promise.resolve([])),
+      release: disposeAll,
+      epoch,
+      seed,
+      step: first,
+      rank: shares.rank,
+      ranks: shares.ranks,
+      ...(signal === undefined ? {} : { signal }),
+    });
+    for await (const batch of batches) {
+      yield this.fed(batch, dataset, options.columns, layout);
+      if (batch.step + 1 >= end) return;
+    }
+  }
+
+  private fed(batch: Batch<Shards>, dataset: Dataset, names: readonly string[], layout: Layout): FedBatch {
+    const shards = [...batch.columns.values()];
+    const rows = batch.rows.length;
+    const columns = names.map((name): [string, Tensor] => {
+      const type = columnType(dataset.columns.get(name) as Column, rows);
+      return [name, fromShards(this.runtime, batch.columns.get(name) as Shards, type, layout)];
+    });
+    return { step: batch.step, rows, columns: Object.fromEntries(columns), release: () => shards.forEach(disposeAll) };
+  }
+
+  /** Which rank's rows this process asks the loader for, and how they are divided among its devices. */
+  private shares(layout: Layout): { rank: number; ranks: number; split: (rows: Int32Array) => Int32Array[] } {
+    const { local } = this.runtime;
+    const axis = layout.findIndex((placement) => placement.kind === "shard");
+    if (axis < 0) return { rank: 0, ranks: 1, split: (rows) => local.map(() => rows) };
+    const places = local.map(({ coordinates }) => coordinates[axis] as number);
+    const parts = batchParts(this.mesh);
+    const [place] = places;
+    if (places.every((other) => other === place)) {
+      return { rank: place as number, ranks: parts, split: (rows) => local.map(() => rows) };
+    }
+    return {
+      rank: 0,
+      ranks: 1,
+      split: (rows) => {
+        const size = rows.length / parts;
+        return places.map((at) => rows.subarray(at * size, (at + 1) * size));
+      },
+    };
+  }
+
+  private async gather(column: Column, parts: readonly Int32Array[]): Promise<Shards> {
+    const { executor } = this.runtime;
+    const rowBytes = rowElements(column) * dtypes[column.dtype].bytes;
+    const targets = parts.map((rows) => executor.allocate(rows.length * rowBytes));
+    if (executor.gatherRows === undefined) {
+      await Promise.all(parts.map(async (rows, index) => targets[index]?.write(bytesOf((await hostGather(column, rows)).data))));
+      return targets;
+    }
+    const source = await this.residentColumn(column);
+    await Promise.all(
+      parts.map((rows, index) => executor.gatherRows?.(source, rowBytes, rows, targets[index] as DeviceBuffer)),
+    );
+    return targets;
+  }
+
+  private residentColumn(column: Column): Promise<DeviceBuffer> {
+    let buffer = this.resident.get(column);
+    if (buffer === undefined) {
+      buffer = column.load().then((data) => {
+        const memory = this.runtime.executor.allocate(data.byteLength);
+        memory.write(bytesOf(data));
+        return memory;
+      });
+      this.resident.set(column, buffer);
+      // A failed read is tried again by the next batch.
+      buffer.catch(() => this.resident.delete(column));
+    }
+    return buffer;
+  }
+}
+
+const bytesOf = (data: ArrayBufferView): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+function disposeAll(shards: Shards): void {
+  for (const shard of shards) shard.dispose();
+}

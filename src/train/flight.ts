@@ -1,0 +1,46 @@
+/** @module Steps under way: a bounded queue whose results are read in order, without the launches waiting for them. */
+
+/** Steps that may be under way at a time: one runs while the next one waits with everything in place. */
+const mostInFlight = 2;
+
+/** One launched run. */
+export interface Launched {
+  /** Reads what it gives and hands it on; rejects with the run's error. */
+  readonly settle: () => Promise<void>;
+  /** Gives back what it needed. Called when it has ended, however. */
+  readonly release: () => void;
+}
+
+/** Launched runs, oldest first. */
+export class InFlight {
+  private readonly queue: Launched[] = [];
+
+  /** Waits until there is room for one more launch. */
+  async room(): Promise<void> {
+    while (this.queue.length >= mostInFlight) await this.settleFirst();
+  }
+
+  add(run: Launched): void {
+    this.queue.push(run);
+  }
+
+  /** Waits for all. */
+  async drain(): Promise<void> {
+    while (this.queue.length > 0) await this.settleFirst();
+  }
+
+  /** Waits for all and gives everything back; errors are of no interest any more. */
+  async abandon(): Promise<void> {
+    while (this.queue.length > 0) await this.settleFirst().catch(() => {});
+  }
+
+  private async settleFirst(): Promise<void> {
+    const run = this.queue[0] as Launched;
+    try {
+      await run.settle();
+    } finally {
+      this.queue.shift();
+      run.release();
+    }
+  }
+}

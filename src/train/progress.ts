@@ -1,0 +1,175 @@
+/** @module What a training shows on screen: a bar per epoch on a terminal, a few lines per epoch elsewhere. */
+import { SingleBar } from "cli-progress";
+import colors from "picocolors";
+import { formatCount } from "../util/text.ts";
+import type { EpochRecord } from "./history.ts";
+import { formatMetric, formatNumber } from "./metrics.ts";
+
+/** An epoch that begins. */
+export interface EpochStart {
+  /** Counted from 0. */
+  readonly epoch: number;
+  readonly epochs: number;
+  readonly batches: number;
+  /** Batches done already, in an epoch that is resumed. */
+  readonly done: number;
+}
+
+/** How far an epoch is. */
+export interface StepProgress {
+  /** Batches launched. */
+  readonly done: number;
+  /** Examples launched since the epoch began or was resumed, all workers together. */
+  readonly examples: number;
+  /** Mean over the last batches whose loss is known. */
+  readonly loss: number | undefined;
+}
+
+/** Shows a training. */
+export interface Reporter {
+  line(text: string): void;
+  startEpoch(start: EpochStart): void;
+  step(progress: StepProgress): void;
+  endEpoch(record: EpochRecord): void;
+  /** Leaves the terminal as it was. */
+  stop(): void;
+}
+
+/** Shows nothing. */
+export const silentReporter: Reporter = {
+  line: () => {},
+  startEpoch: () => {},
+  step: () => {},
+  endEpoch: () => {},
+  stop: () => {},
+};
+
+/** What a reporter writes to. */
+export interface ReporterOptions {
+  /** What an example is called: `"images"`. */
+  readonly unit: string;
+  readonly stream?: NodeJS.WriteStream;
+}
+
+/** The reporter that an option of `train` asks for. */
+export function makeReporter(mode: "auto" | "bar" | "lines" | "silent", options: ReporterOptions): Reporter {
+  if (mode === "silent") return silentReporter;
+  const stream = options.stream ?? process.stdout;
+  const bar = mode !== "lines" && stream.isTTY;
+  return bar ? barReporter(stream, options.unit) : lineReporter(stream, options.unit);
+}
+
+/** The time of an epoch so far, and what is left of it. */
+class Clock {
+  private readonly started = performance.now();
+  private readonly start: EpochStart;
+
+  constructor(start: EpochStart) {
+    this.start = start;
+  }
+
+  texts({ done, examples, loss }: StepProgress, unit: string): { loss: string; rate: string; left: string } {
+    const seconds = (performance.now() - this.started) / 1000;
+    const own = done - this.start.done;
+    const left = own === 0 ? undefined : (seconds / own) * (this.start.batches - done);
+    return {
+      loss: loss === undefined ? "" : `loss ${formatNumber(loss)}`,
+      rate: seconds === 0 ? "" : `${formatCount(examples / seconds)} ${unit}/s`,
+      left: left === undefined ? "" : `${formatSeconds(left)} left`,
+    };
+  }
+}
+
+/** `75` → `"1:15 min"`. */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
+  return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h`;
+}
+
+const title = ({ epoch, epochs }: { epoch: number; epochs: number }): string => `epoch ${epoch + 1}/${epochs}`;
+
+/** The line that stays of an epoch. */
+function summary(start: EpochStart, record: EpochRecord, unit: string): string {
+  const metrics = (values: { readonly [name: string]: number }, prefix: string): string[] =>
+    Object.entries(values).map(([name, value]) => formatMetric(`${prefix}${name}`, value));
+  const { evaluation } = record;
+  const parts = [
+    title(start),
+    `loss ${formatNumber(record.loss)}`,
+    ...metrics(record.metrics, ""),
+    ...(evaluation === undefined ? [] : [`test loss ${formatNumber(evaluation.loss)}`]),
+    ...(evaluation === undefined ? [] : metrics(evaluation.metrics, "test ")),
+    `${formatSeconds(record.seconds)}, ${formatCount(record.examplesPerSecond)} ${unit}/s`,
+  ];
+  return parts.join("  ");
+}
+
+const linesPerEpoch = 5;
+
+function lineReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
+  let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
+  let clock = new Clock(start);
+  const line = (text: string): void => void stream.write(`${text}\n`);
+  return {
+    line,
+    startEpoch(next) {
+      start = next;
+      clock = new Clock(next);
+    },
+    step(progress) {
+      const { done } = progress;
+      const part = (count: number): number => Math.floor((count * linesPerEpoch) / start.batches);
+      // The last part is told by the epoch's own line.
+      if (part(done) === part(done - 1) || done === start.batches) return;
+      const { loss, rate, left } = clock.texts(progress, unit);
+      const parts = [title(start), `${done}/${start.batches}`, loss, rate, left];
+      line(parts.filter((text) => text !== "").join("  "));
+    },
+    endEpoch: (record) => line(summary(start, record, unit)),
+    stop: () => {},
+  };
+}
+
+function barReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
+  let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
+  let clock = new Clock(start);
+  let bar: SingleBar | undefined;
+  const stop = (): void => {
+    bar?.stop();
+    bar = undefined;
+  };
+  return {
+    line(text) {
+      stop();
+      stream.write(`${text}\n`);
+    },
+    startEpoch(next) {
+      stop();
+      start = next;
+      clock = new Clock(next);
+      bar = new SingleBar({
+        stream,
+        format: `${title(next)} ${colors.cyan("{bar}")} {value}/{total}  {loss}  {rate}  {left}`,
+        barCompleteChar: "━",
+        barIncompleteChar: "─",
+        barsize: 24,
+        hideCursor: true,
+        clearOnComplete: true,
+        // The training ends by itself on a signal and stops the bar.
+        gracefulExit: false,
+        fps: 10,
+      });
+      bar.start(next.batches, next.done, { loss: "", rate: "", left: "" });
+    },
+    step(progress) {
+      bar?.update(progress.done, clock.texts(progress, unit));
+    },
+    endEpoch(record) {
+      stop();
+      stream.write(`${summary(start, record, unit)}\n`);
+    },
+    stop,
+  };
+}

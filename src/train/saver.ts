@@ -1,0 +1,120 @@
+/** @module Checkpoints of a run: copied between two steps, written beside the next ones, read back to go on. */
+import { mkdir, rename, stat } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { reportToLauncher } from "../comm/launcher.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type CheckpointState, latestCheckpoint, listCheckpoints, loadCheckpoint, saveCheckpoint } from "./checkpoint.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+import type { CheckpointOptions } from "./options.ts";
+
+/** What a saver must know of its surroundings. */
+export interface SaverOptions extends CheckpointOptions {
+  /** Whether this run went on from a checkpoint of the folder, and so continues its series. */
+  readonly resumed: boolean;
+  readonly signal: AbortSignal;
+  readonly warn: (text: string) => void;
+}
+
+/** Writes checkpoints to one folder, one at a time, without the training waiting. */
+export class Saver {
+  /** Path of the newest whole checkpoint of this run. */
+  path: string | undefined;
+  private readonly options: SaverOptions;
+  private writing: Promise<void> = Promise.resolve();
+  private failure: unknown;
+  private first: boolean;
+  private readonly temporaries = new Set<string>();
+
+  constructor(options: SaverOptions) {
+    this.options = options;
+    this.first = !options.resumed;
+  }
+
+  /** Whether a checkpoint is due after so many steps. */
+  isDue(steps: number, epochEnds: boolean): boolean {
+    const { every = "epoch" } = this.options;
+    return every === "epoch" ? epochEnds : steps % every === 0;
+  }
+
+  /** Begins to write; the values must be copies. Waits for the one before. Throws what that one failed with. */
+  async save(state: CheckpointState): Promise<void> {
+    await this.finished();
+    this.writing = this.write(state).catch((error: unknown) => {
+      this.failure = error;
+    });
+  }
+
+  /** Waits until nothing is being written. Throws what the last save failed with. */
+  async finished(): Promise<void> {
+    await this.writing;
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure !== undefined) throw failure;
+  }
+
+  /** Throws what a save failed with, without waiting. */
+  check(): void {
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  /** Removes half-written files at once: for a process that is about to end. */
+  removeTemporaries(): void {
+    for (const path of this.temporaries) rmSync(path, { force: true });
+  }
+
+  private async write(state: CheckpointState): Promise<void> {
+    const { directory, keep = 3, signal, warn } = this.options;
+    if (this.first) await setAside(directory, warn);
+    this.first = false;
+    const saved = await saveCheckpoint(directory, state, {
+      keep,
+      signal,
+      ...(process.env["HEDDLE_RUN_ID"] === undefined ? {} : { runId: process.env["HEDDLE_RUN_ID"] }),
+      onTemporary: (path, done) => {
+        if (done) this.temporaries.delete(path);
+        else this.temporaries.add(path);
+        reportToLauncher({ type: "temporary", path, done });
+      },
+    });
+    this.path = saved.path;
+    for (const warning of saved.warnings) warn(warning);
+  }
+}
+
+/** Moves the checkpoints of an earlier run out of the way: a new run's must not be mixed with them, nor destroy them. */
+async function setAside(directory: string, warn: (text: string) => void): Promise<void> {
+  const earlier = await listCheckpoints(directory);
+  if (earlier.length === 0) return;
+  let number = 1;
+  while (await exists(join(directory, `earlier-${number}`))) number++;
+  const folder = resolve(directory, `earlier-${number}`);
+  await mkdir(folder);
+  for (const { path } of earlier) await rename(path, join(folder, basename(path)));
+  warn(`moved ${earlier.length} checkpoints of an earlier run to ${folder}`);
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/**
+ * The checkpoint to go on from: a file, or the newest of a folder; undefined when the folder has none.
+ *
+ * @throws HeddleError of the checkpoint that cannot be read.
+ */
+export async function findCheckpoint(
+  from: string,
+  options: { readonly signal: AbortSignal; readonly warn: (text: string) => void },
+): Promise<Checkpoint | undefined> {
+  const found = await stat(from).catch(() => undefined);
+  if (found?.isFile() === true) return loadCheckpoint(from, options);
+  if (found === undefined && from.endsWith(".safetensors")) {
+    throw new HeddleError("file", `there is no checkpoint ${resolve(from)}`);
+  }
+  const { checkpoint, warnings } = await latestCheckpoint(from, options);
+  for (const warning of warnings) options.warn(warning);
+  return checkpoint;
+}

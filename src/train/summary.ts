@@ -1,0 +1,94 @@
+/** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
+import { flattenTree } from "../util/tree.ts";
+import { formatBytes, formatCount } from "../util/text.ts";
+import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { deviceCount, formatMesh, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
+import { countProgram, type Program } from "../program/index.ts";
+import { batchParts } from "./feed.ts";
+import type { ModelTypes } from "./functions.ts";
+
+/** What the summary is made of. */
+export interface SummaryInput {
+  readonly plan: Plan;
+  readonly program: Program;
+  readonly types: ModelTypes;
+  /** Processes; 0 when nothing is run. */
+  readonly processes: number;
+  readonly executor: string;
+  readonly threads: number;
+  /** Bytes of one device's arena; undefined when they are not known before the run. */
+  readonly arenaBytes: number | undefined;
+}
+
+const isSplit = ({ layout }: PlannedValue): boolean => layout.some((placement) => placement.kind === "shard");
+
+/** The five lines. */
+export function planSummary(input: SummaryInput): string[] {
+  return [where(input), sharded(input), communicated(input), memory(input), work(input)].map(
+    ([name, text]) => `${name.padEnd(11)}${text}`,
+  );
+}
+
+type Line = readonly [name: string, text: string];
+
+const plural = (count: number, noun: string): string => `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+function where({ plan, processes, executor, threads }: SummaryInput): Line {
+  const devices = deviceCount(plan.mesh);
+  const mesh = `mesh ${formatMesh(plan.mesh)}`;
+  const how = `${executor} executor, ${plural(threads, "thread")} each`;
+  if (processes === 0) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
+  if (processes === devices) return ["workers", `${plural(processes, "process").replace("processs", "processes")}, ${mesh}; ${how}`];
+  return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
+}
+
+/** The last part of a path: `"6.x"` is column x of the batch. */
+const leafName = (path: string): string => path.split(".").slice(1).join(".");
+
+function sharded({ plan }: SummaryInput): Line {
+  const split = plan.inputs.filter(isSplit);
+  const batch = plan.inputs.filter(({ name }) => name.startsWith("6."));
+  const rows = batch[0]?.type.shape[0] ?? 0;
+  const names = (values: readonly PlannedValue[]): string =>
+    values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`).join(", ");
+  if (split.length === 0) return ["sharded", `nothing; a batch is ${names(batch)}`];
+  const each = rows / batchParts(plan.mesh);
+  return ["sharded", `${names(split)} by row, ${each} of ${rows} rows on each device; all else on every device`];
+}
+
+function communicated({ plan }: SummaryInput): Line {
+  const traffic = trafficOf(plan);
+  if (traffic.length === 0) return ["all-reduce", "nothing"];
+  const values = traffic.reduce((total, { values: count }) => total + count, 0);
+  const sent = traffic.reduce((total, one) => total + one.sent, 0);
+  const kinds = [...new Set(traffic.map(({ name }) => name))];
+  const others = kinds.filter((name) => name !== "allReduce");
+  const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;
+  const buckets = plural(traffic.length, "bucket");
+  return ["all-reduce", `gradients, loss and metrics: ${plural(values, "value")} in ${buckets}, ${formatBytes(sent)} sent by each device per step${more}`];
+}
+
+function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
+  const state = flattenTree(types.state, isType).leaves.reduce((total, type) => total + bytesOf(type), 0);
+  const counted = countProgram(program).argumentBytes;
+  const parts = `${formatBytes(state)} parameters and optimizer state`;
+  const device = deviceCount(plan.mesh) === 1 ? "" : " on each device";
+  if (arenaBytes === undefined) return ["memory", `at least ${formatBytes(counted)}${device}: ${parts}, and the step's own values`];
+  return ["memory", `${formatBytes(counted + arenaBytes)} predicted${device}: ${parts}, ${formatBytes(arenaBytes)} for the step`];
+}
+
+function work({ plan, program, types }: SummaryInput): Line {
+  const parameters = flattenTree(types.state.params, isType).leaves.reduce((total, { shape }) => total + sizeOf(shape), 0);
+  const { operations } = countProgram(program);
+  const devices = deviceCount(plan.mesh);
+  const each = devices === 1 ? "" : `, ${formatOperations(operations)} on each device`;
+  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations * devices)} per step${each}`];
+}
+
+/** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */
+function formatOperations(count: number): string {
+  return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
+}
+
+const isType = (value: unknown): value is TensorType =>
+  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

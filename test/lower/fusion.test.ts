@@ -1,0 +1,92 @@
+import { type Node, type Shape, traceGraph } from "heddle/ir";
+import { type LoweredProgram, lowerProgram, printLowered } from "heddle/lower";
+import * as ops from "heddle/ops";
+import { splitGraph } from "heddle/program";
+import { expect, test } from "vitest";
+import { lenetStep, mlpStep } from "./graphs.ts";
+
+function lowered(shapes: readonly Shape[], body: (...inputs: Node[]) => readonly Node[]): LoweredProgram {
+  const specs = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype: "f32" as const, shape } }));
+  return lowerProgram(splitGraph(traceGraph("test", specs, body), []), { slots: 2 });
+}
+
+const lines = (program: LoweredProgram): string[] => printLowered(program).trimEnd().split("\n").slice(1);
+
+test("an elementwise chain is one call, with strided inputs for views and constants in registers", () => {
+  const program = lowered([[4, 8], [8], [8, 4]], (x, bias, y) => [
+    ops.tanh(ops.add(ops.add(x as Node, bias as Node), ops.mul(ops.transpose(y as Node), 2))),
+  ]);
+  expect(lines(program)).toEqual(["0 fused add+mul+add+tanh [4,8] f32 f32(0,1) f32(1,4) -> f32"]);
+  expect(program.arenaBytes).toBe(0);
+});
+
+test("a value that is read through a view ends its group", () => {
+  const program = lowered([[4, 4]], (x) => {
+    const y = ops.exp(x as Node);
+    return [ops.add(y, ops.transpose(y))];
+  });
+  expect(lines(program)).toEqual(["0 fused exp [4,4] f32 -> f32", "1 fused add [4,4] f32 f32(1,4) -> f32"]);
+});
+
+test("no path leaves a group and comes back into it", () => {
+  const program = lowered([[4, 4]], (x) => {
+    const y = ops.exp(x as Node);
+    return [ops.div(y, ops.sum(y, 1, { keepDims: true }))];
+  });
+  expect(lines(program)).toEqual([
+    "0 fused exp [4,4] f32 -> f32",
+    "1 reduce sum f32[4,4] -> f32[4]",
+    "2 fused div [4,4] f32 f32(1,0) -> f32",
+  ]);
+});
+
+test("a group has several outputs", () => {
+  const program = lowered([[4], [4]], (x, y) => {
+    const moved = ops.add(ops.mul(x as Node, 0.9), y as Node);
+    return [moved, ops.sub(y as Node, ops.mul(moved, 0.1))];
+  });
+  expect(lines(program)).toEqual(["0 fused mul+add+mul+sub [4] f32 f32 -> f32 f32"]);
+});
+
+test("a reshape that strides cannot express is a copy", () => {
+  const program = lowered([[4, 6]], (x) => [ops.exp(ops.reshape(ops.transpose(x as Node), [24]))]);
+  expect(lines(program)).toEqual(["0 fused copy [6,4] f32(1,6) -> f32", "1 fused exp [24] f32 -> f32"]);
+});
+
+test("groups are bounded in instructions and inputs", () => {
+  const specs = Array.from({ length: 40 }, (): Shape => [16]);
+  const program = lowered(specs, (...inputs) => [inputs.reduce((total, input) => ops.add(total, input))]);
+  for (const step of program.json.steps) expect((step["in"] as unknown[]).length).toBeLessThanOrEqual(16);
+  expect(program.json.steps.length).toBe(3);
+});
+
+test("momentum updates are one call per parameter", () => {
+  for (const [step, parameters] of [
+    [mlpStep(), 4],
+    [lenetStep(), 8],
+  ] as const) {
+    const program = lowerProgram(splitGraph(step.graph, [], step), { slots: 2 });
+    expect(lines(program).filter((line) => line.includes("fused mul+add+mul+sub")).length).toBe(parameters);
+  }
+});
+
+test("an output that is a value of a group and a constant are written where they belong", () => {
+  const program = lowered([[2]], (x) => [
+    ops.full("f32", [3], 7),
+    x as Node,
+    ops.transpose(ops.reshape(ops.exp(x as Node), [1, 2])),
+  ]);
+  expect(lines(program)).toEqual([
+    "0 fused exp [2] f32 -> f32",
+    "1 fused const [3] -> f32",
+    "2 fused copy [2] f32 -> f32",
+  ]);
+});
+
+test("the same program gives the same text", () => {
+  const texts = [1, 2].map(() => {
+    const step = lenetStep();
+    return lowerProgram(splitGraph(step.graph, [], step), { slots: 2 }).text;
+  });
+  expect(texts[0]).toBe(texts[1]);
+});

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import { allOps, dtypes, type Graph, type HostTensor, isAbsent, sizeOf, traceGraph } from "heddle/ir";
+import { type KernelChoice, type LoweredProgram, lowerProgram } from "heddle/lower";
+import * as ops from "heddle/ops";
+import { splitGraph } from "heddle/program";
+import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
+import { attentionStep, inputsFor, lenetStep, mlpStep, type TestGraph } from "./graphs.ts";
+
+const native = loadNative();
+const reason = "error" in native ? `the native addon is not built: ${native.error}` : "";
+
+/** Runs a lowered program on a native device. */
+function run(binding: NativeBinding, lowered: LoweredProgram, inputs: readonly HostTensor[], threads: number): HostTensor[] {
+  const program = new binding.NativeProgram(lowered.text);
+  const device = new binding.NativeDevice({ threads });
+  const buffers = lowered.arguments.map((argument) => {
+    const buffer = new binding.NativeBuffer(argument.bytes);
+    const data = argument.input === undefined ? undefined : inputs[argument.input]?.data;
+    if (data !== undefined) buffer.write(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    return buffer;
+  });
+  try {
+    device.runSync(program, buffers);
+    const outputs: HostTensor[] = [];
+    lowered.arguments.forEach(({ output, type, bytes }, index) => {
+      if (output === undefined) return;
+      const data = new Uint8Array(bytes);
+      buffers[index]?.read(data);
+      outputs[output] = { ...type, data: dtypes[type.dtype].view(data.buffer, 0, sizeOf(type.shape)) };
+    });
+    return outputs;
+  } finally {
+    device.close();
+    for (const buffer of buffers) buffer.dispose();
+  }
+}
+
+function compare(step: { readonly graph: Graph } & Partial<TestGraph>, tolerance: number, inputs = inputsFor(step.graph), kernels: KernelChoice = "all"): void {
+  if ("error" in native) throw new Error(reason);
+  const lowered = lowerProgram(splitGraph(step.graph, [], step), { slots: 2, kernels });
+  const expected = ops.evaluateGraph(step.graph, inputs);
+  for (const threads of [1, 2]) {
+    const got = run(native, lowered, inputs, threads);
+    expected.forEach((tensor, index) => {
+      const norm = Math.sqrt(tensor.data.reduce((total: number, value: number) => total + (Number.isFinite(value) ? value * value : 0), 0));
+      tensor.data.forEach((value, place) => {
+        const found = got[index]?.data[place] as number;
+        if (Object.is(value, found) || Math.abs(value - found) <= tolerance * Math.max(1, norm)) return;
+        expect.fail(`output ${index} at ${place} with ${threads} threads: ${found}, expected ${value}`);
+      });
+    });
+  }
+}
+
+describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, () => {
+  const steps: { readonly [name: string]: readonly [TestGraph, number] } = {
+    "mlp step": [mlpStep("f64", [8, 16, 12, 10]), 1e-12],
+    "mlp step, f32": [mlpStep("f32", [8, 16, 12, 10]), 1e-5],
+    "lenet step": [lenetStep("f64", 4, 12, [4, 6, 16]), 1e-12],
+    "lenet step, f32": [lenetStep("f32", 8, 28, [8, 16, 32]), 1e-5],
+    "attention step": [attentionStep(), 1e-12],
+  };
+  for (const [name, [step, tolerance]] of Object.entries(steps)) {
+    test(name, () => compare(step, tolerance));
+    test(`${name}, composites by their bodies`, () => compare(step, tolerance, undefined, "none"));
+  }
+
+  for (const op of allOps()) {
+    const { example } = op;
+    if (isAbsent(example)) continue;
+    test(`example of ${op.name}`, () => {
+      const specs = example.inputs.map((type, index) => ({ name: `x${index}`, type }));
+      compare({ graph: traceGraph(op.name, specs, (...nodes) => [ops.call(op.name, nodes, example.attrs)]) }, 1e-6, [...example.inputs]);
+    });
+  }
+});
