@@ -13,9 +13,16 @@ import { describePosition } from "../util/source.ts";
 /**
  * Cotangents of `wrt` given those of `outputs`, as nodes of the current trace; undefined where nothing flows.
  *
+ * @param options.independent Whether values of `wrt` that are made from others of them are taken as given (the default).
+ *
  * @throws HeddleError `gradient` naming the op and its source line when a value on the path has no gradient.
  */
-export function pullback(outputs: readonly Node[], cotangents: readonly (Node | undefined)[], wrt: readonly Node[]): (Node | undefined)[] {
+export function pullback(
+  outputs: readonly Node[],
+  cotangents: readonly (Node | undefined)[],
+  wrt: readonly Node[],
+  options: { readonly independent?: boolean } = {},
+): (Node | undefined)[] {
   const needed = dependents(outputs, wrt);
   const collected = new Map<Node, (Node | undefined)[]>();
   const accumulate = (node: Node, index: number, value: Node | undefined): void => {
@@ -31,7 +38,7 @@ export function pullback(outputs: readonly Node[], cotangents: readonly (Node | 
     collected.set(node, slots);
   };
   outputs.forEach((output, index) => accumulate(output, 0, cotangents[index]));
-  const ends = new Set(wrt);
+  const ends = new Set(options.independent === false ? [] : wrt);
   for (const node of topological(outputs).reverse()) {
     const slots = collected.get(node);
     if (slots === undefined || !needed.has(node) || node.inputs.length === 0 || ends.has(node)) continue;
@@ -72,7 +79,7 @@ export function gradients(output: Node, wrt: readonly Node[]): Node[] {
   for (const node of wrt) {
     if (!isFloat(node.dtype)) throw new HeddleError("gradient", `cannot differentiate by ${describeNode(node)}: it is not float`);
   }
-  const results = pullback([output], [call("constant", [], { dtype: output.dtype, value: 1 })], wrt);
+  const results = pullback([output], [call("constant", [], { dtype: output.dtype, value: 1 })], wrt, { independent: false });
   return results.map((result, index) => {
     const type = (wrt[index] as Node).types[0] as TensorType;
     return result ?? full(type.dtype, type.shape, 0);

@@ -1,7 +1,7 @@
 /** @module What an op says about its native kernels, as data: `lower` reads it and never asks which op it is. */
 import type { DType } from "./dtype.ts";
 import type { Attrs } from "./node.ts";
-import type { Shape, TensorType } from "./shape.ts";
+import { range, type Shape, stridesOf, type TensorType } from "./shape.ts";
 
 /** A strided window on a value: `origin` plus `offset` elements. `origin` is opaque to ops. */
 export interface View {
@@ -31,7 +31,7 @@ export interface KernelContext<A extends Attrs> {
   readonly attrs: A;
   /** Inputs; contiguous unless the rule says `strided`. */
   readonly inputs: readonly View[];
-  /** Outputs, contiguous, freshly assigned. */
+  /** Outputs, freshly assigned, contiguous unless the rule has an `outputOrder`. */
   readonly outputs: readonly View[];
   /** Address of a view's first element. */
   at(view: View): Ref;
@@ -59,6 +59,11 @@ export type LowerRule<A extends Attrs> =
       readonly strided?: readonly number[];
       /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
       readonly inPlace?: number | "each";
+      /**
+       * Order of dims, outermost first, in which the first output is best stored, given the inputs; undefined: row-major.
+       * The output may yet come row-major, where others need it so.
+       */
+      readonly outputOrder?: (attrs: A, inputs: readonly View[], output: TensorType) => readonly number[] | undefined;
       /** Axis and so on of a communication step: it gets a place of its own in the program. */
       readonly emit: (context: KernelContext<A>) => readonly KernelCall[];
     }
@@ -75,13 +80,34 @@ export interface ScalarInstruction {
 
 /** Contiguous view of a whole value. */
 export function wholeView(origin: object, type: TensorType): View {
-  const strides = new Array<number>(type.shape.length);
+  return { origin, offset: 0, dtype: type.dtype, shape: type.shape, strides: stridesOf(type.shape) };
+}
+
+/** View of a whole value that is stored without gaps, its dims in another order, outermost first. */
+export function orderedView(origin: object, type: TensorType, order: readonly number[]): View {
+  const strides = new Array<number>(order.length);
   let stride = 1;
-  for (let dim = type.shape.length - 1; dim >= 0; dim--) {
+  for (const dim of [...order].reverse()) {
     strides[dim] = stride;
     stride *= type.shape[dim] as number;
   }
   return { origin, offset: 0, dtype: type.dtype, shape: type.shape, strides };
+}
+
+/** The view with its dims in another order: dim `i` of the result is dim `order[i]`. */
+export function permuteView(view: View, order: readonly number[]): View {
+  const pick = (list: readonly number[]): number[] => order.map((dim) => list[dim] as number);
+  return { ...view, shape: pick(view.shape), strides: pick(view.strides) };
+}
+
+/** The order of dims, outermost first, in which a view is row-major without gaps; undefined when there is none. */
+export function denseOrder(view: View): number[] | undefined {
+  if (view.shape.includes(0)) return range(view.shape.length);
+  const stride = (dim: number): number => (view.shape[dim] === 1 ? 0 : (view.strides[dim] as number));
+  const moving = view.shape.flatMap((size, dim) => (size === 1 ? [] : [dim])).sort((left, right) => stride(right) - stride(left));
+  const still = view.shape.flatMap((size, dim) => (size === 1 ? [dim] : []));
+  const order = [...still, ...moving];
+  return isContiguous(permuteView(view, order)) ? order : undefined;
 }
 
 /** Whether a view is row-major without gaps (sizes of 1 do not matter). */

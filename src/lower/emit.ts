@@ -1,10 +1,12 @@
 /** @module From units of work to kernel calls whose addresses are still symbolic. */
 
 import {
+  denseOrder,
   isContiguous,
   type KernelCall,
   type KernelContext,
   type LowerRule,
+  permuteView,
   type Ref,
   type ScalarInstruction,
   type View,
@@ -13,8 +15,8 @@ import type { Attrs, Node } from "../ir/node.ts";
 import { type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { copyCall } from "../ops/structure.ts";
 import { HeddleError } from "../util/errors.ts";
-import { addressOf, type Storage, type StoragePool } from "./storage.ts";
-import { isWhole, type RegionValues, ruleOf } from "./values.ts";
+import { addressOf, isWhole, type Storage, type StoragePool, sameLayout } from "./storage.ts";
+import { type RegionValues, ruleOf } from "./values.ts";
 
 /** What emitting calls needs to know of the target. */
 export interface EmitTarget {
@@ -96,7 +98,7 @@ function inPlacePairs(
   outputs.forEach((output, index) => {
     const input =
       inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
-    if (input !== undefined && isWhole(input, output)) pairs.push([input.origin as Storage, output.origin as Storage]);
+    if (input !== undefined && isWhole(input) && sameLayout(input, output)) pairs.push([input.origin as Storage, output.origin as Storage]);
   });
   return pairs;
 }
@@ -109,18 +111,17 @@ interface FusedInput {
 
 /** Emits one fused call for scalar nodes of one shape. `stored` are those whose values other units need. */
 export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: ReadonlySet<Storage>): EmittedCalls {
-  const shape = (nodes[0] as Node).shape;
-  const builder = new GroupBuilder(nodes, values);
-  const registers = nodes.map((node) => builder.add(node));
+  const written = nodes.filter((node) => stored.has(values.storage(node)));
+  // Dims are walked in the order in which results are stored, so that the innermost is without gaps.
+  const order = denseOrder(values.view(written[0] ?? (nodes[0] as Node))) as number[];
+  const builder = new GroupBuilder(nodes, values, order);
+  const registers = new Map(nodes.map((node) => [node, builder.add(node)]));
   const offset = builder.inputs.length;
-  const out = nodes.flatMap((node, index) => {
-    const view = values.view(node);
-    if (!stored.has(view.origin as Storage)) return [];
-    return [
-      { at: addressOf(view), dtype: view.dtype, strides: view.strides, reg: offset + (registers[index] as number) },
-    ];
+  const out = written.map((node) => {
+    const { dtype, strides } = permuteView(values.view(node), order);
+    return { at: addressOf(values.view(node)), dtype, strides, reg: offset + (registers.get(node) as number) };
   });
-  return { calls: [{ k: "fused", shape, in: builder.inputs, ops: builder.instructions(), out }], inPlace: [] };
+  return { calls: [{ k: "fused", shape: builder.shape, in: builder.inputs, ops: builder.instructions(), out }], inPlace: [] };
 }
 
 type Operand = { readonly input: number } | { readonly step: number };
@@ -132,12 +133,15 @@ class GroupBuilder {
   private readonly members = new Map<Storage, number>();
   private readonly values: RegionValues;
   private readonly own: ReadonlySet<Storage>;
-  private readonly shape: Shape;
+  private readonly order: readonly number[];
+  /** The iteration space. */
+  readonly shape: Shape;
 
-  constructor(nodes: readonly Node[], values: RegionValues) {
+  constructor(nodes: readonly Node[], values: RegionValues, order: readonly number[]) {
     this.values = values;
+    this.order = order;
     this.own = new Set(nodes.map((node) => values.storage(node)));
-    this.shape = (nodes[0] as Node).shape;
+    this.shape = order.map((dim) => nodes[0]?.shape[dim] as number);
   }
 
   /** Adds a node's instruction; returns its number among the instructions. */
@@ -150,7 +154,7 @@ class GroupBuilder {
       node.inputs.map((input) => input.types[0] as TensorType),
       node.types[0] as TensorType,
     );
-    this.steps.push({ instruction, operands });
+    this.steps.push({ instruction: this.reordered(instruction), operands });
     this.members.set(this.values.storage(node), this.steps.length - 1);
     return this.steps.length - 1;
   }
@@ -164,12 +168,17 @@ class GroupBuilder {
     ]);
   }
 
+  /** A count along a dim, with the dim's place in the iteration space. */
+  private reordered(instruction: ScalarInstruction): ScalarInstruction {
+    return instruction.name === "iota" ? { ...instruction, literal: this.order.indexOf(instruction.literal as number) } : instruction;
+  }
+
   private operand(node: Node): Operand {
     const generator = this.values.generator(node);
-    if (generator !== undefined) return { step: this.generate(generator) };
-    const view = this.values.view(node);
-    const storage = view.origin as Storage;
+    if (generator !== undefined) return { step: this.generate(this.reordered(generator)) };
+    const storage = this.values.storage(node);
     if (this.own.has(storage)) return { step: this.members.get(storage) as number };
+    const view = permuteView(this.values.view(node), this.order);
     const strides = view.strides.map((stride, dim) => (this.shape[dim] === 1 ? 0 : stride));
     const key = `${storage.id} ${view.offset} ${strides.join(" ")}`;
     const known = this.keys.get(key);

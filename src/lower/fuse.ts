@@ -7,8 +7,8 @@
 import type { View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
 import { type Shape, sameShape } from "../ir/shape.ts";
-import type { Storage } from "./storage.ts";
-import { isWhole, type RegionValues, ruleOf } from "./values.ts";
+import { isWhole, type Storage } from "./storage.ts";
+import { type RegionValues, ruleOf } from "./values.ts";
 
 /** What runs as one piece of work: a fused group, a kernel, or a copy. */
 export interface Cluster {
@@ -128,7 +128,7 @@ class Fuser {
     for (const view of views) {
       const source = this.owner.get(view.origin as Storage)?.root();
       if (source === undefined) continue;
-      if (source.kind === "group" && isWhole(view, node)) direct.add(source);
+      if (source.kind === "group" && sameShape(view.shape, node.shape) && isWhole(view)) direct.add(source);
       else piece.apart.add(source);
     }
     const latest = (one: Piece): number => one.nodes.reduce((most, member) => Math.max(most, this.at(member)), 0);

@@ -1,6 +1,6 @@
 /** @module The pieces of memory of a lowered program, before and after they have an address. */
 import { dtypes } from "../ir/dtype.ts";
-import { Ref, type View, wholeView } from "../ir/kernel.ts";
+import { orderedView, Ref, type View, wholeView } from "../ir/kernel.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { bytesOf } from "../ir/shape.ts";
 
@@ -18,6 +18,8 @@ export class Storage {
   readonly input: number | undefined;
   /** Index of the output that this value is. */
   output: number | undefined;
+  /** The view of the whole value. */
+  whole: View | undefined;
 
   constructor(id: number, kind: StorageKind, bytes: number, label: string, input?: number) {
     this.id = id;
@@ -43,9 +45,18 @@ export class StoragePool {
     return storage;
   }
 
-  /** A view of a fresh piece of memory for a tensor. */
+  /** A view of a fresh piece of memory for a tensor, row-major. */
   tensor(kind: StorageKind, type: TensorType, label: string, input?: number): View {
-    return wholeView(this.make(kind, bytesOf(type), label, input), type);
+    const storage = this.make(kind, bytesOf(type), label, input);
+    storage.whole = wholeView(storage, type);
+    return storage.whole;
+  }
+
+  /** A view of a fresh value whose dims are stored in the given order, outermost first. */
+  ordered(type: TensorType, order: readonly number[], label: string): View {
+    const storage = this.make("value", bytesOf(type), label);
+    storage.whole = orderedView(storage, type, order);
+    return storage.whole;
   }
 }
 
@@ -54,17 +65,17 @@ export const storageOf = (view: View): Storage => view.origin as Storage;
 /** Address of a view's first element. */
 export const addressOf = (view: View): Ref => new Ref(view.origin, view.offset * dtypes[view.dtype].bytes);
 
-/** Bytes that a view touches: the first, and one past the last, relative to its storage. */
-export function extentOf(view: View): { readonly low: number; readonly high: number } {
-  const width = dtypes[view.dtype].bytes;
-  let low = view.offset;
-  let high = view.offset;
-  for (let dim = 0; dim < view.shape.length; dim++) {
-    const size = view.shape[dim] as number;
-    if (size === 0) return { low: view.offset * width, high: view.offset * width };
-    const span = (size - 1) * (view.strides[dim] as number);
-    if (span < 0) low += span;
-    else high += span;
-  }
-  return { low: low * width, high: (high + 1) * width };
+/** Whether both views show the same elements in the same order, wherever they lie. */
+export function sameLayout(one: View, other: View): boolean {
+  return (
+    one.offset === other.offset &&
+    one.shape.length === other.shape.length &&
+    one.shape.every((size, dim) => size === other.shape[dim] && (size === 1 || one.strides[dim] === other.strides[dim]))
+  );
+}
+
+/** Whether a view shows all of its value, just as it was made. */
+export function isWhole(view: View): boolean {
+  const { whole } = storageOf(view);
+  return whole !== undefined && sameLayout(view, whole);
 }

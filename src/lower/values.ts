@@ -1,14 +1,13 @@
 /** @module Where every value of a region is: views on storages, and values that cost nothing to make again. */
 
-import type { LowerRule, ScalarInstruction, View } from "../ir/kernel.ts";
-import { wholeView } from "../ir/kernel.ts";
+import { denseOrder, isContiguous, type LowerRule, type ScalarInstruction, type View } from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { Storage, StoragePool } from "./storage.ts";
+import { isWhole, type Storage, type StoragePool, storageOf } from "./storage.ts";
 
 /** A copy that makes a view possible whose strides the original cannot express. */
 export interface Copy {
@@ -21,6 +20,13 @@ export function ruleOf(node: Node): LowerRule<Attrs> {
   const { lower } = node.op;
   if (isAbsent(lower)) throw new HeddleError("lower", `${describeNode(node)} has no native kernel: ${lower.absent}`);
   return lower;
+}
+
+/** The node whose value a chain of views shows. */
+function baseOf(node: Node): Node {
+  let base = node;
+  while (!isAbsent(base.op.lower) && base.op.lower.kind === "view") base = base.inputs[0] as Node;
+  return base;
 }
 
 /** The origin of views that count: element `i` of it is the number `i`. */
@@ -39,11 +45,16 @@ export class RegionValues {
   readonly copies = new Map<Node, Copy>();
   private readonly views = new Map<Node, readonly View[]>();
   private readonly generated = new Map<Node, Generated>();
+  private readonly plain = new Set<Node>();
   private readonly pool: StoragePool;
 
-  constructor(graph: Graph, inputs: readonly View[], pool: StoragePool) {
+  /** `plain` says which results must be row-major. */
+  constructor(graph: Graph, inputs: readonly View[], pool: StoragePool, plain: (result: number) => boolean) {
     this.graph = graph;
     this.pool = pool;
+    graph.outputs.forEach((node, index) => {
+      if (plain(index)) this.plain.add(baseOf(node));
+    });
     graph.inputs.forEach((node, index) => {
       this.views.set(node, [inputs[index] as View]);
     });
@@ -93,10 +104,26 @@ export class RegionValues {
       case "kernel":
         break;
     }
+    const order = this.plain.has(node) ? undefined : this.orderOf(node, rule);
     this.views.set(
       node,
-      node.types.map((type) => this.pool.tensor("value", type, node.op.name)),
+      node.types.map((type, index) => {
+        const label = `${node.op.name} ${formatType(type)}`;
+        return index === 0 && order !== undefined ? this.pool.ordered(type, order, label) : this.pool.tensor("value", type, label);
+      }),
     );
+  }
+
+  /** The order in which a result's dims are stored, where it is not row-major. */
+  private orderOf(node: Node, rule: LowerRule<Attrs>): readonly number[] | undefined {
+    const views = node.inputs.map((input) => this.view(input));
+    if (rule.kind === "kernel") return rule.outputOrder?.(node.attrs, views, node.types[0] as TensorType);
+    // Elementwise results keep the order that a kernel has chosen for an operand.
+    const chosen = views.find((view) => {
+      const { whole } = storageOf(view);
+      return whole !== undefined && !isContiguous(whole) && isWhole(view);
+    });
+    return chosen === undefined ? undefined : denseOrder(chosen);
   }
 
   private generate(node: Node, instruction: ScalarInstruction): void {
@@ -126,20 +153,11 @@ export class RegionValues {
       return;
     }
     const from = this.view(input);
-    const to = this.pool.tensor("value", { dtype: from.dtype, shape: from.shape }, node.op.name);
+    const to = this.pool.tensor("value", from, `${node.op.name} ${formatType(from)}`);
     const view = rule.view(to, node.attrs, type);
     if (view === undefined)
       throw new HeddleError("lower", `${describeNode(node)} has no view even of a contiguous input`);
     this.copies.set(node, { from, to });
     this.views.set(node, [view]);
   }
-}
-
-/** Whether a view shows all of a freshly made value of this shape, in order. */
-export function isWhole(view: View, type: TensorType): boolean {
-  const whole = wholeView(view.origin, type);
-  if (view.offset !== 0 || view.shape.length !== type.shape.length) return false;
-  return view.shape.every(
-    (size, dim) => size === type.shape[dim] && (size === 1 || view.strides[dim] === whole.strides[dim]),
-  );
 }

@@ -6,7 +6,7 @@
 import { HeddleError } from "../util/errors.ts";
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
@@ -38,6 +38,16 @@ export function convDims(layout: string): ConvDims {
   return { x, kernel, out, spatial: [...x].filter((letter) => letter >= "0" && letter <= "9").sort() };
 }
 
+/** Each operand must have each of its letters once, and all the same digits from 0 up. */
+function checkLayout(layout: string): void {
+  const { x, kernel, out, spatial } = convDims(layout);
+  const digits = spatial.map((_digit, index) => String(index)).join("");
+  const sorted = (letters: string): string => [...letters].sort().join("");
+  if (sorted(x) !== `${digits}bf` || sorted(kernel) !== `${digits}io` || sorted(out) !== `${digits}bf`) {
+    throw new HeddleError("op", `conv: '${layout}' is not a layout`, { hint: "name each dim once, as in 'bf01,oi01->bf01'" });
+  }
+}
+
 const sizeAt = (shape: Shape, letters: string, letter: string): number => shape[letters.indexOf(letter)] as number;
 
 /** Sizes of the parts of a convolution, spatial sizes in order of their digits. */
@@ -60,6 +70,7 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
   const [x, kernel] = inputs as [TensorType, TensorType];
   if (inputs.length !== 2) throw new HeddleError("op", `conv: takes 2 inputs, got ${inputs.length}`);
   const dims = convDims(attrs.layout);
+  checkLayout(attrs.layout);
   const what = `conv ${attrs.layout} of ${formatType(x)} by ${formatType(kernel)}`;
   if (x.shape.length !== dims.x.length || kernel.shape.length !== dims.kernel.length) {
     throw new HeddleError("shape", `${what}: needs ${dims.x.length} and ${dims.kernel.length} dims`);
@@ -73,6 +84,9 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
   if ([attrs.strides, attrs.padding, attrs.inputDilation, attrs.kernelDilation].some((list) => list.length !== rank)) {
     throw new HeddleError("shape", `${what}: strides, padding and dilations need one entry per spatial dim (${rank})`);
   }
+  if (![...attrs.strides, ...attrs.inputDilation, ...attrs.kernelDilation].every((step) => Number.isInteger(step) && step >= 1)) {
+    throw new HeddleError("shape", `${what}: strides and dilations are 1 or more`);
+  }
   const shape = [...dims.out].map((letter) => {
     if (letter === "b") return sizes.batch;
     if (letter === "f") return sizes.outFeatures;
@@ -80,7 +94,7 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
     const [low, high] = attrs.padding[d] as readonly [number, number];
     const length = dilated(sizes.input[d] as number, attrs.inputDilation[d] as number) + low + high;
     const span = dilated(sizes.window[d] as number, attrs.kernelDilation[d] as number);
-    if ((attrs.strides[d] as number) < 1 || length < span) {
+    if (length < span) {
       throw new HeddleError("shape", `${what}: a window of ${span} does not fit ${length} padded elements of spatial dim ${d}`);
     }
     return Math.floor((length - span) / (attrs.strides[d] as number)) + 1;
@@ -178,7 +192,7 @@ defineOp<ConvAttrs>({
     const back = inverseOrder(order);
     return [gatherStrided(data, dtype, shape, back.map((dim) => strides[dim] as number))];
   },
-  lower: { kind: "kernel", strided: [0, 1], emit: lowerConv },
+  lower: { kind: "kernel", strided: [0, 1], outputOrder, emit: lowerConv },
 });
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */
@@ -234,10 +248,7 @@ function sourceOf(point: number, tap: number, positions: Shape, window: Shape, i
 
 const roundUp64 = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
-const reorder = (view: View, letters: string, wanted: string): View => {
-  const order = orderFor(letters, wanted);
-  return { ...view, shape: order.map((dim) => view.shape[dim] as number), strides: order.map((dim) => view.strides[dim] as number) };
-};
+const reorder = (view: View, letters: string, wanted: string): View => permuteView(view, orderFor(letters, wanted));
 
 /** Inserts a second spatial dim of size 1 into a 1-D convolution, for kernels that are 2-D. */
 function asPlane(view: View, at: number): View {
@@ -246,6 +257,20 @@ function asPlane(view: View, at: number): View {
   shape.splice(at, 0, 1);
   strides.splice(at, 0, 0);
   return { ...view, shape, strides };
+}
+
+/** Whether the window is larger than the output: a gradient by the kernel, better as columns-transposed times cotangent. */
+function isFilterGradient(dims: ConvDims, kernel: Shape, out: Shape): boolean {
+  const spatialSize = (shape: Shape, letters: string): number => dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
+  return spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
+}
+
+/** Channels last, as the kernels write. */
+function outputOrder(attrs: ConvAttrs, inputs: readonly View[], output: TensorType): number[] {
+  const dims = convDims(attrs.layout);
+  const spatial = dims.spatial.join("");
+  const byFilter = isFilterGradient(dims, (inputs[1] as View).shape, output.shape);
+  return orderFor(dims.out, byFilter ? `${spatial}bf` : `b${spatial}f`);
 }
 
 function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
@@ -264,10 +289,7 @@ function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
     inputDilation: plane(attrs.inputDilation, 1),
     kernelDilation: plane(attrs.kernelDilation, 1),
   };
-  const spatialSize = (view: View, letters: string): number => [...letters].reduce((size, letter, dim) => (spatial.includes(letter) ? size * (view.shape[dim] as number) : size), 1);
-  // A window larger than its output is a gradient by the kernel: better as columns-transposed times cotangent.
-  const byFilter = spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
-  return byFilter ? lowerFilter() : lowerForward();
+  return isFilterGradient(dims, kernel.shape, out.shape) ? lowerFilter() : lowerForward();
 
   function finish(calls: readonly KernelCall[], made: View, wanted: View): KernelCall[] {
     return made === wanted ? [...calls] : [...calls, copyCall(context, made, wanted)];

@@ -2,12 +2,13 @@
 import { HeddleError } from "../util/errors.ts";
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import * as emit from "./emit.ts";
 import { identityOf } from "./reduce.ts";
+import { copyCall } from "./structure.ts";
 
 export type WindowAttrs = {
   op: "max" | "min" | "sum";
@@ -125,7 +126,7 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  lower: { kind: "kernel", emit: (context) => [windowCall(context, "reduceWindow", { in: 0 })] },
+  lower: { kind: "kernel", strided: [0], outputOrder: windowOrder, emit: (context) => windowCalls(context, "reduceWindow", { in: 0 }) },
 });
 
 function inferWithSource(name: string, source: "input" | "output") {
@@ -159,7 +160,7 @@ defineOp<WindowAttrs>({
     });
     return [dtypes[dtype].create(total)];
   },
-  lower: { kind: "kernel", emit: (context) => [windowCall(context, "selectAndScatter", { in: 0, source: 1 })] },
+  lower: { kind: "kernel", strided: [0, 1], outputOrder: windowOrder, emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }) },
 });
 
 defineOp<WindowAttrs>({
@@ -181,35 +182,52 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  lower: { kind: "kernel", emit: (context) => [windowCall(context, "windowTake", { in: 0, source: 1 })] },
+  lower: { kind: "kernel", strided: [0, 1], outputOrder: windowOrder, emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }) },
 });
 
-/** The kernels slide over two neighbouring dims; dims before them merge into n, dims after into c. */
-function windowCall(context: KernelContext<WindowAttrs>, k: string, operands: { readonly in: number; readonly source?: number }): KernelCall {
-  const { attrs } = context;
-  const x = context.inputs[operands.in] as View;
-  const out = context.outputs[0] as View;
-  const rank = x.shape.length;
+/**
+ * The order in which the kernels see dims: the input's own, if in it the moving dims are neighbours in ascending order
+ * (so that the first of ties is the same); else row-major.
+ */
+function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
+  const rank = (input as View).shape.length;
+  const order = denseOrder(input as View) ?? range(rank);
   const moving = range(rank).filter((dim) => !untouched(attrs, dim));
+  const first = order.indexOf(moving[0] ?? 0);
+  return moving.every((dim, index) => order[first + index] === dim) ? order : range(rank);
+}
+
+/** The kernels slide over two neighbouring dims; dims before them merge into n, dims after into c. */
+function windowCalls(context: KernelContext<WindowAttrs>, k: string, operands: { readonly in: number; readonly source?: number }): KernelCall[] {
+  const order = windowOrder(context.attrs, context.inputs);
+  const pick = <T>(list: readonly T[]): T[] => order.map((dim) => list[dim] as T);
+  const attrs: WindowAttrs = { op: context.attrs.op, window: pick(context.attrs.window), strides: pick(context.attrs.strides), padding: pick(context.attrs.padding) };
+  const x = context.contiguous(permuteView(context.inputs[operands.in] as View, order));
+  const source = operands.source === undefined ? undefined : context.contiguous(permuteView(context.inputs[operands.source] as View, order));
+  const target = permuteView(context.outputs[0] as View, order);
+  const out = isContiguous(target) ? target : context.temporary(target);
+  const windowed = k === "selectAndScatter" ? (source?.view as View).shape : out.shape;
+  const { shape } = x.view;
+  const moving = range(shape.length).filter((dim) => !untouched(attrs, dim));
   const last = Math.max(1, moving.at(-1) ?? 1);
   const first = last - 1;
-  if (rank < 2 || moving.some((dim) => dim < first)) throw new HeddleError("lower", `${k}: no native kernel for windows over dims ${moving.join(", ")}`);
-  const windowed = k === "selectAndScatter" ? (context.inputs[1] as View).shape : out.shape;
-  return {
+  if (shape.length < 2 || moving.some((dim) => dim < first)) throw new HeddleError("lower", `${k}: no native kernel for windows over dims ${moving.join(", ")}`);
+  const call: KernelCall = {
     k,
     op: attrs.op,
-    dtype: x.dtype,
-    n: sizeOf(x.shape.slice(0, first)),
-    h: x.shape[first],
-    w: x.shape[last],
-    c: sizeOf(x.shape.slice(last + 1)),
+    dtype: x.view.dtype,
+    n: sizeOf(shape.slice(0, first)),
+    h: shape[first],
+    w: shape[last],
+    c: sizeOf(shape.slice(last + 1)),
     oh: windowed[first],
     ow: windowed[last],
     window: attrs.window.slice(first, last + 1),
     strides: attrs.strides.slice(first, last + 1),
     padding: attrs.padding.slice(first, last + 1),
-    in: context.at(x),
-    ...(operands.source === undefined ? {} : { source: context.at(context.inputs[operands.source] as View) }),
+    in: context.at(x.view),
+    ...(source === undefined ? {} : { source: context.at(source.view) }),
     out: context.at(out),
   };
+  return [...x.calls, ...(source?.calls ?? []), call, ...(out === target ? [] : [copyCall(context, out, target)])];
 }

@@ -10,7 +10,8 @@ import { operate, type Tensor, type TensorLike } from "./tensor.ts";
 export const key = (seed: number): Tensor => tensor(Uint32Array.of(seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0));
 
 /** A new key for a number or an i32 scalar: how steps, layers and loops get keys of their own. */
-export const foldIn = (from: Tensor, data: TensorLike): Tensor => operate("foldIn", ops.foldIn, [from, data]);
+export const foldIn = (from: Tensor, data: TensorLike): Tensor =>
+  typeof data === "number" ? operate("foldIn", ops.foldIn, [from], data) : operate("foldIn", ops.foldIn, [from, data]);
 
 /** Uniform u32 words. */
 export const bits = (from: Tensor, shape: Shape): Tensor => operate("randomBits", ops.randomBits, [from], shape);

@@ -2,17 +2,18 @@
 import { HeddleError } from "../util/errors.ts";
 import { capturePosition, describePosition } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
-import type { DType, TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, roundTo, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
 import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, traceFunction } from "./tracing.ts";
-import { readValue, readValueSync, type Value } from "./value.ts";
+import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
 
 /** A tensor or a number that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number;
@@ -272,21 +273,28 @@ function operateUnplaced(name: string, build: (...inputs: never[]) => Node, oper
   if (isTracing() || currentTrace() !== undefined) {
     return Tensor.ofNode(apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))));
   }
-  const tensors = operands.filter(isTensor);
-  const values = tensors.map((tensor) => tensor.value);
-  const runtime = values[0]?.runtime ?? deviceRuntime();
-  const key = eagerKey(name, operands, statics);
+  const first = operands.find(isTensor);
+  const runtime = first?.value.runtime ?? deviceRuntime();
+  // Numbers are inputs too: a loop with a changing number must not compile anew each time.
+  const values = operands.map((operand) => (typeof operand === "number" ? scalarValue(name, runtime, first as Tensor, operand) : operand.value));
+  const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
-    const specs = tensors.map((tensor, index) => ({ name: `x${index}`, type: { shape: tensor.shape, dtype: tensor.dtype } }));
-    const { graph } = traceFunction(name, specs, (nodes) => {
-      let next = 0;
-      return [apply(operands.map((operand) => (typeof operand === "number" ? operand : (nodes[next++] as Node))))];
-    });
+    const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
+    const { graph } = traceFunction(name, specs, (nodes) => [apply(nodes)]);
     compiled = compileGraph(graph, runtime, { inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)) });
     eagerCache.set(runtime, key, compiled);
   }
   return Tensor.ofValue(runCompiled(compiled, values)[0] as Value);
+}
+
+/** A number as a scalar of the other operand's dtype. */
+function scalarValue(name: string, runtime: Runtime, like: Tensor, value: number): Value {
+  const { dtype } = like;
+  if (!isFloat(dtype) && !Object.is(roundTo(dtype, value), value)) {
+    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, { hint: "cast the tensor to a float dtype first" });
+  }
+  return replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([value]));
 }
 
 /** Without the undefined arguments at the end, so that defaults apply. */
@@ -296,12 +304,8 @@ function trimmed(statics: readonly unknown[]): readonly unknown[] {
   return statics.slice(0, length);
 }
 
-function eagerKey(name: string, operands: readonly TensorLike[], statics: readonly unknown[]): string {
-  const parts = operands.map((operand) => {
-    if (typeof operand === "number") return String(operand);
-    const { layout } = operand.value;
-    return layout.length === 0 ? formatType(operand) : `${formatType(operand)} ${formatLayout(layout)}`;
-  });
+function eagerKey(name: string, values: readonly Value[], statics: readonly unknown[]): string {
+  const parts = values.map(({ type, layout }) => (layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`));
   const fixed = trimmed(statics).map((value) => (value === undefined ? "" : canonicalJson(JSON.parse(JSON.stringify(value as Static)) as Plain)));
   return `${name}(${parts.join(";")})${fixed.join(";")}`;
 }

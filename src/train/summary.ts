@@ -38,7 +38,7 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
   const mesh = `mesh ${formatMesh(plan.mesh)}`;
   const how = `${executor} executor, ${plural(threads, "thread")} each`;
   if (processes === 0) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
-  if (processes === devices) return ["workers", `${plural(processes, "process").replace("processs", "processes")}, ${mesh}; ${how}`];
+  if (processes === devices) return ["workers", `${plural(processes, "worker")}, ${mesh}; ${how}`];
   return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
 }
 
@@ -80,9 +80,8 @@ function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
 function work({ plan, program, types }: SummaryInput): Line {
   const parameters = flattenTree(types.state.params, isType).leaves.reduce((total, { shape }) => total + sizeOf(shape), 0);
   const { operations } = countProgram(program);
-  const devices = deviceCount(plan.mesh);
-  const each = devices === 1 ? "" : `, ${formatOperations(operations)} on each device`;
-  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations * devices)} per step${each}`];
+  const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
+  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations)} per step${each}`];
 }
 
 /** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */

@@ -42,7 +42,7 @@ function compare(step: { readonly graph: Graph } & Partial<TestGraph>, tolerance
   for (const threads of [1, 2]) {
     const got = run(native, lowered, inputs, threads);
     expected.forEach((tensor, index) => {
-      const norm = Math.sqrt(tensor.data.reduce((total: number, value: number) => total + (Number.isFinite(value) ? value * value : 0), 0));
+      const norm = Math.hypot(...[...tensor.data].filter(Number.isFinite));
       tensor.data.forEach((value, place) => {
         const found = got[index]?.data[place] as number;
         if (Object.is(value, found) || Math.abs(value - found) <= tolerance * Math.max(1, norm)) return;

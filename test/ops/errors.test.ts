@@ -220,9 +220,9 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
   ],
   [
     "features that differ",
-    ({ image }) => call("conv", [image, image], attrs),
+    ({ image, kernel }) => call("conv", [image, kernel], { ...attrs, layout: "bf01,io01->bf01" }),
     "shape",
-    /conv bf01,oi01->bf01 of f32\[2,3,8,8\] by f32\[2,3,8,8\]/,
+    /conv bf01,io01->bf01 of f32\[2,3,8,8\] by f32\[4,3,3,3\]: the input has 3 features, the kernel takes 4/,
   ],
   [
     "a window larger than the image",

@@ -122,9 +122,9 @@ describe("documentation", () => {
     expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
       outputs.map(({ dtype, shape }) => ({ dtype, shape })),
     );
-    results.forEach((result, index) =>
-      expect(difference(result.data, outputs[index]?.data ?? [], 1e-6)).toBeUndefined(),
-    );
+    results.forEach((result, index) => {
+      expect(difference(result.data, outputs[index]?.data ?? [], 1e-6)).toBeUndefined();
+    });
   });
 
   it("every op says what it does, and every absent rule why", () => {

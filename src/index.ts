@@ -1,0 +1,25 @@
+/**
+ * @module Heddle: define a model once; train it on one core or in many processes.
+ *
+ *     import { nn, optim, losses, data, train } from "heddle";
+ */
+export * as data from "./data/index.ts";
+export * as losses from "./losses/index.ts";
+export * as nn from "./nn/index.ts";
+export * as optim from "./optim/index.ts";
+export * from "./tensor/index.ts";
+export {
+  accuracy,
+  binaryAccuracy,
+  type Callbacks,
+  confusionTable,
+  drawImages,
+  type EpochRecord,
+  type Evaluation,
+  type Metric,
+  type TrainOptions,
+  type TrainResult,
+  train,
+} from "./train/index.ts";
+export { HeddleError } from "./util/errors.ts";
+export type { Tree } from "./util/tree.ts";

@@ -1,0 +1,89 @@
+/** @module Evaluation and prediction over a whole dataset. */
+import type { Dataset } from "../data/index.ts";
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/node.ts";
+import { type Evaluation, Tally } from "./history.ts";
+import { InFlight } from "./flight.ts";
+import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
+import type { RunParts } from "./run.ts";
+
+/** The dataset in batches: its own, or those of the training's size. */
+export function batched(dataset: Dataset, like: Dataset): Dataset {
+  return dataset.batchSize === undefined ? dataset.batch(like.batchSize as number) : dataset;
+}
+
+/** Sums of a batch's metrics with the number of values in them. */
+export async function readMetrics(
+  { metrics }: BatchOutcome,
+  { valuesPerExample }: ModelTypes,
+  rows: number,
+): Promise<Map<string, { sum: number; count: number }>> {
+  const sums = new Map<string, { sum: number; count: number }>();
+  for (const [name, tensor] of Object.entries(metrics)) {
+    sums.set(name, { sum: await tensor.item(), count: rows * (valuesPerExample.get(name) as number) });
+  }
+  return sums;
+}
+
+/** Mean loss and metrics over every row of a dataset, the last short batch included. Every worker must call it. */
+export async function evaluateDataset(
+  parts: Pick<RunParts, "settings" | "types" | "programs" | "feed" | "signal">,
+  { params, state }: Pick<TrainState, "params" | "state">,
+  dataset: Dataset,
+): Promise<Evaluation> {
+  const { settings, types, programs, feed, signal } = parts;
+  const tally = new Tally();
+  const flight = new InFlight();
+  try {
+    for await (const batch of feed.batches(dataset, { columns: columnNames(settings), seed: settings.seed, signal })) {
+      await flight.room();
+      const outcome = programs.evaluation(dataset, batch.rows).run(params, state, batch.columns);
+      flight.add({
+        settle: async () => tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows)),
+        release: () => {
+          batch.release();
+          for (const tensor of [outcome.loss, ...Object.values(outcome.metrics)]) tensor.dispose();
+        },
+      });
+    }
+    await flight.drain();
+  } catch (error) {
+    await flight.abandon();
+    throw error;
+  }
+  return tally.means();
+}
+
+/** The model's outputs for every row of a dataset, in its order, on every worker. Every worker must call it. */
+export async function predictDataset(
+  parts: Pick<RunParts, "settings" | "programs" | "feed">,
+  { params, state }: Pick<TrainState, "params" | "state">,
+  dataset: Dataset,
+): Promise<HostTensor> {
+  const { settings, programs, feed } = parts;
+  const flight = new InFlight();
+  const outputs: TypedArray[] = [];
+  let shape: readonly number[] = [];
+  let rows = 0;
+  for await (const batch of feed.batches(dataset, { columns: [settings.input], seed: settings.seed })) {
+    await flight.room();
+    const output = programs.prediction(dataset, batch.rows).run(params, state, batch.columns);
+    shape = output.shape;
+    rows += batch.rows;
+    flight.add({
+      settle: async () => void outputs.push(await output.data()),
+      release: () => {
+        batch.release();
+        output.dispose();
+      },
+    });
+  }
+  await flight.drain();
+  const data = dtypes[settings.dtype].create(outputs.reduce((total, part) => total + part.length, 0));
+  let start = 0;
+  for (const part of outputs) {
+    data.set(part, start);
+    start += part.length;
+  }
+  return { shape: [rows, ...shape.slice(1)], dtype: settings.dtype, data };
+}

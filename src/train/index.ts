@@ -1,0 +1,18 @@
+/** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
+export {
+  type Checkpoint,
+  type CheckpointState,
+  latestCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  type SavedCheckpoint,
+  saveCheckpoint,
+  tensorsUnder,
+} from "./checkpoint.ts";
+export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
+export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.ts";
+export type { CheckpointOptions, TrainOptions } from "./options.ts";
+export { confusionTable, drawImage, drawImages } from "./report.ts";
+export type { TrainResult } from "./result.ts";
+export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";
+export { train } from "./train.ts";

@@ -1,0 +1,76 @@
+/** @module What `train` returns. */
+import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import { formatType } from "../ir/shape.ts";
+import type { Tensors } from "../nn/index.ts";
+import { type Tensor, tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
+import { seenType } from "./functions.ts";
+import type { EpochRecord, Evaluation } from "./history.ts";
+import type { Run, RunParts } from "./run.ts";
+
+/** A trained model, and how it came about. */
+export interface TrainResult {
+  /** The parameters, as a named tree: `result.params["0"].weight`. */
+  readonly params: Tensors;
+  /** What layers keep besides. */
+  readonly state: Tensors;
+  readonly optimizerState: Tensors;
+  /** One record per epoch. */
+  readonly history: readonly EpochRecord[];
+  /** Optimizer steps taken. */
+  readonly steps: number;
+  /** Accuracy on the `evaluate` dataset after the last epoch; undefined without one. */
+  readonly accuracy: number | undefined;
+  /** Path of the last checkpoint (safetensors); undefined on other workers than rank 0, and without `checkpoint`. */
+  readonly checkpoint: string | undefined;
+  /** This worker's number. */
+  readonly rank: number;
+  /** Mean loss and metrics over every row of a dataset. Every worker must call it. */
+  evaluate(dataset: Dataset): Promise<Evaluation>;
+  /**
+   * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
+   * a batch as the model sees it (floats, batch dim first).
+   */
+  predict(input: Dataset | Tensor): Promise<Tensor>;
+  /** Prints a line on rank 0 only. */
+  print(text: string): void;
+}
+
+/** The result of a run that has ended. */
+export function resultOf(run: Run, parts: RunParts): TrainResult {
+  const { settings, runtime } = parts;
+  const { values, position } = run;
+  const last = position.history.at(-1)?.evaluation;
+  // The signal that ended or could have ended the training says nothing of what comes after it.
+  const later = { ...parts, signal: new AbortController().signal };
+  return {
+    params: values.params,
+    state: values.state,
+    optimizerState: values.optimizer,
+    history: position.history,
+    steps: position.steps,
+    accuracy: last?.metrics["accuracy"],
+    checkpoint: parts.saver?.path,
+    rank: runtime.rank,
+    evaluate: (dataset) => evaluateDataset(later, values, batched(dataset, settings.data)),
+    async predict(input) {
+      if (!(input instanceof DatasetClass)) return predictBatch(parts, run, input);
+      const { data, shape, dtype } = await predictDataset(later, values, batched(input, settings.data));
+      return tensor(data, { shape, dtype });
+    },
+    print: (text) => {
+      if (runtime.rank === 0) console.log(text);
+    },
+  };
+}
+
+function predictBatch({ settings }: RunParts, { values }: Run, x: Tensor): Tensor {
+  const { model, data, input, dtype } = settings;
+  const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
+  if (expected.dtype !== x.dtype || expected.shape.length !== x.shape.length) {
+    const wanted = formatType({ dtype: expected.dtype, shape: expected.shape });
+    throw new HeddleError("shape", `predict: the model takes ${wanted}, got ${formatType(x)}`);
+  }
+  return model.apply({ params: values.params, state: values.state }, x, { train: false }).y;
+}

@@ -1,0 +1,153 @@
+/** @module The whole state of a run as a checkpoint, and back. */
+import type { HostTensor } from "../ir/node.ts";
+import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { replicated } from "../plan/index.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { distribute, isTensor, meshOf, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { canonicalJson, type Plain } from "../util/text.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
+import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
+import { type EpochRecord, Tally } from "./history.ts";
+import type { Settings } from "./options.ts";
+
+/** Where a run stands: the next batch to read, and what was counted so far. */
+export interface RunPosition {
+  /** Optimizer steps taken. */
+  steps: number;
+  epoch: number;
+  batch: number;
+  /** Of the epoch under way. */
+  tally: Tally;
+  readonly history: EpochRecord[];
+}
+
+/** Where a run begins. */
+export const beginning = (): RunPosition => ({ steps: 0, epoch: 0, batch: 0, tally: new Tally(), history: [] });
+
+const groups = ["params", "optimizer", "state"] as const;
+
+/** Copies everything that the run needs to go on. */
+export async function exportState(
+  settings: Settings,
+  values: TrainState,
+  key: Tensor,
+  position: RunPosition,
+): Promise<CheckpointState> {
+  const tensors = new Map<string, HostTensor>();
+  for (const group of groups) {
+    const { leaves, paths } = flattenTree(values[group], isTensor);
+    const copies = await Promise.all(leaves.map((leaf) => leaf.data()));
+    copies.forEach((data, index) => {
+      const { shape, dtype } = leaves[index] as Tensor;
+      tensors.set(`${group}/${paths[index]}`, { shape, dtype, data });
+    });
+  }
+  const { steps, epoch, batch, tally, history } = position;
+  return {
+    step: steps,
+    position: { epoch, step: batch },
+    seed: settings.seed,
+    key: [...(await key.data())],
+    tensors,
+    extra: encode({
+      data: settings.data.describe(settings.seed),
+      optimizer: settings.optimizer.name,
+      tally: { loss: tally.loss, examples: tally.examples, sums: Object.fromEntries(tally.sums) },
+      history,
+    }) as { [key: string]: Plain },
+  };
+}
+
+/** JSON has no NaN; a run that goes on after one keeps it in its history. */
+function encode(value: unknown): Plain {
+  return JSON.parse(JSON.stringify(value, nonFinite)) as Plain;
+}
+
+const nonFinite = (_key: string, value: unknown): unknown =>
+  typeof value === "number" && !Number.isFinite(value) ? `@${value}` : value;
+
+function decode(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value), (_key, part: unknown) =>
+    typeof part === "string" && /^@(NaN|-?Infinity)$/.test(part) ? Number(part.slice(1)) : part,
+  );
+}
+
+/**
+ * Puts a checkpoint's values on the devices.
+ *
+ * @throws HeddleError `checkpoint` when it is of another model, optimizer, dataset or seed.
+ */
+export function importState(
+  checkpoint: Checkpoint,
+  settings: Settings,
+  types: ModelTypes,
+  runtime: Runtime,
+): { values: TrainState; key: Tensor; position: RunPosition } {
+  checkSameRun(checkpoint, settings);
+  const everywhere = replicated(meshOf(runtime));
+  const put = (tensor: HostTensor): Tensor =>
+    distribute(runtime, tensor.data, { shape: tensor.shape, dtype: tensor.dtype }, everywhere);
+  const tree = (group: (typeof groups)[number]): TrainState[typeof group] => {
+    const { leaves, paths, shape } = flattenTree(types.state[group], isType);
+    return unflattenTree(
+      shape,
+      leaves.map((type, index) => put(find(checkpoint, `${group}/${paths[index]}`, type))),
+    ) as TrainState[typeof group];
+  };
+  const values = { params: tree("params"), optimizer: tree("optimizer"), state: tree("state") };
+  const expected = groups.reduce((count, group) => count + flattenTree(types.state[group], isType).leaves.length, 0);
+  if (checkpoint.tensors.size !== expected) {
+    throw mismatch(checkpoint, `it holds ${checkpoint.tensors.size} tensors, this run has ${expected}`);
+  }
+  return { values, key: put({ ...keyType, data: Uint32Array.from(checkpoint.key) }), position: positionOf(checkpoint) };
+}
+
+function positionOf({ step, position, extra }: Checkpoint): RunPosition {
+  const { tally: stored, history } = decode(extra) as {
+    tally: { loss: number; examples: number; sums: { [name: string]: { sum: number; count: number } } };
+    history: EpochRecord[];
+  };
+  const tally = new Tally();
+  tally.loss = stored.loss;
+  tally.examples = stored.examples;
+  for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
+  const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
+  return { steps: step, epoch: position.epoch, batch: position.step, tally, history: records };
+}
+
+function find(checkpoint: Checkpoint, name: string, type: TensorType): HostTensor {
+  const tensor = checkpoint.tensors.get(name);
+  if (tensor === undefined) throw mismatch(checkpoint, `it has no ${name}`);
+  if (!sameType(tensor, type)) {
+    throw mismatch(checkpoint, `its ${name} is ${formatType(tensor)}, this run's is ${formatType(type)}`);
+  }
+  return tensor;
+}
+
+function checkSameRun(checkpoint: Checkpoint, settings: Settings): void {
+  const { seed, extra } = checkpoint;
+  if (seed !== settings.seed) throw mismatch(checkpoint, `its seed is ${seed}, this run's is ${settings.seed}`);
+  if (extra["optimizer"] !== settings.optimizer.name) {
+    throw mismatch(checkpoint, `its optimizer is ${String(extra["optimizer"])}, this run's is ${settings.optimizer.name}`);
+  }
+  const theirs = (extra["data"] ?? {}) as { [key: string]: Plain };
+  const ours = settings.data.describe(settings.seed);
+  for (const part of new Set([...Object.keys(theirs), ...Object.keys(ours)])) {
+    const [left, right] = [canonicalJson(theirs[part] ?? null), canonicalJson(ours[part] ?? null)];
+    if (left !== right) throw mismatch(checkpoint, `its data has ${part} ${left}, this run's has ${right}`);
+  }
+  if (typeof extra["tally"] !== "object" || !Array.isArray(extra["history"])) {
+    throw mismatch(checkpoint, "it was not written by train()");
+  }
+}
+
+function mismatch(checkpoint: Checkpoint, problem: string): HeddleError {
+  return new HeddleError("checkpoint", `cannot go on from ${checkpoint.path}: ${problem}`, {
+    hint: "run with the options of the run that wrote it, or without resume",
+  });
+}
+
+const isType = (value: unknown): value is TensorType =>
+  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

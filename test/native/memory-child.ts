@@ -1,0 +1,61 @@
+/** Runs many steps and many eager expressions; prints live buffers and resident memory at the middle and the end. */
+import { setImmediate as turn } from "node:timers/promises";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+import { grad, jit, random, type Tensor, tensor } from "../../src/tensor/index.ts";
+
+const native = loadNative();
+if ("error" in native) throw new Error(native.error);
+
+/** Lets finalizers run, then measures. */
+async function measure(): Promise<{ buffers: number; bytes: number }> {
+  for (let round = 0; round < 5; round++) {
+    (globalThis as { gc?: () => void }).gc?.();
+    await turn();
+  }
+  return { buffers: (native as { memory(): { liveBuffers: number } }).memory().liveBuffers, bytes: process.memoryUsage.rss() };
+}
+
+const x = random.uniform(random.key(1), [64, 128]);
+const y = random.uniform(random.key(2), [64, 1]);
+const loss = (params: { w: Tensor; v: Tensor }): Tensor => x.matmul(params.w).relu().matmul(params.v).sub(y).pow(2).mean();
+const gradient = grad(loss);
+const step = jit(
+  (params: { w: Tensor; v: Tensor }) => {
+    const g = gradient(params);
+    return { w: params.w.sub(g.w.mul(0.01)), v: params.v.sub(g.v.mul(0.01)) };
+  },
+  { donate: [0] },
+);
+
+async function steps(count: number): Promise<void> {
+  let params = { w: random.uniform(random.key(3), [128, 256]), v: random.uniform(random.key(4), [256, 1]) };
+  for (let index = 0; index < count; index++) {
+    params = step(params);
+    if (index % 10 === 0) await params.w.data();
+  }
+}
+
+async function expressions(count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    const value = x.add(index).mul(2).sum().sub(tensor(index));
+    await value.item();
+  }
+}
+
+async function scoped(count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    using sum = x.add(index);
+    using total = sum.sum();
+    total.itemSync();
+  }
+}
+
+const results: Record<string, unknown> = {};
+for (const [name, work] of Object.entries({ steps, expressions, scoped })) {
+  await work(500);
+  const before = await measure();
+  await work(2000);
+  const after = await measure();
+  results[name] = { before, after };
+}
+console.log(JSON.stringify(results));

@@ -1,0 +1,19 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { missing } from "./evaluate.ts";
+
+const run = promisify(execFile);
+
+describe.skipIf(missing !== undefined)("memory", () => {
+  test("2,000 steps, eager expressions and scoped expressions leave buffers and resident memory flat", async () => {
+    const child = fileURLToPath(new URL("memory-child.ts", import.meta.url));
+    const { stdout } = await run(process.execPath, ["--expose-gc", "--import", "tsx", child], { timeout: 240_000 });
+    const results = JSON.parse(stdout) as Record<string, { before: Record<string, number>; after: Record<string, number> }>;
+    for (const [name, { before, after }] of Object.entries(results)) {
+      expect(after["buffers"], `${name}: live buffers`).toBeLessThanOrEqual((before["buffers"] as number) + 8);
+      expect((after["bytes"] as number) - (before["bytes"] as number), `${name}: growth of resident memory`).toBeLessThan(24e6);
+    }
+  }, 300_000);
+});
