@@ -37,7 +37,9 @@ export function pullback(
     slots[index] = held === undefined ? value : add(held, value);
     collected.set(node, slots);
   };
-  outputs.forEach((output, index) => accumulate(output, 0, cotangents[index]));
+  outputs.forEach((output, index) => {
+    accumulate(output, 0, cotangents[index]);
+  });
   const ends = new Set(options.independent === false ? [] : wrt);
   for (const node of topological(outputs).reverse()) {
     const slots = collected.get(node);

@@ -32,7 +32,33 @@ export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = 
     for (const access of found) checkBounds(access, spaces, where);
     checkOverlaps(step, found, where);
   });
+  checkFlights(lowered, axes);
   return { steps: lowered.json.steps.length, accesses, shared: checkLives(lowered) };
+}
+
+/** A collective may run beside the steps after it, up to the first that reads what it brings: none takes its memory. */
+function checkFlights(lowered: LoweredProgram, axes: readonly number[]): void {
+  let flying: { readonly start: number; readonly accesses: readonly Access[] }[] = [];
+  const meets = (one: Access, other: Access): boolean => {
+    const [a, b] = [coveredBytes(one), coveredBytes(other)];
+    return one.at[0] === other.at[0] && a.low < b.high && b.low < a.high;
+  };
+  lowered.json.steps.forEach((step, index) => {
+    const accesses = accessesOf(step, axes);
+    const lands = (flight: { accesses: readonly Access[] }): boolean =>
+      flight.accesses.some(
+        (one) => one.role === "write" && accesses.some((other) => other.role === "read" && meets(one, other)),
+      );
+    flying = flying.filter((flight) => !lands(flight));
+    for (const { start, accesses: held } of flying) {
+      const hit = accesses.find((access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)));
+      if (hit !== undefined)
+        fail(
+          `${lowered.name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`,
+        );
+    }
+    if (step.k === "collective") flying.push({ start: index, accesses });
+  });
 }
 
 function fail(message: string): never {
@@ -41,8 +67,8 @@ function fail(message: string): never {
 
 function checkBounds(access: Access, spaces: readonly number[], where: string): void {
   const [space, offset] = access.at;
-  const bytes = spaces[space];
-  if (bytes === undefined) return fail(`${where}: ${access.name} is in space ${space}, there are ${spaces.length}`);
+  const bytes = spaces[space] ?? -1;
+  if (bytes < 0) fail(`${where}: ${access.name} is in space ${space}, there are ${spaces.length}`);
   if (access.shape.length !== access.strides.length)
     fail(`${where}: ${access.name} has ${access.shape.length} sizes and ${access.strides.length} strides`);
   if (offset % dtypes[access.dtype].bytes !== 0)

@@ -98,7 +98,8 @@ function inPlacePairs(
   outputs.forEach((output, index) => {
     const input =
       inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
-    if (input !== undefined && isWhole(input) && sameLayout(input, output)) pairs.push([input.origin as Storage, output.origin as Storage]);
+    if (input !== undefined && isWhole(input) && sameLayout(input, output))
+      pairs.push([input.origin as Storage, output.origin as Storage]);
   });
   return pairs;
 }
@@ -121,7 +122,10 @@ export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: 
     const { dtype, strides } = permuteView(values.view(node), order);
     return { at: addressOf(values.view(node)), dtype, strides, reg: offset + (registers.get(node) as number) };
   });
-  return { calls: [{ k: "fused", shape: builder.shape, in: builder.inputs, ops: builder.instructions(), out }], inPlace: [] };
+  return {
+    calls: [{ k: "fused", shape: builder.shape, in: builder.inputs, ops: builder.instructions(), out }],
+    inPlace: [],
+  };
 }
 
 type Operand = { readonly input: number } | { readonly step: number };
@@ -170,7 +174,9 @@ class GroupBuilder {
 
   /** A count along a dim, with the dim's place in the iteration space. */
   private reordered(instruction: ScalarInstruction): ScalarInstruction {
-    return instruction.name === "iota" ? { ...instruction, literal: this.order.indexOf(instruction.literal as number) } : instruction;
+    return instruction.name === "iota"
+      ? { ...instruction, literal: this.order.indexOf(instruction.literal as number) }
+      : instruction;
   }
 
   private operand(node: Node): Operand {

@@ -7,13 +7,14 @@
 import type { View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
 import { type Shape, sameShape } from "../ir/shape.ts";
+import { sinkNodes } from "./sink.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import { type RegionValues, ruleOf } from "./values.ts";
 
 /** What runs as one piece of work: a fused group, a kernel, or a copy. */
 export interface Cluster {
   /** Scalar nodes in topological order, or one kernel node, or the view node that needs a copy. */
-  readonly nodes: readonly Node[];
+  nodes: readonly Node[];
   readonly kind: "group" | "kernel" | "copy";
 }
 
@@ -27,7 +28,9 @@ export const defaultLimits: FusionLimits = { instructions: 64, inputs: 16 };
 
 /** Partitions the work of a region. `values` says where everything is. */
 export function fuseRegion(values: RegionValues, limits: FusionLimits = defaultLimits): Map<Storage, Cluster> {
-  return new Fuser(values, limits).run();
+  const clusters = new Fuser(values, limits).run();
+  sinkNodes(clusters, values, limits);
+  return clusters;
 }
 
 class Piece {

@@ -146,7 +146,8 @@ class Lowering {
   private placeValues(): void {
     // What leaves the device, or the program, is row-major.
     const plain = new Set<ValueId>(this.program.outputs.map((output) => output.value));
-    for (const step of this.program.steps) if (step.kind === "collective") for (const value of step.arguments) plain.add(value);
+    for (const step of this.program.steps)
+      if (step.kind === "collective") for (const value of step.arguments) plain.add(value);
     this.program.steps.forEach((step, index) => {
       if (step.kind === "free") return;
       const arguments_ = step.arguments.map((value) => this.view(value));
@@ -160,7 +161,9 @@ class Lowering {
         return;
       }
       const graph = expandGraph(step.region, this.target.kernels ?? "all");
-      const values = new RegionValues(graph, arguments_, this.pool, (result) => plain.has(step.results[result] as ValueId));
+      const values = new RegionValues(graph, arguments_, this.pool, (result) =>
+        plain.has(step.results[result] as ValueId),
+      );
       const clusters = fuseRegion(values, this.target.limits ?? defaultLimits);
       this.regions.set(index, { step, values, clusters, copies: [] });
       step.results.forEach((value, result) => {

@@ -2,6 +2,7 @@
  * @module The order of the units of a region. A unit that frees at least as much memory as it takes runs at once;
  * otherwise the order in which the results are asked for decides.
  */
+import { invariant } from "../util/errors.ts";
 import type { Storage } from "./storage.ts";
 import type { Unit } from "./units.ts";
 
@@ -144,5 +145,6 @@ function listSchedule(
     for (const storage of chosen.unit.reads) left.set(storage, (left.get(storage) as number) - 1);
     for (const next of chosen.after) if (--next.waiting === 0) ready.add(next);
   }
+  invariant(order.length === items.length, "the units of a region wait for each other");
   return order;
 }

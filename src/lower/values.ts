@@ -109,7 +109,9 @@ export class RegionValues {
       node,
       node.types.map((type, index) => {
         const label = `${node.op.name} ${formatType(type)}`;
-        return index === 0 && order !== undefined ? this.pool.ordered(type, order, label) : this.pool.tensor("value", type, label);
+        return index === 0 && order !== undefined
+          ? this.pool.ordered(type, order, label)
+          : this.pool.tensor("value", type, label);
       }),
     );
   }

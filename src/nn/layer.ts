@@ -106,7 +106,7 @@ function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;
   const kind = inner?.kind ?? layer.kind;
-  const text = inner?.text ?? (error.message.split(/\n {2}(?:at|hint:) /)[0] as string);
+  const text = inner?.text ?? error.plain;
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
   const located = new HeddleError(error.code, `layer ${path} (${kind}): ${text}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),

@@ -16,7 +16,8 @@ const reluOp: OpDef<Record<string, never>> = defineComposite<Record<string, neve
   body: ([x]) => [emit.maximum(x as Node, 0)],
   equation: pointwiseEquation,
   linear: [],
-  gradient: ({ node, cotangents }) => [emit.select(emit.gt(node.inputs[0] as Node, 0), cotangents[0] as Node, 0)],
+  // By the result, so that the input need not be kept for the backward pass.
+  gradient: ({ node, cotangents }) => [emit.select(emit.le(node, 0), 0, cotangents[0] as Node)],
   lower: absent("its body is one instruction"),
 });
 

@@ -275,8 +275,10 @@ function operateUnplaced(name: string, build: (...inputs: never[]) => Node, oper
   }
   const first = operands.find(isTensor);
   const runtime = first?.value.runtime ?? deviceRuntime();
+  // Of a selection's operands the condition comes first, and it is bool whatever the others are.
+  const like = operands.findLast(isTensor) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile anew each time.
-  const values = operands.map((operand) => (typeof operand === "number" ? scalarValue(name, runtime, first as Tensor, operand) : operand.value));
+  const values = operands.map((operand) => (typeof operand === "number" ? scalarValue(name, runtime, like, operand) : operand.value));
   const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {

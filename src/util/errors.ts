@@ -19,7 +19,8 @@ export class HeddleError extends Error {
   readonly code: string;
   readonly hint: string | undefined;
   readonly where: string | undefined;
-  private readonly plain: string;
+  /** The message without source line and hint. */
+  readonly plain: string;
 
   constructor(code: string, message: string, options: HeddleErrorOptions = {}) {
     const where = options.where === undefined ? "" : `\n  at ${options.where}`;

@@ -83,6 +83,40 @@ test("an output that is a value of a group and a constant are written where they
   ]);
 });
 
+test("what only a later group reads is computed there, if that stores less", () => {
+  const tanh = lowered(
+    [
+      [4, 4],
+      [4, 4],
+    ],
+    (x, w) => {
+      const y = ops.tanh(ops.matmul(x as Node, w as Node));
+      const z = ops.matmul(y, w as Node);
+      return [z, ops.mul(z, ops.sub(1, ops.mul(y, y)))];
+    },
+  );
+  // One minus the square is made from y, which the product needs anyway.
+  expect(lines(tanh)).toEqual([
+    "0 dot f32[1,4,4] f32[1,4,4] -> f32[1,4,4]",
+    "1 fused tanh [4,4] f32 -> f32*",
+    "2 dot f32[1,4,4] f32[1,4,4] -> f32[1,4,4]",
+    "3 fused mul+sub+mul [4,4] f32 f32 -> f32",
+  ]);
+  const relu = lowered(
+    [
+      [4, 4],
+      [4, 4],
+    ],
+    (x, w) => {
+      const sum = ops.add(ops.matmul(x as Node, w as Node), 1);
+      const z = ops.matmul(ops.maximum(sum, 0), w as Node);
+      return [z, ops.select(ops.gt(sum, 0), z, 0)];
+    },
+  );
+  // The truth values are smaller than what they are made from.
+  expect(lines(relu)[1]).toBe("1 fused add+max+gt [4,4] f32 -> f32* bool");
+});
+
 test("the same program gives the same text", () => {
   const texts = [1, 2].map(() => {
     const step = lenetStep();

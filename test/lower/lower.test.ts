@@ -67,6 +67,109 @@ describe("lowered programs compute what their graphs say", () => {
   }
 });
 
+const matrix = [
+  { name: "x", type: { dtype: "f64", shape: [3, 4] } as TensorType },
+  { name: "w", type: { dtype: "f64", shape: [4, 4] } as TensorType },
+];
+const image = [
+  { name: "x", type: { dtype: "f64", shape: [2, 3, 4, 5] } as TensorType },
+  { name: "w", type: { dtype: "f64", shape: [6, 3, 3, 3] } as TensorType },
+];
+const conv = (x: Node, w: Node): Node =>
+  ops.call("conv", [x, w], {
+    layout: "bf01,oi01->bf01",
+    strides: [1, 1],
+    padding: [
+      [1, 1],
+      [1, 1],
+    ],
+    inputDilation: [1, 1],
+    kernelDilation: [1, 1],
+  });
+
+describe("hard cases", () => {
+  const cases: {
+    readonly [name: string]: readonly [specs: typeof matrix, body: (...inputs: Node[]) => readonly Node[]];
+  } = {
+    "counts through views": [
+      matrix,
+      (x) => {
+        const count = ops.iota("f64", [3, 4], 1);
+        const last = ops.slice(ops.iota("f64", [3, 6], 1), [0, 2], [3, 6]);
+        const every = ops.slice(ops.iota("f64", [3, 8], 1), [0, 0], [3, 8], [1, 2]);
+        const turned = ops.transpose(ops.iota("f64", [4, 3], 0));
+        const spread = ops.broadcastTo(ops.iota("f64", [4], 0), [3, 4]);
+        const rows = ops.reshape(ops.iota("f64", [3, 2, 2], 0), [3, 4]);
+        const mixed = ops.reshape(ops.iota("f64", [12], 0), [3, 4]);
+        const same = ops.broadcastTo(ops.slice(ops.iota("f64", [5], 0), [3], [4]), [3, 4]);
+        return [count, last, every, turned, spread, rows, mixed, same, ops.reverse(count, [1])].map((one) =>
+          ops.mul(x as Node, one),
+        );
+      },
+    ],
+    "a value updated in part that is still needed": [
+      matrix,
+      (x, w) => {
+        const y = ops.matmul(x as Node, w as Node);
+        const zero = ops.constant("i32", 0);
+        const updated = ops.call("dynamicUpdateSlice", [
+          y,
+          ops.slice(x as Node, [0, 0], [2, 2]),
+          zero,
+          ops.constant("i32", 1),
+        ]);
+        return [ops.matmul(updated, w as Node), ops.mul(y, ops.broadcastTo(ops.sum(updated), y.shape))];
+      },
+    ],
+    "a value that a kernel and a later group read": [
+      matrix,
+      (x, w) => {
+        const y = ops.tanh(ops.matmul(x as Node, w as Node));
+        const slope = ops.sub(1, ops.mul(y, y));
+        return [ops.mul(ops.matmul(slope, w as Node), slope), ops.matmul(y, w as Node)];
+      },
+    ],
+    "elementwise work and counts on channels-last results": [
+      image,
+      (x, w) => {
+        const y = conv(x as Node, w as Node);
+        const counted = ops.add(y, ops.iota("f64", y.shape, 1));
+        const z = ops.mul(counted, ops.broadcastTo(ops.sum(counted, [2, 3], { keepDims: true }), y.shape));
+        return [ops.sum(z, [0, 2, 3]), ops.transpose(ops.exp(ops.mul(z, 1e-3)), [0, 2, 3, 1])];
+      },
+    ],
+    "channels-last and row-major results together": [
+      image,
+      (x, w) => {
+        const y = conv(x as Node, w as Node);
+        const flat = ops.reshape(ops.tanh(y), [12, 20]);
+        const z = ops.add(y, ops.reshape(ops.sum(flat, 1), [2, 6, 1, 1]));
+        return [
+          ops.sub(z, ops.reshape(flat, y.shape)),
+          ops.call("concat", [z, y], { dim: 1 }),
+          ops.argMax(z, 1),
+          ops.max(z, [1]),
+        ];
+      },
+    ],
+    "no elements": [
+      [{ name: "x", type: { dtype: "f64", shape: [0, 4] } }, matrix[1] as (typeof matrix)[0]],
+      (x, w) => [
+        ops.matmul(ops.add(x as Node, 1), w as Node),
+        ops.sum(ops.exp(x as Node), 0),
+        ops.reshape(ops.transpose(x as Node), [0, 2]),
+      ],
+    ],
+    "a single element": [
+      [{ name: "x", type: { dtype: "f64", shape: [] } }],
+      (x) => [ops.exp(ops.neg(ops.add(x as Node, -0))), ops.add(x as Node, Number.NaN), ops.mul(x as Node, -Infinity)],
+    ],
+  };
+  for (const [name, [specs, body]] of Object.entries(cases)) {
+    test(name, () => compare({ graph: traceGraph("case", specs, body) }, 1e-12));
+  }
+});
+
 const unary = [ops.neg, ops.abs, ops.tanh, ops.exp, ops.logistic, ops.floor];
 const binary = [ops.add, ops.sub, ops.mul, ops.maximum, ops.minimum];
 

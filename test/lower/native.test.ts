@@ -1,8 +1,8 @@
-import { describe, expect, test } from "vitest";
 import { allOps, dtypes, type Graph, type HostTensor, isAbsent, sizeOf, traceGraph } from "heddle/ir";
 import { type KernelChoice, type LoweredProgram, lowerProgram } from "heddle/lower";
 import * as ops from "heddle/ops";
 import { splitGraph } from "heddle/program";
+import { describe, expect, test } from "vitest";
 import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
 import { attentionStep, inputsFor, lenetStep, mlpStep, type TestGraph } from "./graphs.ts";
 
@@ -10,7 +10,12 @@ const native = loadNative();
 const reason = "error" in native ? `the native addon is not built: ${native.error}` : "";
 
 /** Runs a lowered program on a native device. */
-function run(binding: NativeBinding, lowered: LoweredProgram, inputs: readonly HostTensor[], threads: number): HostTensor[] {
+function run(
+  binding: NativeBinding,
+  lowered: LoweredProgram,
+  inputs: readonly HostTensor[],
+  threads: number,
+): HostTensor[] {
   const program = new binding.NativeProgram(lowered.text);
   const device = new binding.NativeDevice({ threads });
   const buffers = lowered.arguments.map((argument) => {
@@ -35,7 +40,12 @@ function run(binding: NativeBinding, lowered: LoweredProgram, inputs: readonly H
   }
 }
 
-function compare(step: { readonly graph: Graph } & Partial<TestGraph>, tolerance: number, inputs = inputsFor(step.graph), kernels: KernelChoice = "all"): void {
+function compare(
+  step: { readonly graph: Graph } & Partial<TestGraph>,
+  tolerance: number,
+  inputs = inputsFor(step.graph),
+  kernels: KernelChoice = "all",
+): void {
   if ("error" in native) throw new Error(reason);
   const lowered = lowerProgram(splitGraph(step.graph, [], step), { slots: 2, kernels });
   const expected = ops.evaluateGraph(step.graph, inputs);
@@ -70,7 +80,9 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     if (isAbsent(example)) continue;
     test(`example of ${op.name}`, () => {
       const specs = example.inputs.map((type, index) => ({ name: `x${index}`, type }));
-      compare({ graph: traceGraph(op.name, specs, (...nodes) => [ops.call(op.name, nodes, example.attrs)]) }, 1e-6, [...example.inputs]);
+      compare({ graph: traceGraph(op.name, specs, (...nodes) => [ops.call(op.name, nodes, example.attrs)]) }, 1e-6, [
+        ...example.inputs,
+      ]);
     });
   }
 });

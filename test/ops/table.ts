@@ -1,5 +1,6 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
+import { castTable } from "./rows/cast.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -10,6 +11,7 @@ import { structureRows } from "./rows/structure.ts";
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
   ...scalarRows,
+  ...castTable,
   ...structureRows,
   ...reduceTable,
   ...productTable,

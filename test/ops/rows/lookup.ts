@@ -202,7 +202,7 @@ const randomRows: readonly Row[] = [
 ];
 
 const logSumExp = (values: readonly number[]): number => {
-  const largest = values.reduce((a, b) => (a > b ? a : b));
+  const largest = Math.max(...values);
   return largest + Math.log(total(values.map((value) => Math.exp(value - largest))));
 };
 const logits = (x: HostTensor, a: number): number[] => build([x.shape[1] as number], (b) => at(x, [a, b]));

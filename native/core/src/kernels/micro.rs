@@ -169,23 +169,29 @@ unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL:
     }
     let mut sum = [[S::zero(); V]; M];
     let mut right = x.right;
-    for &offset in x.segments {
-        let mut left = x.left.offset(offset);
-        for _ in 0..x.segment {
-            let mut r = [S::zero(); V];
-            for (v, lanes) in r.iter_mut().enumerate() {
-                let from = right.add(v * S::LANES);
-                *lanes = if FULL || v + 1 < V { S::load(from) } else { S::load_some(from, x.tail) };
-            }
-            for (i, row) in sum.iter_mut().enumerate() {
-                let l = S::splat(*left.offset(i as isize * x.left_row));
-                for v in 0..V {
-                    row[v] = S::mul_add(l, r[v], row[v]);
-                }
-            }
-            left = left.wrapping_offset(x.left_step);
-            right = right.wrapping_offset(x.right_row);
+    let mut left = x.left;
+    // One flat loop: with one loop per segment the compiler spills the sums.
+    let mut segments = x.segments.iter();
+    let mut rest = 0;
+    for _ in 0..x.segment * x.segments.len() {
+        if rest == 0 {
+            left = x.left.wrapping_offset(segments.next().copied().unwrap_or(0));
+            rest = x.segment;
         }
+        rest -= 1;
+        let mut r = [S::zero(); V];
+        for (v, lanes) in r.iter_mut().enumerate() {
+            let from = right.add(v * S::LANES);
+            *lanes = if FULL || v + 1 < V { S::load(from) } else { S::load_some(from, x.tail) };
+        }
+        for (i, row) in sum.iter_mut().enumerate() {
+            let l = S::splat(*left.offset(i as isize * x.left_row));
+            for v in 0..V {
+                row[v] = S::mul_add(l, r[v], row[v]);
+            }
+        }
+        left = left.wrapping_offset(x.left_step);
+        right = right.wrapping_offset(x.right_row);
     }
     for (i, row) in sum.iter().enumerate() {
         let out = x.out.offset(i as isize * x.out_row);

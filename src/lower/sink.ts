@@ -1,0 +1,136 @@
+/**
+ * @module Moves elementwise nodes from the group of the values they read to the group that reads them, where that stores
+ * less. Fusion computes everything as early as it can: `1 - y * y` beside `y`, long before the gradient asks for it.
+ */
+import type { Node } from "../ir/node.ts";
+import type { Cluster, FusionLimits } from "./fuse.ts";
+import { isWhole, type Storage } from "./storage.ts";
+import type { RegionValues } from "./values.ts";
+
+/** Sinks nodes in place. */
+export function sinkNodes(clusters: Map<Storage, Cluster>, values: RegionValues, limits: FusionLimits): void {
+  new Sinker(clusters, values, limits).run();
+}
+
+/** Who reads a value: groups that read it as it is, or anything that needs it in memory. */
+interface Readers {
+  readonly groups: Map<Cluster, number>;
+  stored: boolean;
+}
+
+// A chain of more nodes than this is no longer cheap to move.
+const longest = 12;
+
+class Sinker {
+  private readonly clusters: Map<Storage, Cluster>;
+  private readonly values: RegionValues;
+  private readonly limits: FusionLimits;
+  private readonly readers = new Map<Storage, Readers>();
+  private readonly position: ReadonlyMap<Node, number>;
+
+  constructor(clusters: Map<Storage, Cluster>, values: RegionValues, limits: FusionLimits) {
+    this.clusters = clusters;
+    this.values = values;
+    this.limits = limits;
+    this.position = new Map(values.order.map((node, index) => [node, index]));
+  }
+
+  run(): void {
+    for (const cluster of new Set(this.clusters.values()))
+      for (const node of cluster.nodes) this.countReads(cluster, node, 1);
+    for (const output of this.values.graph.outputs) this.readersOf(this.values.storage(output)).stored = true;
+    for (const node of [...this.values.order].reverse()) {
+      const home = this.clusters.get(this.values.storage(node));
+      if (home?.kind !== "group" || home.nodes.length === 1 || !home.nodes.includes(node)) continue;
+      const target = this.onlyReader(node);
+      if (target === undefined || target === home || target.kind !== "group") continue;
+      const moved = this.chain(node, home, target);
+      if (moved !== undefined) this.move(moved, home, target);
+    }
+  }
+
+  private readersOf(storage: Storage): Readers {
+    const known = this.readers.get(storage) ?? { groups: new Map(), stored: false };
+    this.readers.set(storage, known);
+    return known;
+  }
+
+  private countReads(cluster: Cluster, node: Node, change: number): void {
+    const copy = cluster.kind === "copy" ? this.values.copies.get(node) : undefined;
+    const views = copy === undefined ? node.inputs.map((input) => this.values.view(input)) : [copy.from];
+    views.forEach((view, index) => {
+      if (copy === undefined && this.values.generator(node.inputs[index] as Node) !== undefined) return;
+      const readers = this.readersOf(view.origin as Storage);
+      if (cluster.kind !== "group" || !isWhole(view)) readers.stored = true;
+      else readers.groups.set(cluster, (readers.groups.get(cluster) ?? 0) + change);
+    });
+  }
+
+  /** The one group that reads a value, if nothing else does. */
+  private onlyReader(node: Node): Cluster | undefined {
+    const { groups, stored } = this.readersOf(this.values.storage(node));
+    const reading = [...groups].flatMap(([cluster, count]) => (count > 0 ? [cluster] : []));
+    return stored || reading.length !== 1 ? undefined : reading[0];
+  }
+
+  /** The nodes to move along with `last` so that less is stored; undefined if nothing is gained. */
+  private chain(last: Node, home: Cluster, target: Cluster): Set<Node> | undefined {
+    const moved = new Set([last]);
+    while (moved.size <= longest) {
+      const needed = this.newlyStored(moved, home, target);
+      const cost = [...needed.values()].reduce((total, bytes) => total + bytes, 0);
+      if (cost < this.values.storage(last).bytes) return this.fits(moved, target) ? moved : undefined;
+      const next = [...needed.keys()].find((node) => node !== undefined && this.readOnlyBy(node, moved, home));
+      if (next === undefined) return undefined;
+      moved.add(next);
+    }
+    return undefined;
+  }
+
+  /** Values that would have to be stored for `moved` to run in `target`, with their bytes. */
+  private newlyStored(moved: ReadonlySet<Node>, home: Cluster, target: Cluster): Map<Node, number> {
+    const needed = new Map<Node, number>();
+    for (const node of moved) {
+      for (const input of node.inputs) {
+        if (moved.has(input) || this.values.generator(input) !== undefined) continue;
+        const storage = this.values.storage(input);
+        const owner = this.clusters.get(storage);
+        const { groups, stored } = this.readersOf(storage);
+        // What others read from memory too is there anyway; so are the region's inputs.
+        const elsewhere =
+          stored || [...groups].some(([cluster, count]) => count > 0 && cluster !== owner && cluster !== home);
+        const kept = owner === home ? elsewhere : owner === undefined || (groups.get(target) ?? 0) > 0;
+        if (!kept) needed.set(input, storage.bytes);
+      }
+    }
+    return needed;
+  }
+
+  private readOnlyBy(node: Node, moved: ReadonlySet<Node>, home: Cluster): boolean {
+    if (!home.nodes.includes(node) || this.onlyReader(node) !== home) return false;
+    return home.nodes.every((other) => moved.has(other) || !other.inputs.includes(node));
+  }
+
+  private fits(moved: ReadonlySet<Node>, target: Cluster): boolean {
+    const nodes = [...moved, ...target.nodes];
+    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const reads = new Set(
+      nodes.flatMap((node) => node.inputs.map((input) => this.values.storage(input))).filter((one) => !own.has(one)),
+    );
+    return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
+  }
+
+  private move(moved: ReadonlySet<Node>, home: Cluster, target: Cluster): void {
+    for (const node of moved) {
+      this.countReads(home, node, -1);
+      this.countReads(target, node, 1);
+      this.clusters.set(this.values.storage(node), target);
+    }
+    home.nodes = home.nodes.filter((node) => !moved.has(node));
+    target.nodes = [...moved, ...target.nodes].sort((left, right) => this.at(left) - this.at(right));
+  }
+
+  private at(node: Node): number {
+    return this.position.get(node) as number;
+  }
+}
