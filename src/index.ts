@@ -17,6 +17,8 @@ export {
   type EpochRecord,
   type Evaluation,
   type Metric,
+  type StepRecord,
+  type TrainControl,
   type TrainOptions,
   type TrainResult,
   train,

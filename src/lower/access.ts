@@ -50,7 +50,7 @@ export function livesOf(calls: readonly KernelCall[]): Map<Storage, Life> {
       if (role !== "write") life.lastRead = index;
     });
   });
-  keepDuringCollectives(calls, lives);
+  if (calls.some((call) => call.k === "collective")) keepDuringCollectives(calls, lives);
   return lives;
 }
 

@@ -51,7 +51,9 @@ function checkFlights(lowered: LoweredProgram, axes: readonly number[]): void {
       );
     flying = flying.filter((flight) => !lands(flight));
     for (const { start, accesses: held } of flying) {
-      const hit = accesses.find((access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)));
+      const hit = accesses.find(
+        (access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)),
+      );
       if (hit !== undefined)
         fail(
           `${lowered.name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`,

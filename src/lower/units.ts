@@ -24,7 +24,7 @@ export interface OutputCopy {
 const copyReads = (copy: OutputCopy): Storage[] => (copy.generator === undefined ? [copy.from.origin as Storage] : []);
 
 /** Memory that a cluster reads; a group reads its own members' values from registers. */
-export function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
+function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
   const first = cluster.nodes[0] as Node;
   if (cluster.kind === "copy") return new Set([values.copies.get(first)?.from.origin as Storage]);
   const reads = new Set<Storage>();

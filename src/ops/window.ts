@@ -206,7 +206,7 @@ function windowCalls(context: KernelContext<WindowAttrs>, k: string, operands: {
   const source = operands.source === undefined ? undefined : context.contiguous(permuteView(context.inputs[operands.source] as View, order));
   const target = permuteView(context.outputs[0] as View, order);
   const out = isContiguous(target) ? target : context.temporary(target);
-  const windowed = k === "selectAndScatter" ? (source?.view as View).shape : out.shape;
+  const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
   const { shape } = x.view;
   const moving = range(shape.length).filter((dim) => !untouched(attrs, dim));
   const last = Math.max(1, moving.at(-1) ?? 1);

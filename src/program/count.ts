@@ -82,9 +82,22 @@ function kindOf(node: Node): Kind {
   return lower.kind === "scalar" ? (node.inputs.length === 0 ? "view" : "scalar") : "other";
 }
 
+const bytesOfNode = (node: Node): number => node.types.reduce((sum, type) => sum + bytesOf(type), 0);
+
+/** Bytes read through a view: no more than what it shows; constants are made in registers. */
+function bytesRead(node: Node): number {
+  let bytes = bytesOfNode(node);
+  let base = node;
+  while (kindOf(base) === "view" && base.op !== parameterOp) {
+    if (base.inputs.length === 0) return 0;
+    base = base.inputs[0] as Node;
+    bytes = Math.min(bytes, bytesOfNode(base));
+  }
+  return bytes;
+}
+
 function countNodes(nodes: readonly Node[], results: ReadonlySet<Node>): { operations: number; bytesMoved: number } {
   const users = usersOf(nodes);
-  const bytes = (node: Node): number => node.types.reduce((sum, type) => sum + bytesOf(type), 0);
   let operations = 0;
   let bytesMoved = 0;
   for (const node of nodes) {
@@ -95,11 +108,11 @@ function countNodes(nodes: readonly Node[], results: ReadonlySet<Node>): { opera
       node.types,
       node.attrs,
     );
-    for (const input of new Set(node.inputs))
-      if (kind === "other" || kindOf(input) !== "scalar") bytesMoved += bytes(input);
+    const inMemory = (input: Node): boolean => kind === "other" || kindOf(input) !== "scalar";
+    for (const input of new Set(node.inputs)) if (inMemory(input)) bytesMoved += bytesRead(input);
     const stored =
       kind === "other" || results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "scalar");
-    if (stored) bytesMoved += bytes(node);
+    if (stored) bytesMoved += bytesOfNode(node);
   }
   return { operations, bytesMoved };
 }

@@ -111,6 +111,8 @@ export function grad<P, Rest extends any[]>(fn: (params: P, ...rest: Rest) => Te
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */
 export interface FunctionOptions {
   readonly name?: string;
+  /** Names of the arguments, for plans and messages; default their indices. */
+  readonly argumentNames?: readonly string[];
   /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
   /** Layout of an output by its path; undefined: as it comes. */
@@ -129,9 +131,16 @@ export type Example = unknown;
 
 const isType = (value: unknown): value is TensorType => typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
 
+/** `"6.x"` with the name of argument 6: `"batch.x"`. */
+function withName(path: string, names: readonly string[] | undefined): string {
+  const [index, ...rest] = path.split(".") as [string, ...string[]];
+  return [names?.[Number(index)] ?? index, ...rest].join(".");
+}
+
 function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
   const flat = flattenTree(example, isType);
-  const traced = traceTree(options.name ?? fn.name, fn, flat);
+  const named = flat.paths.map((path) => withName(path, options.argumentNames));
+  const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const donated = new Set(options.donate ?? []);
   return {
     flat,

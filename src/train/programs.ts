@@ -22,8 +22,9 @@ type EvaluationFunction = ReturnType<typeof evaluationFunction>;
 type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
-/** Where the arguments of a step stand. */
-const stepArguments = { params: 0, optimizer: 1, state: 2, batch: 6 } as const;
+/** The arguments of a step, in order. */
+const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch"];
+const batchArgument = `${stepArguments.indexOf("batch")}.`;
 
 /** What the planner is told of a step. */
 function stepOptions(mesh: Mesh, rows: number) {
@@ -31,9 +32,11 @@ function stepOptions(mesh: Mesh, rows: number) {
   const split = batchLayout(mesh, rows);
   return {
     name: "trainStep",
-    layouts: (path: string) => (path.startsWith(`${stepArguments.batch}.`) ? split : everywhere),
+    layouts: (path: string) => (path.startsWith(batchArgument) ? split : everywhere),
     outputLayouts: () => everywhere,
-    donate: [stepArguments.params, stepArguments.optimizer, stepArguments.state],
+    argumentNames: stepArguments,
+    // Parameters, optimizer state and state are updated in place.
+    donate: [0, 1, 2],
   };
 }
 
@@ -78,6 +81,7 @@ export class Programs {
     const everywhere = replicated(meshOf(this.runtime));
     return compileFunction(initialiser(this.settings), [keyType], this.runtime, {
       name: "initialise",
+      argumentNames: ["seed"],
       outputLayouts: () => everywhere,
     });
   }
@@ -118,6 +122,7 @@ export class Programs {
     const { params, state } = this.types.state;
     return compileFunction(fn, [params, state, batchTypes(dataset, columns, rows)], this.runtime, {
       name,
+      argumentNames: ["params", "state", "batch"],
       layouts: (path) => (path.startsWith("2.") ? split : everywhere),
       outputLayouts: () => everywhere,
     });

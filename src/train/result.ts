@@ -1,8 +1,9 @@
 /** @module What `train` returns. */
 import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
-import { formatType } from "../ir/shape.ts";
+import { formatType, sameType } from "../ir/shape.ts";
 import type { Tensors } from "../nn/index.ts";
-import { type Tensor, tensor } from "../tensor/index.ts";
+import { replicated } from "../plan/index.ts";
+import { distribute, meshOf, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
 import { seenType } from "./functions.ts";
@@ -65,12 +66,12 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   };
 }
 
-function predictBatch({ settings }: RunParts, { values }: Run, x: Tensor): Tensor {
+async function predictBatch({ settings, runtime }: RunParts, { values }: Run, x: Tensor): Promise<Tensor> {
   const { model, data, input, dtype } = settings;
   const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
-  if (expected.dtype !== x.dtype || expected.shape.length !== x.shape.length) {
-    const wanted = formatType({ dtype: expected.dtype, shape: expected.shape });
-    throw new HeddleError("shape", `predict: the model takes ${wanted}, got ${formatType(x)}`);
+  if (!sameType(expected, x)) {
+    throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
   }
-  return model.apply({ params: values.params, state: values.state }, x, { train: false }).y;
+  const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
+  return model.apply({ params: values.params, state: values.state }, here, { train: false }).y;
 }

@@ -12,7 +12,6 @@ import type { CheckpointOptions } from "./options.ts";
 export interface SaverOptions extends CheckpointOptions {
   /** Whether this run went on from a checkpoint of the folder, and so continues its series. */
   readonly resumed: boolean;
-  readonly signal: AbortSignal;
   readonly warn: (text: string) => void;
 }
 
@@ -25,6 +24,7 @@ export class Saver {
   private failure: unknown;
   private first: boolean;
   private readonly temporaries = new Set<string>();
+  private readonly abort = new AbortController();
 
   constructor(options: SaverOptions) {
     this.options = options;
@@ -53,6 +53,13 @@ export class Saver {
     if (failure !== undefined) throw failure;
   }
 
+  /** Ends for a training that was ended: what is being written may be finished in this time, else it is dropped. */
+  async end(milliseconds: number): Promise<void> {
+    const late = setTimeout(() => this.abort.abort(), milliseconds);
+    await this.writing;
+    clearTimeout(late);
+  }
+
   /** Throws what a save failed with, without waiting. */
   check(): void {
     if (this.failure !== undefined) throw this.failure;
@@ -64,12 +71,12 @@ export class Saver {
   }
 
   private async write(state: CheckpointState): Promise<void> {
-    const { directory, keep = 3, signal, warn } = this.options;
+    const { directory, keep = 3, warn } = this.options;
     if (this.first) await setAside(directory, warn);
     this.first = false;
     const saved = await saveCheckpoint(directory, state, {
       keep,
-      signal,
+      signal: this.abort.signal,
       ...(process.env["HEDDLE_RUN_ID"] === undefined ? {} : { runId: process.env["HEDDLE_RUN_ID"] }),
       onTemporary: (path, done) => {
         if (done) this.temporaries.delete(path);

@@ -42,12 +42,12 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
   return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
 }
 
-/** The last part of a path: `"6.x"` is column x of the batch. */
+/** `"batch.x"` is column x of the batch. */
 const leafName = (path: string): string => path.split(".").slice(1).join(".");
 
 function sharded({ plan }: SummaryInput): Line {
   const split = plan.inputs.filter(isSplit);
-  const batch = plan.inputs.filter(({ name }) => name.startsWith("6."));
+  const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const names = (values: readonly PlannedValue[]): string =>
     values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`).join(", ");

@@ -2,15 +2,15 @@
 import { dirname, resolve } from "node:path";
 import colors from "picocolors";
 import { lowerProgram } from "../lower/index.ts";
-import { type Mesh, mesh as makeMesh, parseMesh, printPlan } from "../plan/index.ts";
+import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
-import { connect, meshOf, random } from "../tensor/index.ts";
+import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { batched } from "./evaluate.ts";
 import { batchParts, Feed } from "./feed.ts";
-import { type ModelTypes, modelTypes } from "./functions.ts";
+import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { planStep, Programs } from "./programs.ts";
@@ -72,6 +72,9 @@ function reporterFor(settings: Settings): Reporter {
   return makeReporter(settings.report, { unit: rank === 4 ? "images" : "examples" });
 }
 
+/** Time for a checkpoint under way when a training is ended. */
+const saveMilliseconds = 500;
+
 async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
   const { settings, runtime, reporter } = given;
   await agree(given);
@@ -81,19 +84,26 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { directory } = settings.checkpoint ?? {};
   const resumed = checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
   const writes = settings.checkpoint !== undefined && runtime.rank === 0;
-  const saver = writes ? new Saver({ ...settings.checkpoint, resumed, signal: stop.signal, warn }) : undefined;
+  const saver = writes ? new Saver({ ...settings.checkpoint, resumed, warn }) : undefined;
   if (saver !== undefined && resumed) saver.path = checkpoint.path;
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...given, saver };
-  const run = beginRun(parts, checkpoint);
-  await run.train();
-  return resultOf(run, parts);
+  try {
+    const run = await beginRun(parts, checkpoint);
+    await run.train();
+    return resultOf(run, parts);
+  } catch (error) {
+    await saver?.end(saveMilliseconds);
+    throw error;
+  }
 }
 
-function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Run {
+async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Promise<Run> {
   const { settings, types, runtime, programs, reporter } = parts;
   if (checkpoint === undefined) {
-    const { key, ...values } = programs.initialise().run(random.key(settings.seed));
+    // Made on the one-device runtime, which may have another executor.
+    const seedKey = distribute(runtime, await random.key(settings.seed).data(), keyType, replicated(meshOf(runtime)));
+    const { key, ...values } = programs.initialise().run(seedKey);
     return new Run(parts, values, key, beginning());
   }
   const { values, key, position } = importState(checkpoint, settings, types, runtime);

@@ -1,7 +1,8 @@
 //! Programs and devices. A device is one thread with a queue; the event loop only enqueues.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use napi::bindgen_prelude::{ClassInstance, Float64Array, Object};
@@ -55,6 +56,7 @@ pub struct NativeDevice {
     /// `None` once closed.
     queue: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    seat: Arc<Seat>,
     control: Arc<Control>,
     collectives: Arc<dyn Collectives>,
 }
@@ -62,18 +64,31 @@ pub struct NativeDevice {
 /// Enough for the deepest kernel and its registers.
 const STACK: usize = 4 << 20;
 
-fn serve(mut device: Device, jobs: Receiver<Job>) {
+/// What the device's thread and the thread of JavaScript share.
+struct Seat {
+    device: Mutex<Device>,
+    /// Runs queued and not yet done.
+    queued: AtomicUsize,
+}
+
+fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
+    // Uses end with this call, so that whoever waits may touch the buffers at once.
+    guarded(move || {
+        arguments.iter_mut().try_for_each(Use::begin)?;
+        let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
+        device.run(program, &buffers).map_err(|e| e.to_string())
+    })
+}
+
+fn serve(seat: &Seat, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Sync(done) => drop(done.send(())),
-            Job::Run { program, mut arguments, done } => {
-                let result = guarded(|| {
-                    arguments.iter_mut().try_for_each(Use::begin)?;
-                    let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
-                    device.run(&program, &buffers).map_err(|e| e.to_string())
-                });
-                // Uses end before the caller hears of it, so that it may touch the buffers at once.
-                drop(arguments);
+            Job::Run { program, arguments, done } => {
+                let mut device = seat.device.lock().unwrap_or_else(|e| e.into_inner());
+                let result = perform(&mut device, &program, arguments);
+                drop(device);
+                seat.queued.fetch_sub(1, Ordering::AcqRel);
                 done(result);
             }
         }
@@ -99,8 +114,10 @@ impl NativeDevice {
         let control = device.control.clone();
         let (queue, jobs) = channel();
         let builder = std::thread::Builder::new().name("heddle-device".to_string()).stack_size(STACK);
-        let thread = builder.spawn(move || serve(device, jobs)).map_err(fail)?;
-        Ok(NativeDevice { queue: Some(queue), thread: Some(thread), control, collectives })
+        let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0) });
+        let served = seat.clone();
+        let thread = builder.spawn(move || serve(&served, &jobs)).map_err(fail)?;
+        Ok(NativeDevice { queue: Some(queue), thread: Some(thread), seat, control, collectives })
     }
 
     #[napi]
@@ -112,9 +129,15 @@ impl NativeDevice {
         Ok(promise)
     }
 
+    /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
     pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
         let arguments = self.arguments(program, &args)?;
+        if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
+            if let Ok(mut device) = self.seat.device.try_lock() {
+                return perform(&mut device, &program.program, arguments).map_err(fail);
+            }
+        }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { program: program.program.clone(), arguments, done })?;
@@ -153,6 +176,9 @@ impl NativeDevice {
 
     fn send(&self, job: Job) -> Result<()> {
         let queue = self.queue.as_ref().ok_or_else(|| fail("the device is closed"))?;
+        if matches!(job, Job::Run { .. }) {
+            self.seat.queued.fetch_add(1, Ordering::AcqRel);
+        }
         queue.send(job).map_err(|_| fail("the device has ended"))
     }
 

@@ -115,7 +115,7 @@ impl<'a> Drive<'a> {
     }
 
     fn now(&self) -> String {
-        format!("{} (sequence {}, step {})", self.job.what, self.job.header.sequence, self.received)
+        format!("{} (sequence {}, message {})", self.job.what, self.job.header.sequence, self.received)
     }
 
     fn pump_send(&mut self, sends: usize) -> Result<bool> {

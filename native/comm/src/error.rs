@@ -18,7 +18,7 @@ pub enum Error {
         limit: Duration,
         /// Who or what was waited for, such as `rank 1`.
         waiting_for: String,
-        /// What this rank was doing, such as `allReduce sum f32 x 10 'loss' (sequence 3, step 0)`.
+        /// What this rank was doing, such as `allReduce sum f32 x 10 'loss' (sequence 3, message 0)`.
         during: String,
     },
     /// A rank closed its connection or died.

@@ -121,7 +121,7 @@ fn a_missing_rank_is_a_timeout_that_names_it() {
         });
         let (error, after) = &errors[0];
         let expected = "timed out after 0.7 s waiting for rank 1 in allReduce sum f32 x 10 'gradients 1' (sequence 1, \
-                        step 0)";
+                        message 0)";
         assert_eq!(error.to_string(), expected);
         assert!(*after >= limit && *after < limit * 2, "{after:?}");
         let (error, after) = &errors[1];

@@ -195,7 +195,8 @@ fn registers_are_many() {
     let mut ops: Vec<Value> = (0..60).map(|i| json!(["add", "f32", i, 0])).collect();
     ops.extend((0..60).map(|i| json!(["add", "f32", 60 + i, 60 - i])));
     let step = fused(&[2000], &[("f32", &[1])], json!(ops), &[("f32", &[1], 120)]);
-    let want: f64 = (1..=61).map(f64::from).sum();
+    // Register i holds i + 1.
+    let want: f64 = 61.0 + (2..=61).map(f64::from).sum::<f64>();
     check("f32", 1e-6, 0, &[encode("f32", &[1.0; 2000]), zeros("f32", 2000)], step, &vec![want; 2000]);
 }
 

@@ -11,4 +11,5 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod transpose;
 pub mod window;

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 
 use super::micro::{Block, Real};
+use super::transpose::transpose;
 use crate::isa::Isa;
 
 /// Length of a block of the contracted dim: a group of right columns of this length fits L1.
@@ -174,6 +175,9 @@ pub unsafe fn pack_right<T: Real>(from: Matrix<T>, depth: usize, columns: usize,
             std::ptr::copy_nonoverlapping(from.at(p, 0), to.add(p * columns), columns);
         }
         return;
+    }
+    if from.rows == 1 {
+        return transpose(from.ptr, from.columns, depth, columns, to, columns as isize);
     }
     // Eight rows at a time: each column then gives one run of a cache line.
     for p in (0..depth).step_by(8) {

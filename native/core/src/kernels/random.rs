@@ -88,6 +88,16 @@ unsafe fn fill_body<L: Level>(key: [u32; 2], stream: u32, index: u64, out: &mut 
     let mut skip = (index % 4) as usize;
     while done < out.len() {
         let words = blocks(key, stream, block);
+        if let (0, Some(whole)) = (skip, out.get_mut(done..done + 4 * WIDE)) {
+            for (b, four) in whole.chunks_exact_mut(4).enumerate() {
+                for w in 0..4 {
+                    four[w] = words[w][b];
+                }
+            }
+            done += 4 * WIDE;
+            block = block.wrapping_add(WIDE as u64);
+            continue;
+        }
         let n = (4 * WIDE - skip).min(out.len() - done);
         for (i, o) in out[done..done + n].iter_mut().enumerate() {
             let at = skip + i;

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::transpose::transpose;
 use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
 use crate::dtype::for_dtype;
 use crate::exec::Run;
@@ -206,15 +207,8 @@ unsafe fn write_run<T: Copy>(memory: *mut T, stride: isize, register: *mut T, n:
 }
 
 unsafe fn read_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: usize, column: isize, register: *mut T) {
-    if row.abs() == 1 && column.abs() > 1 {
-        // Along the memory's own order, so that each cache line is used at once.
-        for j in 0..columns {
-            let from = memory.offset(j as isize * column);
-            for i in 0..rows {
-                *register.add(i * columns + j) = *from.offset(i as isize * row);
-            }
-        }
-        return;
+    if row == 1 && column.abs() > 1 {
+        return transpose(memory, column, rows, columns, register, columns as isize);
     }
     for i in 0..rows {
         read_run(memory.offset(i as isize * row), column, register.add(i * columns), columns);
@@ -222,14 +216,8 @@ unsafe fn read_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: 
 }
 
 unsafe fn write_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: usize, column: isize, register: *mut T) {
-    if row.abs() == 1 && column.abs() > 1 {
-        for j in 0..columns {
-            let to = memory.offset(j as isize * column);
-            for i in 0..rows {
-                *to.offset(i as isize * row) = *register.add(i * columns + j);
-            }
-        }
-        return;
+    if row == 1 && column.abs() > 1 {
+        return transpose(register, columns as isize, columns, rows, memory, column);
     }
     for i in 0..rows {
         write_run(memory.offset(i as isize * row), column, register.add(i * columns), columns);

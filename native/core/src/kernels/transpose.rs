@@ -1,0 +1,69 @@
+//! Transposing copies of small blocks, in the memory order of their source.
+
+use std::mem::size_of;
+
+/// `to[i · to_row + j] = from[j · from_row + i]` for `i < rows`, `j < columns`.
+///
+/// # Safety
+/// All addresses must be valid, and source and target apart.
+pub unsafe fn transpose<T: Copy>(from: *const T, from_row: isize, rows: usize, columns: usize, to: *mut T, to_row: isize) {
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<T>() == 4 {
+        return transpose_words(from.cast(), from_row, rows, columns, to.cast(), to_row);
+    }
+    plain(from, from_row, (0, rows), (0, columns), to, to_row);
+}
+
+unsafe fn plain<T: Copy>(
+    from: *const T, from_row: isize, rows: (usize, usize), columns: (usize, usize), to: *mut T, to_row: isize,
+) {
+    for j in columns.0..columns.1 {
+        let source = from.offset(j as isize * from_row);
+        for i in rows.0..rows.1 {
+            *to.offset(i as isize * to_row).add(j) = *source.add(i);
+        }
+    }
+}
+
+/// Squares of four by four in registers; the set is part of every x86-64.
+#[cfg(target_arch = "x86_64")]
+unsafe fn transpose_words(from: *const f32, from_row: isize, rows: usize, columns: usize, to: *mut f32, to_row: isize) {
+    use std::arch::x86_64::*;
+    let (whole_rows, whole_columns) = (rows / 4 * 4, columns / 4 * 4);
+    for j in (0..whole_columns).step_by(4) {
+        let source = from.offset(j as isize * from_row);
+        for i in (0..whole_rows).step_by(4) {
+            let at = source.add(i);
+            let a = _mm_loadu_ps(at);
+            let b = _mm_loadu_ps(at.offset(from_row));
+            let c = _mm_loadu_ps(at.offset(2 * from_row));
+            let d = _mm_loadu_ps(at.offset(3 * from_row));
+            let (ab_low, cd_low) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+            let target = to.offset(i as isize * to_row).add(j);
+            _mm_storeu_ps(target, _mm_movelh_ps(ab_low, cd_low));
+            _mm_storeu_ps(target.offset(to_row), _mm_movehl_ps(cd_low, ab_low));
+            _mm_storeu_ps(target.offset(2 * to_row), _mm_movelh_ps(ab_high, cd_high));
+            _mm_storeu_ps(target.offset(3 * to_row), _mm_movehl_ps(cd_high, ab_high));
+        }
+    }
+    plain(from, from_row, (whole_rows, rows), (0, whole_columns), to, to_row);
+    plain(from, from_row, (0, rows), (whole_columns, columns), to, to_row);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transpose;
+
+    #[test]
+    fn all_sizes() {
+        for (rows, columns) in (0..10).flat_map(|r| (0..10).map(move |c| (r, c))) {
+            let from: Vec<u32> = (0..200).collect();
+            let mut to = vec![0u32; 200];
+            unsafe { transpose(from.as_ptr(), 12, rows, columns, to.as_mut_ptr(), 11) };
+            for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                assert_eq!(to[i * 11 + j], from[j * 12 + i]);
+            }
+        }
+    }
+}
