@@ -1,5 +1,6 @@
 /** @module Running programs: executors, their memory, and the processes of a run. */
 export type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
+export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";
 export { loadNative, type NativeBinding } from "./native/binding.ts";
 export { RunError } from "./native/error.ts";
 export type { World, WorldOptions } from "./native/world.ts";

@@ -126,7 +126,7 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
     `optimizer: ${optimizer.name}`,
     printPlan(programs.step(data.batchSizes[0] as number).plan),
   ];
-  await runtime.processes.agree("training", lines.join("\n"));
+  await runtime.processes.agree("program", lines.join("\n"));
 }
 
 /** Shows on rank 0 what is about to happen. */

@@ -126,6 +126,23 @@ describe("virtual devices", () => {
     one.params.forEach((value, index) => expect(two.params[index]).toBeCloseTo(value, 9));
   });
 
+  test("gradients of the first step agree in f32 to 1e-5 of each tensor's norm", async () => {
+    // One step of plain descent with rate 1 moves each parameter by its gradient.
+    const more = { model: convnet(), data: bars(64).batch(64), dtype: "f32", optimizer: optim.sgd({ learningRate: 1 }) } as const;
+    const leaves = async (devices: number, epochs: number): Promise<number[][]> => {
+      const { result } = await run(devices, { ...more, epochs });
+      return Promise.all(flattenTree(result.params, isTensor).leaves.map(async (leaf) => Array.from(await leaf.data())));
+    };
+    const [start, one, two] = [await leaves(1, 0), await leaves(1, 1), await leaves(2, 1)];
+    const norm = (left: number[], right: number[]): number => Math.hypot(...left.map((value, index) => value - (right[index] as number)));
+    start.forEach((initial, index) => {
+      const [left, right] = [one[index] as number[], two[index] as number[]];
+      // The parameters themselves are rounded to f32.
+      const rounding = 2 ** -23 * Math.hypot(...initial);
+      expect(norm(left, right)).toBeLessThanOrEqual(1e-5 * norm(left, initial) + rounding);
+    });
+  });
+
   test("batches that they cannot share evenly are computed whole", async () => {
     // 60 rows in batches of 16 leave 12, which 8 devices cannot share; 10 rows they never can.
     const evaluate = bars(21).batch(10);

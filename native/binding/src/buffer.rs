@@ -90,7 +90,8 @@ impl NativeBuffer {
         let bytes = whole("bytes", bytes)?;
         let buffer = Buffer::new(bytes).map_err(fail)?;
         env.adjust_external_memory(bytes as i64)?;
-        let memory = Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };
+        let memory =
+            Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };
         Ok(NativeBuffer { memory: Some(Arc::new(memory)), bytes })
     }
 
@@ -117,7 +118,9 @@ impl NativeBuffer {
             return Err(fail("the buffer is written by a queued run: await it before reading"));
         }
         let offset = self.range("read", offset, dst.len())?;
-        unsafe { std::ptr::copy_nonoverlapping(memory.buffer.as_ptr().add(offset), dst.as_mut().as_mut_ptr(), dst.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(memory.buffer.as_ptr().add(offset), dst.as_mut().as_mut_ptr(), dst.len())
+        };
         Ok(())
     }
 
@@ -132,7 +135,10 @@ impl NativeBuffer {
     fn range(&self, what: &str, offset: Option<f64>, bytes: usize) -> Result<usize> {
         let offset = whole("offset", offset.unwrap_or(0.0))?;
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(fail(format!("cannot {what} {bytes} bytes at offset {offset} of a buffer of {} bytes", self.bytes)));
+            return Err(fail(format!(
+                "cannot {what} {bytes} bytes at offset {offset} of a buffer of {} bytes",
+                self.bytes
+            )));
         }
         Ok(offset)
     }

@@ -48,10 +48,18 @@ impl StoreServer {
 
     /// Listens (port 0: any free one) and resolves to the port.
     #[napi]
-    pub fn start<'e>(&self, env: &'e Env, host: String, port: u16, secret: String, run_id: String) -> Result<Object<'e>> {
+    pub fn start<'e>(
+        &self,
+        env: &'e Env,
+        host: String,
+        port: u16,
+        secret: String,
+        run_id: String,
+    ) -> Result<Object<'e>> {
         let server = self.server.clone();
         let work = move || {
-            let started = comm::StoreServer::start(resolve(&host, port)?, secret.as_bytes(), &run_id).map_err(|e| e.to_string())?;
+            let started = comm::StoreServer::start(resolve(&host, port)?, secret.as_bytes(), &run_id)
+                .map_err(|e| e.to_string())?;
             let port = started.addr().port();
             *server.lock().unwrap_or_else(|e| e.into_inner()) = Some(started);
             Ok(port)
@@ -129,7 +137,13 @@ impl NativeStore {
 
     /// Resolves to `{ swapped, current }`; `current` is the value that was there instead, if any.
     #[napi]
-    pub fn compare_and_set<'e>(&self, env: &'e Env, key: String, expected: Option<String>, value: String) -> Result<Object<'e>> {
+    pub fn compare_and_set<'e>(
+        &self,
+        env: &'e Env,
+        key: String,
+        expected: Option<String>,
+        value: String,
+    ) -> Result<Object<'e>> {
         let client = self.client.clone();
         let work = move || {
             let expected = expected.as_ref().map(String::as_bytes);
@@ -362,7 +376,9 @@ impl NativeGroup {
         let (shared, mut bytes) = (self.shared.clone(), bytes.to_vec());
         let label = label.unwrap_or_else(|| "broadcast".to_string());
         let work = move || {
-            shared.call(|group| group.broadcast(&[comm::Part::in_place(&mut bytes)], comm::Dtype::U8, root as usize, &label))?;
+            shared.call(|group| {
+                group.broadcast(&[comm::Part::in_place(&mut bytes)], comm::Dtype::U8, root as usize, &label)
+            })?;
             Ok(bytes)
         };
         background(env, work, |_, bytes: Vec<u8>| Ok(Buffer::from(bytes)))

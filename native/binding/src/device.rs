@@ -121,7 +121,12 @@ impl NativeDevice {
     }
 
     #[napi]
-    pub fn run<'e>(&self, env: &'e Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<Object<'e>> {
+    pub fn run<'e>(
+        &self,
+        env: &'e Env,
+        program: &NativeProgram,
+        args: Vec<ClassInstance<NativeBuffer>>,
+    ) -> Result<Object<'e>> {
         let arguments = self.arguments(program, &args)?;
         let (settle, promise) = Settle::new(env)?;
         let done: Done = Box::new(move |result| settle.settle(result, |_, ()| Ok(())));
@@ -197,7 +202,9 @@ impl NativeDevice {
             let twin = memories[..i].iter().position(|other| Arc::ptr_eq(other, memory));
             if let Some(j) = twin.filter(|j| program.written[i] || program.written[*j]) {
                 let name = &program.name;
-                return Err(fail(format!("{name}: arguments {j} and {i} are the same buffer, and the program writes it")));
+                return Err(fail(format!(
+                    "{name}: arguments {j} and {i} are the same buffer, and the program writes it"
+                )));
             }
         }
         Ok(memories.iter().zip(&program.written).map(|(memory, writes)| memory.queue(*writes)).collect())

@@ -19,7 +19,11 @@ impl<D: ToNapiValue + 'static> Settle<D> {
     }
 
     /// `into` runs on the JavaScript thread.
-    pub fn settle<T: Send + 'static>(self, result: std::result::Result<T, String>, into: impl FnOnce(Env, T) -> Result<D> + 'static) {
+    pub fn settle<T: Send + 'static>(
+        self,
+        result: std::result::Result<T, String>,
+        into: impl FnOnce(Env, T) -> Result<D> + 'static,
+    ) {
         match result {
             Ok(value) => self.0.resolve(Box::new(move |env| into(env, value))),
             Err(message) => self.0.reject(fail(message)),

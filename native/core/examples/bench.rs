@@ -80,7 +80,14 @@ fn reduce(name: &'static str, keep: &[usize], keep_strides: &[isize], over: &[us
     let count: usize = kept * over.iter().product::<usize>();
     let step = json!({ "k": "reduce", "op": "sum", "dtype": "f32", "in": [1, 0], "keep": keep, "keepStrides": keep_strides,
         "over": over, "overStrides": over_strides, "out": [2, 0] });
-    Case { name, buffers: vec![count * 4, kept.max(1) * 4], arena: 0, step, flops: count as f64, bytes: (count * 4) as f64 }
+    Case {
+        name,
+        buffers: vec![count * 4, kept.max(1) * 4],
+        arena: 0,
+        step,
+        flops: count as f64,
+        bytes: (count * 4) as f64,
+    }
 }
 
 fn pool(name: &'static str, kernel: &str, n: usize, h: usize, c: usize) -> Case {
@@ -92,10 +99,14 @@ fn pool(name: &'static str, kernel: &str, n: usize, h: usize, c: usize) -> Case 
 }
 
 fn cases() -> Vec<Case> {
-    let conv1 = || Conv { name: "conv 128x28x28x1 -> 32, 5x5", image: [128, 28, 28, 1], kernel: [5, 5], out: 32, stride: 1 };
-    let conv2 = || Conv { name: "conv 128x14x14x32 -> 64, 5x5", image: [128, 14, 14, 32], kernel: [5, 5], out: 64, stride: 1 };
-    let back2 = || Conv { name: "conv 128x14x14x64 -> 32, 5x5", image: [128, 14, 14, 64], kernel: [5, 5], out: 32, stride: 1 };
-    let r1 = || Conv { name: "conv 64x32x32x16 -> 16, 3x3", image: [64, 32, 32, 16], kernel: [3, 3], out: 16, stride: 1 };
+    let conv1 =
+        || Conv { name: "conv 128x28x28x1 -> 32, 5x5", image: [128, 28, 28, 1], kernel: [5, 5], out: 32, stride: 1 };
+    let conv2 =
+        || Conv { name: "conv 128x14x14x32 -> 64, 5x5", image: [128, 14, 14, 32], kernel: [5, 5], out: 64, stride: 1 };
+    let back2 =
+        || Conv { name: "conv 128x14x14x64 -> 32, 5x5", image: [128, 14, 14, 64], kernel: [5, 5], out: 32, stride: 1 };
+    let r1 =
+        || Conv { name: "conv 64x32x32x16 -> 16, 3x3", image: [64, 32, 32, 16], kernel: [3, 3], out: 16, stride: 1 };
     let r3 = || Conv { name: "conv 64x8x8x64 -> 64, 3x3", image: [64, 8, 8, 64], kernel: [3, 3], out: 64, stride: 1 };
     let elements = 128 * 28 * 28 * 32;
     vec![
@@ -119,24 +130,53 @@ fn cases() -> Vec<Case> {
         dot("dot 4096x4096x1", 4096, 4096, 1, false, false),
         dot("dot 4096x4096x1 (left transposed)", 4096, 4096, 1, true, false),
         dot("dot 100x200000x100 (left transposed)", 100, 200000, 100, true, false),
-        fused("bias, relu 100352x32", &[128 * 28 * 28, 32], &[&[32, 1], &[0, 1]],
-            json!([["add", "f32", 0, 1], ["const", "f32", 0], ["max", "f32", 2, 3]]), 4),
+        fused(
+            "bias, relu 100352x32",
+            &[128 * 28 * 28, 32],
+            &[&[32, 1], &[0, 1]],
+            json!([["add", "f32", 0, 1], ["const", "f32", 0], ["max", "f32", 2, 3]]),
+            4,
+        ),
         fused("x*y+z 3.2M", &[elements], &[&[1], &[1], &[1]], json!([["mul", "f32", 0, 1], ["add", "f32", 3, 2]]), 4),
         fused("exp 3.2M", &[elements], &[&[1]], json!([["exp", "f32", 0]]), 1),
         fused("tanh 3.2M", &[elements], &[&[1]], json!([["tanh", "f32", 0]]), 1),
         fused("log 3.2M", &[elements], &[&[1]], json!([["log", "f32", 0]]), 1),
         fused("transpose 2048x2048", &[2048, 2048], &[&[1, 2048]], json!([]), 0),
-        fused("momentum 1.6M", &[3136 * 512], &[&[1], &[1], &[1]],
-            json!([["const", "f32", 0.9], ["mul", "f32", 1, 3], ["add", "f32", 4, 2], ["const", "f32", 0.01], ["mul", "f32", 5, 6], ["sub", "f32", 0, 7]]), 8),
+        fused(
+            "momentum 1.6M",
+            &[3136 * 512],
+            &[&[1], &[1], &[1]],
+            json!([
+                ["const", "f32", 0.9],
+                ["mul", "f32", 1, 3],
+                ["add", "f32", 4, 2],
+                ["const", "f32", 0.01],
+                ["mul", "f32", 5, 6],
+                ["sub", "f32", 0, 7]
+            ]),
+            8,
+        ),
         reduce("sum 100352x32 over rows", &[32], &[1], &[128 * 28 * 28], &[32]),
         reduce("sum 128x25088 over columns", &[128], &[25088], &[25088], &[1]),
         reduce("sum 3.2M to one", &[], &[], &[elements], &[1]),
         pool("max pool 128x28x28x32", "reduceWindow", 128, 28, 32),
         pool("max pool gradient 128x28x28x32", "selectAndScatter", 128, 28, 32),
-        Case { name: "random bits 3.2M", buffers: vec![8, 4, elements * 4], arena: 0, flops: elements as f64, bytes: (elements * 4) as f64,
-            step: json!({ "k": "randomBits", "key": [1, 0], "start": [2, 0], "shape": [elements], "total": [elements], "stream": 0, "out": [3, 0] }) },
-        Case { name: "cross-entropy gradient 128x10", buffers: vec![5120, 512, 512, 5120], arena: 0, flops: 1280.0, bytes: 0.0,
-            step: json!({ "k": "softmaxCrossEntropyGrad", "dtype": "f32", "rows": 128, "cols": 10, "logits": [1, 0], "labels": [2, 0], "dy": [3, 0], "out": [4, 0] }) },
+        Case {
+            name: "random bits 3.2M",
+            buffers: vec![8, 4, elements * 4],
+            arena: 0,
+            flops: elements as f64,
+            bytes: (elements * 4) as f64,
+            step: json!({ "k": "randomBits", "key": [1, 0], "start": [2, 0], "shape": [elements], "total": [elements], "stream": 0, "out": [3, 0] }),
+        },
+        Case {
+            name: "cross-entropy gradient 128x10",
+            buffers: vec![5120, 512, 512, 5120],
+            arena: 0,
+            flops: 1280.0,
+            bytes: 0.0,
+            step: json!({ "k": "softmaxCrossEntropyGrad", "dtype": "f32", "rows": 128, "cols": 10, "logits": [1, 0], "labels": [2, 0], "dy": [3, 0], "out": [4, 0] }),
+        },
     ]
 }
 
@@ -150,7 +190,16 @@ fn cpu_seconds() -> f64 {
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let isa = Isa::choose(None).expect("instruction set");
-    println!("{:44} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}", isa.name(), "1T ms", "GFLOP/s", "GB/s", "2T ms", "GFLOP/s", "GB/s");
+    println!(
+        "{:44} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
+        isa.name(),
+        "1T ms",
+        "GFLOP/s",
+        "GB/s",
+        "2T ms",
+        "GFLOP/s",
+        "GB/s"
+    );
     for mut case in cases().into_iter().filter(|c| c.name.contains(&wanted)) {
         let buffers: Vec<Value> = case.buffers.iter().map(|b| json!({ "bytes": b })).collect();
         let text = json!({ "version": 1, "name": case.name, "arena": case.arena, "buffers": buffers, "steps": [case.step.take()] });
@@ -175,7 +224,11 @@ fn main() {
                     let (start, used) = (Instant::now(), cpu_seconds());
                     device.run(&program, &arguments).expect("run");
                     // One thread is timed by its own clock, so that other processes disturb less.
-                    if threads == 1 { cpu_seconds() - used } else { start.elapsed().as_secs_f64() }
+                    if threads == 1 {
+                        cpu_seconds() - used
+                    } else {
+                        start.elapsed().as_secs_f64()
+                    }
                 })
                 .fold(f64::INFINITY, f64::min);
             print!(" {:9.3} {:9.1} {:8.1}", best * 1e3, case.flops / best / 1e9, case.bytes / best / 1e9);

@@ -46,7 +46,11 @@ pub struct Memory {
 }
 
 pub fn memory() -> Memory {
-    Memory { live_buffers: LIVE.load(Relaxed), live_bytes: LIVE_BYTES.load(Relaxed), peak_bytes: PEAK_BYTES.load(Relaxed) }
+    Memory {
+        live_buffers: LIVE.load(Relaxed),
+        live_bytes: LIVE_BYTES.load(Relaxed),
+        peak_bytes: PEAK_BYTES.load(Relaxed),
+    }
 }
 
 /// Size classes: four per power of two, so at most a quarter is wasted.

@@ -17,7 +17,8 @@ impl Isa {
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
             let foundation = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
-            if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") {
+            if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
+            {
                 return Isa::Avx512;
             }
             if avx2 && bmi {
@@ -84,16 +85,13 @@ impl Level for Avx512 {
 macro_rules! by_isa {
     ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident) => {
         $(#[$m])*
-        #[allow(clippy::too_many_arguments)]
         $vis unsafe fn $name $(<$($g: $b),+>)? (isa: $crate::isa::Isa, $($a: $t),*) $(-> $r)? {
             #[cfg(target_arch = "x86_64")]
-            #[allow(clippy::too_many_arguments)]
             #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
             unsafe fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
                 $body::<$crate::isa::Avx2 $($(, $g)+)?>($($a),*)
             }
             #[cfg(target_arch = "x86_64")]
-            #[allow(clippy::too_many_arguments)]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
             unsafe fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
                 $body::<$crate::isa::Avx512 $($(, $g)+)?>($($a),*)

@@ -5,11 +5,11 @@ pub mod dtype;
 pub mod error;
 pub mod exec;
 pub mod isa;
-pub mod kernels;
-pub mod math;
+mod kernels;
+mod math;
 pub mod pool;
 pub mod program;
-pub mod simd;
-pub mod verify;
+mod simd;
+mod verify;
 
 pub use error::{Error, Result};

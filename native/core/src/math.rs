@@ -183,7 +183,7 @@ trait Reduce: Sized {
 }
 
 float!(f32, i32, u32, DType::F32, magic: 12582912.0, bias: 127, mantissa: 23,
-    ln2: (6.931_457_5e-1, 1.428_606_8e-6), log_ln2: (6.931_381_2e-1, 9.058_001e-6), exp_range: (-104.0, 89.0),
+    ln2: (6.931_457_5e-1, 1.428_606_8e-6), log_ln2: (6.931_381e-1, 9.058_001e-6), exp_range: (-104.0, 89.0),
     expm1_low: -30.0, tiny: 1e-8, exp_poly: [1.666_662_5e-1, -2.766_733_3e-3],
     odd: [0.666_666_6, 0.284_987_87], even: [0.400_009_72, 0.242_790_79],
     half_sqrt2: 0x3f3504f3);
@@ -224,7 +224,11 @@ mod tests {
             .map(|i| low + (high - low) * (i as f64 / 200_000.0))
             .map(|x| {
                 let (got, want) = (f(x), oracle(x));
-                if got == want { 0.0 } else { (got - want).abs() / want.abs() }
+                if got == want {
+                    0.0
+                } else {
+                    (got - want).abs() / want.abs()
+                }
             })
             .fold(0.0, f64::max)
     }
@@ -249,7 +253,10 @@ mod tests {
 
     #[test]
     fn f64_functions_are_within_1e15() {
-        let logistic = |x: f64| libm::exp(-x.abs()).mul_add(if x < 0.0 { 1.0 } else { 0.0 }, if x < 0.0 { 0.0 } else { 1.0 }) / (1.0 + libm::exp(-x.abs()));
+        let logistic = |x: f64| {
+            libm::exp(-x.abs()).mul_add(if x < 0.0 { 1.0 } else { 0.0 }, if x < 0.0 { 0.0 } else { 1.0 })
+                / (1.0 + libm::exp(-x.abs()))
+        };
         let cases: [(&str, f64); 7] = [
             ("exp", worst64(-700.0, 709.0, Float::exp, libm::exp)),
             ("expm1", worst64(-40.0, 700.0, Float::expm1, libm::expm1)),

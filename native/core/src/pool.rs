@@ -86,7 +86,11 @@ impl Pool {
         let shared = &*self.shared;
         // The borrow outlives the job: this call returns only after every helper has left.
         unsafe {
-            *shared.job.get() = Job { task: std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Task>(task), tasks, workers };
+            *shared.job.get() = Job {
+                task: std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Task>(task),
+                tasks,
+                workers,
+            };
         }
         shared.next.store(0, Ordering::Relaxed);
         shared.seat.store(1, Ordering::Relaxed);

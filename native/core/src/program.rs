@@ -319,7 +319,15 @@ impl Program {
             bail!("program: {extra} bytes of partial results are too many");
         }
         let collective = steps.iter().any(|step| matches!(step, Step::Collective(_)));
-        Ok(Program { name: json.name, arena: spaces[0], extra, buffers: spaces[1..].to_vec(), written, steps, collective })
+        Ok(Program {
+            name: json.name,
+            arena: spaces[0],
+            extra,
+            buffers: spaces[1..].to_vec(),
+            written,
+            steps,
+            collective,
+        })
     }
 
     fn step(value: Value, spaces: &[usize], written: &mut [bool]) -> Result<Step> {

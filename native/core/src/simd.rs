@@ -146,16 +146,68 @@ mod x86 {
     static MASK32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     static MASK64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
-    vector!(Avx2, f32, __m256, 8, 6, _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps,
+    vector!(
+        Avx2,
+        f32,
+        __m256,
+        8,
+        6,
+        _mm256_setzero_ps,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_add_ps,
+        _mm256_fmadd_ps,
         |count| _mm256_loadu_si256(MASK32.as_ptr().add(8 - count).cast()),
-        |from, mask| _mm256_maskload_ps(from, mask), |to, mask, value| _mm256_maskstore_ps(to, mask, value));
-    vector!(Avx2, f64, __m256d, 4, 6, _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_fmadd_pd,
+        |from, mask| _mm256_maskload_ps(from, mask),
+        |to, mask, value| _mm256_maskstore_ps(to, mask, value)
+    );
+    vector!(
+        Avx2,
+        f64,
+        __m256d,
+        4,
+        6,
+        _mm256_setzero_pd,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        _mm256_add_pd,
+        _mm256_fmadd_pd,
         |count| _mm256_loadu_si256(MASK64.as_ptr().add(4 - count).cast()),
-        |from, mask| _mm256_maskload_pd(from, mask), |to, mask, value| _mm256_maskstore_pd(to, mask, value));
-    vector!(Avx512, f32, __m512, 16, 14, _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
+        |from, mask| _mm256_maskload_pd(from, mask),
+        |to, mask, value| _mm256_maskstore_pd(to, mask, value)
+    );
+    vector!(
+        Avx512,
+        f32,
+        __m512,
+        16,
+        14,
+        _mm512_setzero_ps,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_add_ps,
+        _mm512_fmadd_ps,
         |count| ((1u32 << count) - 1) as __mmask16,
-        |from, mask| _mm512_maskz_loadu_ps(mask, from), |to, mask, value| _mm512_mask_storeu_ps(to, mask, value));
-    vector!(Avx512, f64, __m512d, 8, 14, _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd, _mm512_fmadd_pd,
+        |from, mask| _mm512_maskz_loadu_ps(mask, from),
+        |to, mask, value| _mm512_mask_storeu_ps(to, mask, value)
+    );
+    vector!(
+        Avx512,
+        f64,
+        __m512d,
+        8,
+        14,
+        _mm512_setzero_pd,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        _mm512_add_pd,
+        _mm512_fmadd_pd,
         |count| ((1u32 << count) - 1) as __mmask8,
-        |from, mask| _mm512_maskz_loadu_pd(mask, from), |to, mask, value| _mm512_mask_storeu_pd(to, mask, value));
+        |from, mask| _mm512_maskz_loadu_pd(mask, from),
+        |to, mask, value| _mm512_mask_storeu_pd(to, mask, value)
+    );
 }

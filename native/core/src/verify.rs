@@ -169,7 +169,13 @@ impl<'a> Checker<'a> {
                 }
                 bail!(
                     "{} (bytes {}..{}) overlaps {} (bytes {}..{}) in space {}",
-                    a.name, a.low, a.high, b.name, b.low, b.high, a.space
+                    a.name,
+                    a.low,
+                    a.high,
+                    b.name,
+                    b.low,
+                    b.high,
+                    a.space
                 );
             }
         }

@@ -30,7 +30,9 @@ fn errors_name_the_step_and_the_fault() {
         (reduce("sum", "bool"), "Sum of bool is not supported"),
     ];
     for (step, text) in cases {
-        let error = program(0, &[vec![0; 16], vec![0; 16]], std::slice::from_ref(&step)).err().unwrap_or_else(|| panic!("accepted: {step}"));
+        let error = program(0, &[vec![0; 16], vec![0; 16]], std::slice::from_ref(&step))
+            .err()
+            .unwrap_or_else(|| panic!("accepted: {step}"));
         assert!(error.0.contains(text), "{error}");
     }
 }
@@ -69,8 +71,10 @@ fn instructions_are_checked() {
 
 /// One step of each kernel, valid for four buffers of 4 KiB and an arena of 64 KiB.
 fn seeds() -> Vec<Value> {
-    let window = |k: &str| json!({ "k": k, "op": "max", "dtype": "f32", "n": 2, "h": 4, "w": 4, "c": 3, "oh": 2, "ow": 2, "window": [2, 2], "strides": [2, 2],
-        "padding": [[0, 0], [0, 0]], "in": [1, 0], "source": [2, 0], "out": [3, 0] });
+    let window = |k: &str| {
+        json!({ "k": k, "op": "max", "dtype": "f32", "n": 2, "h": 4, "w": 4, "c": 3, "oh": 2, "ow": 2, "window": [2, 2], "strides": [2, 2],
+        "padding": [[0, 0], [0, 0]], "in": [1, 0], "source": [2, 0], "out": [3, 0] })
+    };
     let conv = |k: &str, extra: Value| {
         let mut step = json!({ "k": k, "dtype": "f32", "n": 2, "h": 5, "w": 5, "c": 2, "kh": 3, "kw": 3, "o": 3, "oh": 5, "ow": 5, "strides": [1, 1],
             "padding": [[1, 1], [1, 1]], "inputDilation": [1, 1], "kernelDilation": [1, 1], "x": [1, 0], "out": [3, 0], "scratch": [0, 0], "slots": 2 });
@@ -129,9 +133,34 @@ fn mutate(value: &mut Value, random: &mut Random) {
 }
 
 fn replacement(old: &Value, random: &mut Random) -> Value {
-    const NUMBERS: [i64; 20] = [0, 1, 2, 3, 4, 5, 7, 8, 16, 20, -1, -2, -8, 64, 1000, 4092, 4096, 65535, 1 << 31, i64::MAX];
-    const WORDS: [&str; 24] = ["f32", "f64", "i32", "u32", "u8", "bool", "sum", "max", "min", "and", "or", "add", "div", "rem", "cast", "select", "lt", "exp", "iota",
-        "allGather", "reduceScatter", "inf", "nan", ""];
+    const NUMBERS: [i64; 20] =
+        [0, 1, 2, 3, 4, 5, 7, 8, 16, 20, -1, -2, -8, 64, 1000, 4092, 4096, 65535, 1 << 31, i64::MAX];
+    const WORDS: [&str; 24] = [
+        "f32",
+        "f64",
+        "i32",
+        "u32",
+        "u8",
+        "bool",
+        "sum",
+        "max",
+        "min",
+        "and",
+        "or",
+        "add",
+        "div",
+        "rem",
+        "cast",
+        "select",
+        "lt",
+        "exp",
+        "iota",
+        "allGather",
+        "reduceScatter",
+        "inf",
+        "nan",
+        "",
+    ];
     match (old, random.below(10)) {
         (Value::Number(n), 0..=3) => json!(n.as_i64().unwrap_or(0).saturating_add(NUMBERS[random.below(10)])),
         (Value::Number(_), 4..=8) => json!(NUMBERS[random.below(NUMBERS.len())]),
@@ -149,9 +178,12 @@ fn replacement(old: &Value, random: &mut Random) -> Value {
 fn mutated_programs_never_crash() {
     let mut random = Random(20260827);
     let seeds = seeds();
-    let contents: Vec<Vec<u8>> = (0..4).map(|_| (0..4096).map(|_| random.below(3) as u8 * (random.below(5) == 0) as u8).collect()).collect();
+    let contents: Vec<Vec<u8>> =
+        (0..4).map(|_| (0..4096).map(|_| random.below(3) as u8 * (random.below(5) == 0) as u8).collect()).collect();
     let (mut accepted, mut ran) = (0, 0);
-    for round in 0..12000 {
+    // More rounds are for hunting by hand.
+    let rounds = std::env::var("HEDDLE_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(12000);
+    for round in 0..rounds {
         let mut step = seeds[round % seeds.len()].clone();
         for _ in 0..round / seeds.len() % 4 {
             mutate(&mut step, &mut random);
@@ -176,7 +208,8 @@ fn mutated_headers_never_crash() {
         mutate(&mut whole, &mut random);
         let _ = Program::parse(&whole.to_string());
     }
-    for text in ["", "null", "[]", "{", "{\"version\":1}", "{\"version\":1,\"arena\":1e30,\"buffers\":[],\"steps\":[]}"] {
+    for text in ["", "null", "[]", "{", "{\"version\":1}", "{\"version\":1,\"arena\":1e30,\"buffers\":[],\"steps\":[]}"]
+    {
         assert!(Program::parse(text).is_err());
     }
 }

@@ -15,7 +15,11 @@ struct Dot {
 
 fn matrix_strides(b: usize, rows: usize, columns: usize, transposed: bool) -> [usize; 3] {
     let batch = if b > 1 { rows * columns } else { 0 };
-    if transposed { [batch, 1, rows] } else { [batch, columns, 1] }
+    if transposed {
+        [batch, 1, rows]
+    } else {
+        [batch, columns, 1]
+    }
 }
 
 fn dot_case(dtype: &str, case: &Dot) {
@@ -39,8 +43,20 @@ fn dot_case(dtype: &str, case: &Dot) {
 #[test]
 fn products_of_all_forms() {
     let sizes = [
-        (1, 1, 1, 1), (1, 3, 5, 7), (2, 14, 9, 32), (1, 15, 300, 33), (3, 1, 70, 40), (1, 40, 70, 1), (1, 130, 64, 65),
-        (1, 2, 1, 3), (1, 5, 2, 3), (2, 28, 257, 48), (1, 17, 600, 17), (5, 4, 4, 4), (1, 64, 64, 64), (1, 100, 1024, 6),
+        (1, 1, 1, 1),
+        (1, 3, 5, 7),
+        (2, 14, 9, 32),
+        (1, 15, 300, 33),
+        (3, 1, 70, 40),
+        (1, 40, 70, 1),
+        (1, 130, 64, 65),
+        (1, 2, 1, 3),
+        (1, 5, 2, 3),
+        (2, 28, 257, 48),
+        (1, 17, 600, 17),
+        (5, 4, 4, 4),
+        (1, 64, 64, 64),
+        (1, 100, 1024, 6),
     ];
     for (b, m, k, n) in sizes {
         for flags in 0..8 {
@@ -114,7 +130,14 @@ fn conv_cases() -> Vec<Conv> {
         Conv { kernel: [1, 1], out: [4, 4], strides: [2, 2], padding: [[1, 1], [1, 1]], ..PLAIN },
         Conv { out: [11, 13], input_dilation: [2, 2], padding: [[2, 2], [2, 2]], ..PLAIN },
         Conv { out: [5, 6], kernel_dilation: [2, 2], padding: [[2, 2], [2, 2]], ..PLAIN },
-        Conv { out: [6, 6], strides: [2, 1], input_dilation: [3, 1], kernel_dilation: [1, 2], padding: [[1, 0], [2, 2]], ..PLAIN },
+        Conv {
+            out: [6, 6],
+            strides: [2, 1],
+            input_dilation: [3, 1],
+            kernel_dilation: [1, 2],
+            padding: [[1, 0], [2, 2]],
+            ..PLAIN
+        },
         Conv { out: [3, 4], padding: [[-1, 1], [1, -1]], ..PLAIN },
         Conv { image: [20, 20, 2], kernel: [3, 2], o: 70, out: [18, 19], padding: [[0, 0], [0, 0]], ..PLAIN },
         Conv { n: 1, o: 1, ..PLAIN },
@@ -132,7 +155,9 @@ impl Conv {
             (at >= 0 && at % step == 0 && at / step < size as i64).then_some((at / step) as usize)
         };
         for n in 0..self.n {
-            for (pixel, tap) in (0..self.out[0] * self.out[1]).flat_map(|p| (0..self.kernel[0] * self.kernel[1]).map(move |t| (p, t))) {
+            for (pixel, tap) in
+                (0..self.out[0] * self.out[1]).flat_map(|p| (0..self.kernel[0] * self.kernel[1]).map(move |t| (p, t)))
+            {
                 let y = find(0, pixel / self.out[1], tap / self.kernel[1], h);
                 let x = find(1, pixel % self.out[1], tap % self.kernel[1], w);
                 if let (Some(y), Some(x)) = (y, x) {
@@ -176,7 +201,8 @@ fn convolutions() {
             let by = [case.kernel[1] * c * o, c * o, 1, c];
             case.pairs(|n, pixel, tap, from| {
                 for (ci, oi) in (0..c).flat_map(|ci| (0..o).map(move |oi| (ci, oi))) {
-                    want[(n * pixels + pixel) * o + oi] += x[(n * area + from) * c + ci] * weight[tap * c * o + ci + oi * c];
+                    want[(n * pixels + pixel) * o + oi] +=
+                        x[(n * area + from) * c + ci] * weight[tap * c * o + ci + oi * c];
                 }
             });
             let mut step = case.step("conv", dtype, 2);
@@ -245,7 +271,8 @@ impl Window {
 fn extreme(max: bool, values: &[f64]) -> Option<usize> {
     let mut best: Option<usize> = None;
     for (i, v) in values.iter().enumerate() {
-        let better = best.is_none_or(|b| (v.is_nan() && !values[b].is_nan()) || if max { *v > values[b] } else { *v < values[b] });
+        let better = best
+            .is_none_or(|b| (v.is_nan() && !values[b].is_nan()) || if max { *v > values[b] } else { *v < values[b] });
         if better {
             best = Some(i);
         }
@@ -262,7 +289,14 @@ fn windows() {
         Window { n: 1, h: 5, w: 6, c: 2, out: [2, 3], window: [2, 2], strides: [2, 2], padding: [[-1, 0], [0, 0]] },
     ];
     for (case, nan) in cases.iter().flat_map(|c| [(c, false), (c, true)]) {
-        for (kernel, op) in [("reduceWindow", "max"), ("reduceWindow", "min"), ("reduceWindow", "sum"), ("selectAndScatter", "max"), ("windowTake", "max"), ("selectAndScatter", "min")] {
+        for (kernel, op) in [
+            ("reduceWindow", "max"),
+            ("reduceWindow", "min"),
+            ("reduceWindow", "sum"),
+            ("selectAndScatter", "max"),
+            ("windowTake", "max"),
+            ("selectAndScatter", "min"),
+        ] {
             window_case(case, kernel, op, nan);
         }
     }

@@ -56,7 +56,15 @@ impl Collective {
         }
         let spaces = checker.spaces().to_vec();
         checker.finish(true)?;
-        Ok(Collective { op: json.op, axis: json.axis, reduction, dtype: json.dtype, parts: json.parts, label: json.label, spaces })
+        Ok(Collective {
+            op: json.op,
+            axis: json.axis,
+            reduction,
+            dtype: json.dtype,
+            parts: json.parts,
+            label: json.label,
+            spaces,
+        })
     }
 
     fn output_count(&self, count: usize, size: usize) -> Result<usize> {

@@ -189,7 +189,9 @@ impl Conv {
         let weights = rounded(g.taps() * s.o * s.dtype.size());
         checker.scratch("scratch", json.scratch, weights + s.slots * g.slot)?;
         checker.finish(false)?;
-        let Ok(weight_strides) = json.weight.strides.as_slice().try_into() else { bail!("weight: four strides are needed") };
+        let Ok(weight_strides) = json.weight.strides.as_slice().try_into() else {
+            bail!("weight: four strides are needed")
+        };
         Ok(Conv { x: json.x, weight: json.weight.at, weight_strides, out: json.out, scratch: json.scratch, g })
     }
 

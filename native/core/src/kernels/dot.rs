@@ -191,10 +191,24 @@ unsafe fn narrow<T: Real + Narrow>(run: &Run, m: usize, k: usize, x: Matrix<T>, 
 pub trait Narrow: Sized {
     /// # Safety
     /// The matrices must be valid for the sizes given.
-    unsafe fn rows_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<Self>, y: &Matrix<Self>, out: &Matrix<Self>);
+    unsafe fn rows_times(
+        isa: crate::isa::Isa,
+        m: usize,
+        k: usize,
+        x: &Matrix<Self>,
+        y: &Matrix<Self>,
+        out: &Matrix<Self>,
+    );
     /// # Safety
     /// The matrices must be valid for the sizes given.
-    unsafe fn columns_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<Self>, y: &Matrix<Self>, out: &Matrix<Self>);
+    unsafe fn columns_times(
+        isa: crate::isa::Isa,
+        m: usize,
+        k: usize,
+        x: &Matrix<Self>,
+        y: &Matrix<Self>,
+        out: &Matrix<Self>,
+    );
 }
 
 impl<T: Float> Narrow for T {

@@ -45,7 +45,15 @@ impl Gather {
         checker.write_all("out", json.out, json.dtype, &[json.outer, json.count, json.inner])?;
         checker.finish(false)?;
         let row = json.inner * json.dtype.size();
-        Ok(Gather { outer: json.outer, size: json.size, count: json.count, row, input, indices: json.indices, out: json.out })
+        Ok(Gather {
+            outer: json.outer,
+            size: json.size,
+            count: json.count,
+            row,
+            input,
+            indices: json.indices,
+            out: json.out,
+        })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {

@@ -59,8 +59,16 @@ fn room<T>(buffer: &mut Vec<u64>, count: usize) -> *mut T {
 ///
 /// # Safety
 /// The matrices must be valid for the sizes given, and `out` must not overlap `a` or `b`.
-#[allow(clippy::too_many_arguments)]
-pub unsafe fn product<T: Real>(isa: Isa, m: usize, n: usize, k: usize, a: Matrix<T>, b: Matrix<T>, out: Matrix<T>, accumulate: bool) {
+pub unsafe fn product<T: Real>(
+    isa: Isa,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: Matrix<T>,
+    accumulate: bool,
+) {
     if m == 0 || n == 0 {
         return;
     }
@@ -78,7 +86,11 @@ pub unsafe fn product<T: Real>(isa: Isa, m: usize, n: usize, k: usize, a: Matrix
     PACK.with(|pack| {
         let [left, right, whole] = &mut *pack.borrow_mut();
         let direct = out.columns == 1 || n == 1;
-        let target = if direct { out } else { Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 } };
+        let target = if direct {
+            out
+        } else {
+            Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
+        };
         for p in (0..k).step_by(DEPTH) {
             let depth = DEPTH.min(k - p);
             let add = p > 0 || (accumulate && direct);
@@ -93,11 +105,17 @@ pub unsafe fn product<T: Real>(isa: Isa, m: usize, n: usize, k: usize, a: Matrix
         }
     });
 }
-
-#[allow(clippy::too_many_arguments)]
 unsafe fn block<T: Real>(
-    isa: Isa, m: usize, n: usize, depth: usize, a: Matrix<T>, b: Matrix<T>, out: Matrix<T>, add: bool,
-    left: &mut Vec<u64>, right: &mut Vec<u64>,
+    isa: Isa,
+    m: usize,
+    n: usize,
+    depth: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: Matrix<T>,
+    add: bool,
+    left: &mut Vec<u64>,
+    right: &mut Vec<u64>,
 ) {
     let width = T::columns(isa);
     let mut x = Block {
@@ -169,6 +187,9 @@ unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &m
 }
 
 /// Writes `[depth, columns]` without gaps.
+///
+/// # Safety
+/// Both sides must be valid for that size, and apart.
 pub unsafe fn pack_right<T: Real>(from: Matrix<T>, depth: usize, columns: usize, to: *mut T) {
     if from.columns == 1 {
         for p in 0..depth {

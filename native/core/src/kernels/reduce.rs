@@ -46,7 +46,9 @@ fn merge(sizes: &[usize], strides: &[isize]) -> Vec<Dim> {
     let mut dims: Vec<Dim> = Vec::new();
     for (&size, &stride) in sizes.iter().zip(strides).filter(|(size, _)| **size != 1) {
         match dims.last_mut() {
-            Some(last) if last.stride == stride.saturating_mul(size as isize) => *last = Dim { size: last.size * size, stride },
+            Some(last) if last.stride == stride.saturating_mul(size as isize) => {
+                *last = Dim { size: last.size * size, stride }
+            }
             _ => dims.push(Dim { size, stride }),
         }
     }
@@ -258,7 +260,13 @@ unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: i
 }
 
 #[inline(always)]
-unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) {
+unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
+    from: *const T,
+    over: &[Dim],
+    first: usize,
+    last: usize,
+    to: &mut [T],
+) {
     to.fill(F::identity());
     let n = to.len();
     let row = |r: usize| {

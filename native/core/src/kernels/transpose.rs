@@ -6,7 +6,14 @@ use std::mem::size_of;
 ///
 /// # Safety
 /// All addresses must be valid, and source and target apart.
-pub unsafe fn transpose<T: Copy>(from: *const T, from_row: isize, rows: usize, columns: usize, to: *mut T, to_row: isize) {
+pub unsafe fn transpose<T: Copy>(
+    from: *const T,
+    from_row: isize,
+    rows: usize,
+    columns: usize,
+    to: *mut T,
+    to_row: isize,
+) {
     #[cfg(target_arch = "x86_64")]
     if size_of::<T>() == 4 {
         return transpose_words(from.cast(), from_row, rows, columns, to.cast(), to_row);
@@ -15,7 +22,12 @@ pub unsafe fn transpose<T: Copy>(from: *const T, from_row: isize, rows: usize, c
 }
 
 unsafe fn plain<T: Copy>(
-    from: *const T, from_row: isize, rows: (usize, usize), columns: (usize, usize), to: *mut T, to_row: isize,
+    from: *const T,
+    from_row: isize,
+    rows: (usize, usize),
+    columns: (usize, usize),
+    to: *mut T,
+    to_row: isize,
 ) {
     for j in columns.0..columns.1 {
         let source = from.offset(j as isize * from_row);

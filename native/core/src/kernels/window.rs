@@ -240,7 +240,8 @@ unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Poin
         for ox in 0..w.ow {
             let (x0, x1, sx) = w.taps(1, ox, w.w);
             let small = ((i * w.oh + oy) * w.ow + ox) * w.c;
-            let place = |y: usize, x: usize| ((i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize) * w.c;
+            let place =
+                |y: usize, x: usize| ((i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize) * w.c;
             let mut channel = 0;
             while channel < w.c {
                 let n = GROUP.min(w.c - channel);
@@ -281,7 +282,13 @@ unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Poin
 }
 
 #[inline(always)]
-unsafe fn improve<T: Element, const MAX: bool>(best: &mut [T; GROUP], which: &mut [i32; GROUP], from: *const T, tap: i32, n: usize) {
+unsafe fn improve<T: Element, const MAX: bool>(
+    best: &mut [T; GROUP],
+    which: &mut [i32; GROUP],
+    from: *const T,
+    tap: i32,
+    n: usize,
+) {
     for l in 0..n {
         let value = *from.add(l);
         let beats = if MAX { value > best[l] } else { value < best[l] };
@@ -306,7 +313,11 @@ unsafe fn route<T: Element, M: Mode>(which: &[i32; GROUP], from: *const T, to: *
         let hit = which[l] == tap;
         old[l] = if M::SCATTER {
             // Adding zero would turn -0 into 0 and spread NaN: keep the old value instead.
-            if hit { old[l].add(values[l]) } else { old[l] }
+            if hit {
+                old[l].add(values[l])
+            } else {
+                old[l]
+            }
         } else if hit {
             values[l]
         } else {

@@ -72,7 +72,9 @@ pub fn size(dtype: &str) -> usize {
 
 pub fn program(arena: usize, buffers: &[Vec<u8>], steps: &[Value]) -> Result<Program> {
     let buffers: Vec<Value> = buffers.iter().map(|b| json!({ "bytes": b.len() })).collect();
-    Program::parse(&json!({ "version": 1, "name": "test", "arena": arena, "buffers": buffers, "steps": steps }).to_string())
+    Program::parse(
+        &json!({ "version": 1, "name": "test", "arena": arena, "buffers": buffers, "steps": steps }).to_string(),
+    )
 }
 
 pub fn run_on(isa: Isa, threads: usize, program: &Program, contents: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {

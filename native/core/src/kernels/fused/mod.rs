@@ -41,8 +41,17 @@ pub(crate) enum Place {
 pub(crate) enum Action {
     /// Operand i into a slot.
     Load(usize, usize),
-    Compute { function: Loop, inputs: [Place; 3], arity: usize, out: Place },
-    RefuseZero { dtype: DType, divisor: Place, name: &'static str },
+    Compute {
+        function: Loop,
+        inputs: [Place; 3],
+        arity: usize,
+        out: Place,
+    },
+    RefuseZero {
+        dtype: DType,
+        divisor: Place,
+        name: &'static str,
+    },
     Store(Place, usize),
 }
 
@@ -93,7 +102,12 @@ impl Fused {
         for (i, input) in json.inputs.iter().enumerate() {
             checker.read(&format!("in[{i}]"), input.at, input.dtype, &json.shape, &input.strides)?;
             registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
-            operands.push(Operand { at: Some(input.at), dtype: input.dtype, strides: input.strides.clone(), contiguous: false });
+            operands.push(Operand {
+                at: Some(input.at),
+                dtype: input.dtype,
+                strides: input.strides.clone(),
+                contiguous: false,
+            });
         }
         for (i, op) in json.ops.iter().enumerate() {
             let register = instruction(op, &json.shape, &registers, &mut operands);
@@ -109,7 +123,12 @@ impl Fused {
                 bail!("out[{i}]: register {} is {}, not {}", out.reg, register.dtype.name(), out.dtype.name());
             }
             outputs.push((operands.len(), out.reg));
-            operands.push(Operand { at: Some(out.at), dtype: out.dtype, strides: out.strides.clone(), contiguous: false });
+            operands.push(Operand {
+                at: Some(out.at),
+                dtype: out.dtype,
+                strides: out.strides.clone(),
+                contiguous: false,
+            });
         }
         checker.finish(true)?;
         plan::plan(total, &json.shape, operands, registers, &outputs)

@@ -290,7 +290,7 @@ pub fn select(dtype: DType) -> Loop {
 }
 
 /// Whether any of `n` integers is zero.
-pub unsafe fn any_zero(dtype: DType, ptr: *const u8, n: usize) -> bool {
+pub(super) unsafe fn any_zero(dtype: DType, ptr: *const u8, n: usize) -> bool {
     match dtype.size() {
         4 => slice::<u32>(ptr, n).contains(&0),
         _ => slice::<u8>(ptr, n).contains(&0),

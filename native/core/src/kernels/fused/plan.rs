@@ -10,6 +10,11 @@ pub(super) fn plan(
     registers: Vec<Register>,
     outputs: &[(usize, usize)],
 ) -> Result<Fused> {
+    if total == 0 {
+        let shape = Shape::Linear { rows: 0, length: 0 };
+        let (constants, once, actions) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Fused { count: 0, dims: vec![1], operands, shape, tile: 1, constants, once, actions, cost: 1 });
+    }
     let dims = merge(shape, &mut operands);
     for operand in &mut operands {
         let whole = crate::verify::contiguous(&dims);
@@ -19,20 +24,20 @@ pub(super) fn plan(
     let block = block_dim(&dims, &operands);
     // A first pass with the largest tile counts slots; the second knows the tile.
     let mut tile = MAX_TILE;
-    let mut built = build(&dims, &operands, &registers, outputs, tile, block);
+    let mut built = build(&dims, &operands, &registers, outputs, tile, block.is_some());
     let width = registers.iter().map(|r| r.dtype.size()).max().unwrap_or(1);
     while tile > MIN_TILE && built.slots * tile * width > BUDGET {
         tile /= 2;
-        built = build(&dims, &operands, &registers, outputs, tile, block);
+        built = build(&dims, &operands, &registers, outputs, tile, block.is_some());
     }
     if built.slots * tile * width > REGISTERS {
         bail!("{} values are live at once, more than one fused step can hold", built.slots);
     }
     let stride = tile * width;
-    built.constants.iter_mut().for_each(|c| c.1 *= stride);
-    let mut once = built.once;
+    let Builder { mut constants, mut once, mut actions, .. } = built;
+    constants.iter_mut().for_each(|c| c.1 *= stride);
     once.iter_mut().for_each(|o| o.1 *= stride);
-    built.actions.iter_mut().for_each(|a| scale(a, stride));
+    actions.iter_mut().for_each(|a| scale(a, stride));
     let (shape, tile) = match block {
         Some(row_dim) => {
             let side = [32, 16, 8, 4].into_iter().find(|s| s * s <= tile).unwrap_or(4);
@@ -41,7 +46,17 @@ pub(super) fn plan(
         None => linear(total, &dims, inner, tile),
     };
     let cost = built.actions.len() + operands.len();
-    Ok(Fused { count: total, dims, operands, shape, tile, constants: built.constants, once, actions: built.actions, cost })
+    Ok(Fused {
+        count: total,
+        dims,
+        operands,
+        shape,
+        tile,
+        constants: built.constants,
+        once,
+        actions: built.actions,
+        cost,
+    })
 }
 
 fn scale(action: &mut Action, stride: usize) {
@@ -70,7 +85,10 @@ fn merge(shape: &[usize], operands: &mut [Operand]) -> Vec<usize> {
             continue;
         }
         let joins = !dims.is_empty()
-            && operands.iter().zip(&strides).all(|(o, s)| s.last() == Some(&o.strides[d].saturating_mul(size as isize)));
+            && operands
+                .iter()
+                .zip(&strides)
+                .all(|(o, s)| s.last() == Some(&o.strides[d].saturating_mul(size as isize)));
         for (operand, strides) in operands.iter().zip(&mut strides) {
             if joins {
                 strides.pop();
@@ -130,46 +148,36 @@ fn period(dims: &[usize], tile: usize) -> usize {
     tile / product.max(1) * product.max(1)
 }
 
-struct Built {
+/// Gives registers places and actions an order.
+struct Builder<'a> {
+    dims: &'a [usize],
+    operands: &'a [Operand],
+    registers: &'a [Register],
+    /// Operand and register of each output.
+    outputs: &'a [(usize, usize)],
+    tile: usize,
+    block: bool,
+    /// Tiles lie inside rows of the innermost dim.
+    rows: bool,
+    /// How often each register is still needed.
+    uses: Vec<usize>,
+    places: Vec<Option<Place>>,
+    stored: Vec<bool>,
+    free: Vec<usize>,
     slots: usize,
     constants: Vec<(Value8, usize)>,
     once: Vec<(usize, usize)>,
     actions: Vec<Action>,
 }
 
-struct Slots {
-    free: Vec<usize>,
-    used: usize,
-}
-
-impl Slots {
-    fn take(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.used += 1;
-            self.used - 1
-        })
-    }
-}
-
-fn build(
-    dims: &[usize],
-    operands: &[Operand],
-    registers: &[Register],
-    outputs: &[(usize, usize)],
+fn build<'a>(
+    dims: &'a [usize],
+    operands: &'a [Operand],
+    registers: &'a [Register],
+    outputs: &'a [(usize, usize)],
     tile: usize,
-    block: Option<usize>,
-) -> Built {
-    let rows = block.is_none() && dims[dims.len() - 1] * 2 > tile;
-    let inner = dims.len() - 1;
-    let direct = |o: usize| {
-        let operand = &operands[o];
-        operand.at.is_some() && block.is_none() && (operand.contiguous || (rows && operand.strides[inner] == 1))
-    };
-    let aliased = |o: usize| {
-        let out = operands[o].at;
-        registers.iter().any(|r| matches!(r.source, Source::Input(i) if operands[i].at == out))
-    };
-    // How often each register is still needed; outputs written at the end keep theirs.
+    block: bool,
+) -> Builder<'a> {
     let mut uses = vec![0usize; registers.len()];
     for register in registers {
         if let Source::Compute { inputs, .. } = &register.source {
@@ -177,138 +185,151 @@ fn build(
         }
     }
     outputs.iter().for_each(|(_, r)| uses[*r] += 1);
-
-    let mut slots = Slots { free: Vec::new(), used: 0 };
-    let mut built = Built { slots: 0, constants: Vec::new(), once: Vec::new(), actions: Vec::new() };
-    let mut places: Vec<Option<Place>> = vec![None; registers.len()];
-    let mut stored = vec![false; outputs.len()];
+    let mut builder = Builder {
+        dims,
+        operands,
+        registers,
+        outputs,
+        tile,
+        block,
+        rows: !block && dims[dims.len() - 1] * 2 > tile,
+        uses,
+        places: vec![None; registers.len()],
+        stored: vec![false; outputs.len()],
+        free: Vec::new(),
+        slots: 0,
+        constants: Vec::new(),
+        once: Vec::new(),
+        actions: Vec::new(),
+    };
     for r in 0..registers.len() {
-        let Source::Compute { function, inputs, divides } = &registers[r].source else { continue };
-        if uses[r] == 0 {
-            // Kept only for its error: an unused division must still be refused.
-            if divides.is_none() {
-                continue;
-            }
+        builder.compute(r);
+    }
+    builder.store_rest();
+    builder
+}
+
+impl Builder<'_> {
+    /// Whether tiles of an operand can be used where they lie.
+    fn direct(&self, o: usize) -> bool {
+        let operand = &self.operands[o];
+        let inner = self.dims.len() - 1;
+        operand.at.is_some() && !self.block && (operand.contiguous || (self.rows && operand.strides[inner] == 1))
+    }
+
+    /// Whether an output replaces an input, so that it must not be written before the input's last use.
+    fn replaces(&self, o: usize) -> bool {
+        let out = self.operands[o].at;
+        self.registers.iter().any(|r| matches!(r.source, Source::Input(i) if self.operands[i].at == out))
+    }
+
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| self.fresh())
+    }
+
+    /// A slot that no other register uses in this tile: constants are filled before the first action.
+    fn fresh(&mut self) -> usize {
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    fn compute(&mut self, r: usize) {
+        let registers = self.registers;
+        let Source::Compute { function, inputs, divides } = &registers[r].source else { return };
+        // An unused division must still be refused when its divisor is zero.
+        if self.uses[r] == 0 && divides.is_none() {
+            return;
         }
-        for &i in inputs {
-            place(i, dims, operands, registers, tile, rows, block, &direct, &mut places, &mut slots, &mut built);
-        }
-        let resolved: Vec<Place> = inputs.iter().filter_map(|i| places[*i]).collect();
+        let resolved: Vec<Place> = inputs.iter().filter_map(|i| self.place(*i)).collect();
         if let Some(name) = divides {
             let dtype = registers[inputs[1]].dtype;
-            built.actions.push(Action::RefuseZero { dtype, divisor: resolved[1], name });
+            self.actions.push(Action::RefuseZero { dtype, divisor: resolved[1], name });
         }
-        let target = outputs.iter().position(|(o, reg)| *reg == r && direct(*o) && !aliased(*o));
+        let target = self.outputs.iter().position(|(o, reg)| *reg == r && self.direct(*o) && !self.replaces(*o));
         let out = match target {
             Some(t) => {
-                stored[t] = true;
-                Place::Direct(outputs[t].0)
+                self.stored[t] = true;
+                Place::Direct(self.outputs[t].0)
             }
-            None => Place::Slot(slots.take()),
+            None => Place::Slot(self.take()),
         };
         let mut padded = [out; 3];
         padded[..resolved.len()].copy_from_slice(&resolved);
-        built.actions.push(Action::Compute { function: *function, inputs: padded, arity: resolved.len(), out });
-        places[r] = Some(out);
-        for &i in inputs {
-            release(i, registers, &mut uses, &places, &built, &mut slots);
-        }
-        for (t, (o, reg)) in outputs.iter().enumerate() {
-            if *reg == r && !stored[t] && !aliased(*o) {
-                built.actions.push(Action::Store(out, *o));
-                stored[t] = true;
-                uses[r] -= 1;
+        self.actions.push(Action::Compute { function: *function, inputs: padded, arity: resolved.len(), out });
+        self.places[r] = Some(out);
+        inputs.iter().for_each(|i| self.release(*i));
+        for (t, (o, reg)) in self.outputs.iter().enumerate() {
+            if *reg == r && !self.stored[t] && !self.replaces(*o) {
+                self.actions.push(Action::Store(out, *o));
+                self.stored[t] = true;
+                self.uses[r] -= 1;
             }
         }
-        if let Some(slot) = target.is_none().then_some(out).filter(|_| uses[r] == 0) {
-            if let Place::Slot(slot) = slot {
-                slots.free.push(slot);
+        if let (Place::Slot(slot), 0) = (out, self.uses[r]) {
+            self.free.push(slot);
+        }
+    }
+
+    /// Outputs that replace inputs, or are inputs.
+    fn store_rest(&mut self) {
+        for (t, (o, reg)) in self.outputs.iter().enumerate() {
+            if self.stored[t] {
+                continue;
+            }
+            if let Some(from) = self.place(*reg) {
+                self.actions.push(Action::Store(from, *o));
             }
         }
     }
-    for (t, (o, reg)) in outputs.iter().enumerate() {
-        if !stored[t] {
-            place(*reg, dims, operands, registers, tile, rows, block, &direct, &mut places, &mut slots, &mut built);
-            if let Some(from) = places[*reg] {
-                built.actions.push(Action::Store(from, *o));
+
+    /// Where a register is; an input or constant gets its place at its first use.
+    fn place(&mut self, r: usize) -> Option<Place> {
+        if self.places[r].is_some() {
+            return self.places[r];
+        }
+        let place = match self.registers[r].source {
+            Source::Constant(value) => {
+                let slot = self.fresh();
+                self.constants.push((value, slot));
+                Place::Slot(slot)
             }
+            Source::Input(o) if self.direct(o) => Place::Direct(o),
+            Source::Input(o) if self.invariant(&self.operands[o]) => {
+                let slot = self.fresh();
+                self.once.push((o, slot));
+                Place::Slot(slot)
+            }
+            Source::Input(o) => {
+                let slot = self.take();
+                self.actions.push(Action::Load(o, slot));
+                Place::Slot(slot)
+            }
+            Source::Compute { .. } => return None,
+        };
+        self.places[r] = Some(place);
+        self.places[r]
+    }
+
+    fn release(&mut self, r: usize) {
+        self.uses[r] -= 1;
+        let kept = match self.registers[r].source {
+            Source::Constant(_) => true,
+            Source::Input(o) => self.once.iter().any(|(once, _)| *once == o),
+            Source::Compute { .. } => false,
+        };
+        if let (0, false, Some(Place::Slot(slot))) = (self.uses[r], kept, self.places[r]) {
+            self.free.push(slot);
         }
     }
-    built.slots = slots.used;
-    built
-}
 
-/// Makes sure that an input or constant has a place.
-#[allow(clippy::too_many_arguments)]
-fn place(
-    r: usize,
-    dims: &[usize],
-    operands: &[Operand],
-    registers: &[Register],
-    tile: usize,
-    rows: bool,
-    block: Option<usize>,
-    direct: &dyn Fn(usize) -> bool,
-    places: &mut [Option<Place>],
-    slots: &mut Slots,
-    built: &mut Built,
-) {
-    if places[r].is_some() {
-        return;
-    }
-    places[r] = Some(match &registers[r].source {
-        Source::Constant(value) => {
-            let slot = fresh(slots);
-            built.constants.push((*value, slot));
-            Place::Slot(slot)
+    /// Whether every tile sees the same values of an operand.
+    fn invariant(&self, operand: &Operand) -> bool {
+        let varying = operand.strides.iter().position(|s| *s != 0);
+        let Some(first) = varying else { return true };
+        if self.rows || self.block {
+            return false;
         }
-        Source::Input(o) if direct(*o) => Place::Direct(*o),
-        Source::Input(o) if invariant(dims, &operands[*o], tile, rows, block) => {
-            let slot = fresh(slots);
-            built.once.push((*o, slot));
-            Place::Slot(slot)
-        }
-        Source::Input(o) => {
-            let slot = slots.take();
-            built.actions.push(Action::Load(*o, slot));
-            Place::Slot(slot)
-        }
-        Source::Compute { .. } => return,
-    });
-}
-
-/// A slot that no other register has used in this tile: constants are filled before the first action.
-fn fresh(slots: &mut Slots) -> usize {
-    slots.used += 1;
-    slots.used - 1
-}
-
-fn release(
-    r: usize,
-    registers: &[Register],
-    uses: &mut [usize],
-    places: &[Option<Place>],
-    built: &Built,
-    slots: &mut Slots,
-) {
-    uses[r] -= 1;
-    let kept = match registers[r].source {
-        Source::Constant(_) => true,
-        Source::Input(o) => built.once.iter().any(|(once, _)| *once == o),
-        Source::Compute { .. } => false,
-    };
-    if let (0, false, Some(Place::Slot(slot))) = (uses[r], kept, places[r]) {
-        slots.free.push(slot);
+        let repeat: usize = self.dims[first..].iter().product();
+        repeat <= self.tile && period(self.dims, self.tile).is_multiple_of(repeat)
     }
-}
-
-/// Whether every tile sees the same values of an operand.
-fn invariant(dims: &[usize], operand: &Operand, tile: usize, rows: bool, block: Option<usize>) -> bool {
-    let varying = operand.strides.iter().position(|s| *s != 0);
-    let Some(first) = varying else { return true };
-    if rows || block.is_some() {
-        return false;
-    }
-    let repeat: usize = dims[first..].iter().product();
-    repeat <= tile && period(dims, tile) % repeat == 0
 }

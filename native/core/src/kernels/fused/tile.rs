@@ -166,7 +166,15 @@ type RunOf<T> = unsafe fn(memory: *mut T, stride: isize, register: *mut T, n: us
 type BlockOf<T> = unsafe fn(memory: *mut T, rows: usize, row: isize, columns: usize, column: isize, register: *mut T);
 
 /// Moves a tile between memory and a register, in runs along the innermost dim.
-unsafe fn walk<T: Copy>(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, register: *mut T, one: RunOf<T>, block: BlockOf<T>) {
+unsafe fn walk<T: Copy>(
+    step: &Fused,
+    run: &Run,
+    operand: &Operand,
+    tile: &Tile,
+    register: *mut T,
+    one: RunOf<T>,
+    block: BlockOf<T>,
+) {
     let inner = step.dims.len() - 1;
     let memory: *mut T = operand.at.map_or(std::ptr::null_mut(), |at| run.ptr::<T>(at));
     let stride = operand.strides[inner];
@@ -206,7 +214,14 @@ unsafe fn write_run<T: Copy>(memory: *mut T, stride: isize, register: *mut T, n:
     }
 }
 
-unsafe fn read_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: usize, column: isize, register: *mut T) {
+unsafe fn read_block<T: Copy>(
+    memory: *mut T,
+    rows: usize,
+    row: isize,
+    columns: usize,
+    column: isize,
+    register: *mut T,
+) {
     if row == 1 && column.abs() > 1 {
         return transpose(memory, column, rows, columns, register, columns as isize);
     }
@@ -215,7 +230,14 @@ unsafe fn read_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: 
     }
 }
 
-unsafe fn write_block<T: Copy>(memory: *mut T, rows: usize, row: isize, columns: usize, column: isize, register: *mut T) {
+unsafe fn write_block<T: Copy>(
+    memory: *mut T,
+    rows: usize,
+    row: isize,
+    columns: usize,
+    column: isize,
+    register: *mut T,
+) {
     if row == 1 && column.abs() > 1 {
         return transpose(register, columns as isize, columns, rows, memory, column);
     }
@@ -269,4 +291,3 @@ unsafe fn iota_typed<T: FromIndex>(step: &Fused, operand: &Operand, tile: &Tile,
         }
     }
 }
-

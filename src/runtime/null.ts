@@ -1,0 +1,63 @@
+/**
+ * @module The null executor: runs nothing and counts. It shows what a program would do on any number of devices, in
+ * milliseconds.
+ */
+import { HeddleError } from "../util/errors.ts";
+import { bytesOf } from "../ir/shape.ts";
+import { countProgram } from "../program/index.ts";
+import type { DeviceBuffer, Executor, ExecutorOptions } from "./executor.ts";
+
+/** What the null executor has counted over all runs and devices. */
+export interface Counts {
+  runs: number;
+  /** Arithmetic operations. */
+  operations: number;
+  /** Bytes read and written by kernels. */
+  bytesMoved: number;
+  /** Bytes sent to other devices. */
+  bytesSent: number;
+  collectives: number;
+}
+
+/** An executor without memory, and its counters. */
+export interface NullExecutor extends Omit<Executor, "name"> {
+  readonly name: "null";
+  readonly counts: Counts;
+}
+
+const nothing = (bytes: number): DeviceBuffer => {
+  const refuse = (): never => {
+    throw new HeddleError("executor", "the null executor computes nothing: there is no value to read");
+  };
+  return { bytes, write: () => undefined, read: async () => refuse(), readSync: refuse, dispose: () => undefined };
+};
+
+/** Makes a null executor. The devices need not exist. */
+export function nullExecutor(options: ExecutorOptions): NullExecutor {
+  const counts: Counts = { runs: 0, operations: 0, bytesMoved: 0, bytesSent: 0, collectives: 0 };
+  const devices = options.devices.length;
+  return {
+    name: "null",
+    devices,
+    counts,
+    allocate: nothing,
+    compile: (program) => {
+      const each = countProgram(program);
+      return {
+        program,
+        arenaBytes: 0,
+        calls: program.steps.length,
+        run: () => {
+          counts.runs++;
+          counts.operations += each.operations * devices;
+          counts.bytesMoved += each.bytesMoved * devices;
+          counts.bytesSent += each.bytesSent * devices;
+          counts.collectives += each.collectives.reduce((total, collective) => total + collective.count, 0);
+          return { outputs: options.devices.map(() => program.outputs.map(({ type }) => nothing(bytesOf(type)))), done: Promise.resolve() };
+        },
+      };
+    },
+    abort: () => undefined,
+    close: () => undefined,
+  };
+}

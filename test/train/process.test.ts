@@ -1,0 +1,147 @@
+/** Training by the `heddle` command: processes, signals, plans, resumed runs. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+
+const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
+const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
+const native = !("error" in loadNative());
+
+let directory = "";
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "heddle-process-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** Resolves when the output contains a text. */
+  until(text: string): Promise<void>;
+}
+
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
+  const child = spawn(process.execPath, ["--import", "tsx", command, ...args], {
+    // The script imports "heddle" as a user does; that must be the sources here, as in all tests.
+    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  const listeners: (() => void)[] = [];
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      output[name] += text;
+      for (const listener of listeners) listener();
+    });
+  }
+  const ended = new Promise<Ended>((resolve) => child.once("close", (code) => resolve({ code, ...output })));
+  const until = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const check = (): void => {
+        if (output.stdout.includes(text)) resolve();
+      };
+      listeners.push(check);
+      void ended.then(() => reject(new Error(`ended without "${text}":\n${output.stdout}${output.stderr}`)));
+      check();
+    });
+  return { child, ended, until };
+}
+
+interface Told {
+  readonly losses: number[];
+  readonly accuracy: number;
+  readonly steps: number;
+  readonly hash: string;
+}
+
+async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
+  const { code, stdout, stderr } = await start(["run", script, "--workers", String(workers), ...flags, "--", JSON.stringify(settings)]).ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
+}
+
+describe("heddle plan", () => {
+  test("prints five lines and the plan, and trains nothing", async () => {
+    const { code, stdout } = await start(["plan", script, "--mesh", "data=2", "--", '{"epochs":1}'], { HEDDLE_NATIVE: "off" }).ended;
+    expect(code).toBe(0);
+    const lines = stdout.split("\n");
+    expect(lines[0]).toMatch(/^plan +for 2 devices, mesh data=2; nothing is run$/);
+    expect(lines[3]).toMatch(/^memory +[\d.]+ KB predicted on each device/);
+    expect(stdout).toContain("input batch.x: u8[16,1,8,8] S(0)");
+    expect(stdout).toContain("allReduce");
+    expect(stdout).not.toContain("epoch");
+  });
+
+  test("of more devices than a batch has rows", async () => {
+    const { code, stdout } = await start(["plan", script, "--mesh", "data=64", "--", '{"epochs":1}']).ended;
+    expect(code).toBe(0);
+    expect(stdout).toContain("sharded    nothing");
+  });
+});
+
+describe("signals", () => {
+  test.each(["SIGINT", "SIGTERM"] as const)("%s ends a run within a second, with nothing half written", async (signal) => {
+    const settings = { epochs: 1000, directory, slow: 5 };
+    const { child, ended, until } = start(["run", script, "--executor", "reference", "--", JSON.stringify(settings)]);
+    await until("under way");
+    const sent = performance.now();
+    child.kill(signal);
+    const { code } = await ended;
+    expect(performance.now() - sent).toBeLessThan(2000);
+    expect(code).toBe(signal === "SIGINT" ? 130 : 143);
+    expect(readdirSync(directory).filter((name) => name.includes(".tmp"))).toEqual([]);
+  });
+});
+
+describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
+  const settings = { epochs: 50 };
+
+  test("two workers give what one gives, to 1e-9 over 200 steps, and the same bits each time", async () => {
+    const [one, two, again] = [await trained(1, settings), await trained(2, settings), await trained(2, settings)];
+    expect(one.losses).toHaveLength(200);
+    one.losses.forEach((loss, step) => expect(Math.abs((two.losses[step] as number) - loss)).toBeLessThanOrEqual(1e-9 * Math.abs(loss)));
+    expect(two.accuracy).toBe(one.accuracy);
+    expect(again).toEqual(two);
+  });
+
+  test("two virtual devices in one process give the bits of two processes", async () => {
+    const [two, virtual] = [await trained(2, { epochs: 10, dtype: "f32" }), await trained(1, { epochs: 10, dtype: "f32", virtual: 2 })];
+    expect(virtual).toEqual(two);
+  });
+
+  test("a resumed run of two workers gives the bits of one that was never interrupted", async () => {
+    const whole = await trained(2, { epochs: 12 });
+    const { child, ended, until } = start(["run", script, "--workers", "2", "--", JSON.stringify({ epochs: 12, directory, slow: 20 })]);
+    await until("under way");
+    child.kill("SIGINT");
+    expect((await ended).code).toBe(130);
+    expect(existsSync(directory) && readdirSync(directory).some((name) => name.endsWith(".safetensors"))).toBe(true);
+    const resumed = await trained(2, { epochs: 12, directory }, "--resume");
+    expect(resumed.losses.length).toBeLessThan(48);
+    expect({ hash: resumed.hash, steps: resumed.steps, accuracy: resumed.accuracy }).toEqual({ hash: whole.hash, steps: whole.steps, accuracy: whole.accuracy });
+  });
+
+  test("two ranks that run different programs are told so", async () => {
+    const { code, stderr } = await start(["run", script, "--workers", "2", "--", '{"epochs":1,"odd":true}']).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/ranks \d and \d run different programs:\n +rank \d: data: batchSize/);
+    expect(stderr).toMatch(/rank 0: data: batchSize 16\n/);
+    expect(stderr).toMatch(/rank 1: data: batchSize 8\n/);
+  });
+
+  test("a NaN ends all of them with status 1", async () => {
+    const { code, stderr } = await start(["run", script, "--workers", "2", "--", '{"epochs":4,"rate":1e200}']).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/the loss is (NaN|-?Infinity) at step \d+ \(epoch \d of 4, batch \d\), with learning rate 1e\+200/);
+  });
+});

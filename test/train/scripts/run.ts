@@ -1,0 +1,49 @@
+/**
+ * Trains the small convnet as the JSON of the first argument says, and prints the losses and a hash of the result as
+ * one line of JSON on rank 0.
+ */
+import { createHash } from "node:crypto";
+import { isTensor, losses, optim, train } from "heddle";
+import { mesh } from "../../../src/plan/index.ts";
+import { flattenTree } from "../../../src/util/tree.ts";
+import { bars, convnet } from "../synthetic.ts";
+
+interface Settings {
+  readonly epochs: number;
+  readonly batch?: number;
+  readonly dtype?: "f32" | "f64";
+  readonly directory?: string;
+  readonly every?: number;
+  /** Another batch size on rank 1. */
+  readonly odd?: boolean;
+  readonly rate?: number;
+  /** Virtual devices in this one process. */
+  readonly virtual?: number;
+  /** Milliseconds that each step takes more. */
+  readonly slow?: number;
+}
+
+const { epochs, batch = 16, dtype = "f64", directory, every = 1, odd, rate = 0.05, virtual, slow = 0 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
+const found: number[] = [];
+const result = await train({
+  model: convnet(),
+  data: bars(64).shuffle().batch(odd === true && process.env["RANK"] === "1" ? batch / 2 : batch),
+  evaluate: bars(33, { seed: 5 }),
+  loss: losses.softmaxCrossEntropy,
+  optimizer: optim.sgd({ learningRate: rate, momentum: 0.9, nesterov: true }),
+  epochs,
+  dtype,
+  report: "lines",
+  ...(virtual === undefined ? {} : { mesh: mesh({ data: virtual }) }),
+  ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
+  callbacks: {
+    onStep: async ({ loss, step }) => {
+      found.push(loss);
+      if (step === 3) console.log("under way");
+      await new Promise((resolve) => setTimeout(resolve, slow));
+    },
+  },
+});
+const hash = createHash("sha256");
+for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves) hash.update(await leaf.data());
+result.print(JSON.stringify({ losses: found, accuracy: result.accuracy, steps: result.steps, hash: hash.digest("hex") }));
