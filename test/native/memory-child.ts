@@ -52,7 +52,7 @@ async function scoped(count: number): Promise<void> {
 
 const results: Record<string, unknown> = {};
 for (const [name, work] of Object.entries({ steps, expressions, scoped })) {
-  await work(500);
+  await work(2000);
   const before = await measure();
   await work(2000);
   const after = await measure();

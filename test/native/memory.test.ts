@@ -13,7 +13,8 @@ describe.skipIf(missing !== undefined)("memory", () => {
     const results = JSON.parse(stdout) as Record<string, { before: Record<string, number>; after: Record<string, number> }>;
     for (const [name, { before, after }] of Object.entries(results)) {
       expect(after["buffers"], `${name}: live buffers`).toBeLessThanOrEqual((before["buffers"] as number) + 8);
-      expect((after["bytes"] as number) - (before["bytes"] as number), `${name}: growth of resident memory`).toBeLessThan(24e6);
+      // Keeping the buffers of all expressions would take 130 MB.
+      expect((after["bytes"] as number) - (before["bytes"] as number), `${name}: growth of resident memory`).toBeLessThan(48e6);
     }
   }, 300_000);
 });

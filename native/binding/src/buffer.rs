@@ -165,7 +165,7 @@ pub fn gather_rows<'e>(
     if Arc::ptr_eq(source, target) {
         return Err(fail("gatherRows cannot copy within one buffer"));
     }
-    let count = if row == 0 { 0 } else { source.buffer.len() / row };
+    let count = source.buffer.len().checked_div(row).unwrap_or(0);
     let rows: Vec<i32> = rows.to_vec();
     if let Some(at) = rows.iter().position(|r| *r < 0 || *r as usize >= count) {
         return Err(fail(format!("row {} at position {at} is outside [0, {count})", rows[at])));

@@ -49,19 +49,29 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     fn add(self, other: Self) -> Self;
     /// Whether the value is NaN; always false for integers.
     fn nan(self) -> bool;
+    /// All bits set: identity of `bit_and`.
+    const ALL: Self;
+    fn bit_and(self, other: Self) -> Self;
+    fn bit_or(self, other: Self) -> Self;
 
+    /// The larger; NaN wins, and 0 is larger than -0.
     #[inline(always)]
     fn max_nan(self, other: Self) -> Self {
-        if self > other || self.nan() {
+        if self == other {
+            self.bit_and(other)
+        } else if self > other || self.nan() {
             self
         } else {
             other
         }
     }
 
+    /// The smaller; NaN wins, and -0 is smaller than 0.
     #[inline(always)]
     fn min_nan(self, other: Self) -> Self {
-        if self < other || self.nan() {
+        if self == other {
+            self.bit_or(other)
+        } else if self < other || self.nan() {
             self
         } else {
             other
@@ -70,12 +80,13 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
 }
 
 macro_rules! element {
-    ($t:ty, $zero:expr, $one:expr, $low:expr, $high:expr, |$a:ident, $b:ident| $add:expr, |$n:ident| $nan:expr) => {
+    ($t:ty, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
         impl Element for $t {
-            const ZERO: Self = $zero;
-            const ONE: Self = $one;
+            const ZERO: Self = 0 as $t;
+            const ONE: Self = 1 as $t;
             const LOWEST: Self = $low;
             const HIGHEST: Self = $high;
+            const ALL: Self = $from(<$bits>::MAX);
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 let ($a, $b) = (self, other);
@@ -86,15 +97,27 @@ macro_rules! element {
                 let $n = self;
                 $nan
             }
+            #[inline(always)]
+            fn bit_and(self, other: Self) -> Self {
+                $from($to(self) & $to(other))
+            }
+            #[inline(always)]
+            fn bit_or(self, other: Self) -> Self {
+                $from($to(self) | $to(other))
+            }
         }
     };
 }
 
-element!(f32, 0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a| a.is_nan());
-element!(f64, 0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a| a.is_nan());
-element!(i32, 0, 1, i32::MIN, i32::MAX, |a, b| a.wrapping_add(b), |_a| false);
-element!(u32, 0, 1, u32::MIN, u32::MAX, |a, b| a.wrapping_add(b), |_a| false);
-element!(u8, 0, 1, u8::MIN, u8::MAX, |a, b| a.wrapping_add(b), |_a| false);
+const fn same<T: Copy>(x: T) -> T {
+    x
+}
+
+element!(f32, f32::NEG_INFINITY, f32::INFINITY, u32, |a, b| a + b, |a| a.is_nan(), f32::from_bits, f32::to_bits);
+element!(f64, f64::NEG_INFINITY, f64::INFINITY, u64, |a, b| a + b, |a| a.is_nan(), f64::from_bits, f64::to_bits);
+element!(i32, i32::MIN, i32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, u32::cast_signed, i32::cast_unsigned);
+element!(u32, u32::MIN, u32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, same, same);
+element!(u8, u8::MIN, u8::MAX, u8, |a, b| a.wrapping_add(b), |_a| false, same, same);
 
 /// Runs a block with `$t` standing for the Rust type of a dtype.
 macro_rules! for_dtype {

@@ -5,18 +5,14 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::isa::Level;
 
 pub trait Float:
     Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {
-    const DTYPE: DType;
-    const INF: Self;
     fn of(value: f64) -> Self;
-    fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    fn sqrt(self) -> Self;
     /// Fused where the level has it, else two roundings.
     fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
     fn exp(self) -> Self;
@@ -66,32 +62,19 @@ macro_rules! horner {
 
 /// `exp` and `expm1` share the reduction x = n·ln2 + (hi − lo) and exp(hi − lo) − 1.
 macro_rules! float {
-    ($t:ident, $int:ident, $uint:ident, $dtype:expr, magic: $magic:expr, bias: $bias:expr, mantissa: $mantissa:expr,
+    ($t:ident, $int:ident, $uint:ident, magic: $magic:expr, bias: $bias:expr, mantissa: $mantissa:expr,
      ln2: ($hi:expr, $lo:expr), log_ln2: ($log_hi:expr, $log_lo:expr), exp_range: ($low:expr, $high:expr),
      expm1_low: $expm1_low:expr, tiny: $tiny:expr, exp_poly: [$($p:expr),+], odd: [$($odd:expr),+], even: [$($even:expr),+],
      half_sqrt2: $half_sqrt2:expr) => {
         impl Float for $t {
-            const DTYPE: DType = $dtype;
-            const INF: Self = $t::INFINITY;
-
             #[inline(always)]
             fn of(value: f64) -> Self {
                 value as $t
             }
 
             #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self as f64
-            }
-
-            #[inline(always)]
             fn abs(self) -> Self {
                 $t::abs(self)
-            }
-
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                $t::sqrt(self)
             }
 
             #[inline(always)]
@@ -182,13 +165,13 @@ trait Reduce: Sized {
     fn power(n: Self::Int) -> Self;
 }
 
-float!(f32, i32, u32, DType::F32, magic: 12582912.0, bias: 127, mantissa: 23,
+float!(f32, i32, u32, magic: 12582912.0, bias: 127, mantissa: 23,
     ln2: (6.931_457_5e-1, 1.428_606_8e-6), log_ln2: (6.931_381e-1, 9.058_001e-6), exp_range: (-104.0, 89.0),
     expm1_low: -30.0, tiny: 1e-8, exp_poly: [1.666_662_5e-1, -2.766_733_3e-3],
     odd: [0.666_666_6, 0.284_987_87], even: [0.400_009_72, 0.242_790_79],
     half_sqrt2: 0x3f3504f3);
 
-float!(f64, i64, u64, DType::F64, magic: 6755399441055744.0, bias: 1023, mantissa: 52,
+float!(f64, i64, u64, magic: 6755399441055744.0, bias: 1023, mantissa: 52,
     ln2: (6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10),
     log_ln2: (6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10), exp_range: (-746.0, 710.0),
     expm1_low: -50.0, tiny: 1e-17,

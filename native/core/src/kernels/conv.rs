@@ -390,15 +390,3 @@ impl ConvFilter {
         }
     }
 }
-
-/// Bytes of scratch that a convolution's step must provide.
-pub fn conv_scratch(s: &ConvSizes) -> usize {
-    let columns = rounded(s.oh * s.ow * s.kh * s.kw * s.c * s.dtype.size());
-    rounded(s.kh * s.kw * s.c * s.o * s.dtype.size()) + s.slots * columns
-}
-
-/// Bytes of scratch that a filter gradient's step must provide.
-pub fn conv_filter_scratch(s: &ConvSizes) -> usize {
-    let columns = rounded(s.oh * s.ow * s.kh * s.kw * s.c * s.dtype.size());
-    s.n.min(CHUNKS) * rounded(s.kh * s.kw * s.c * s.o * s.dtype.size()) + s.slots * columns
-}

@@ -7,6 +7,8 @@ pub trait Fold: 'static {
     fn fold<T: Element>(a: T, b: T) -> T;
 }
 
+pub struct And;
+pub struct Or;
 pub struct Max;
 pub struct Min;
 pub struct Sum;
@@ -39,5 +41,25 @@ impl Fold for Sum {
     #[inline(always)]
     fn fold<T: Element>(a: T, b: T) -> T {
         a.add(b)
+    }
+}
+impl Fold for And {
+    #[inline(always)]
+    fn identity<T: Element>() -> T {
+        T::ALL
+    }
+    #[inline(always)]
+    fn fold<T: Element>(a: T, b: T) -> T {
+        a.bit_and(b)
+    }
+}
+impl Fold for Or {
+    #[inline(always)]
+    fn identity<T: Element>() -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn fold<T: Element>(a: T, b: T) -> T {
+        a.bit_or(b)
     }
 }

@@ -28,13 +28,12 @@ fn checked(json: &GatherJson, checker: &mut Checker) -> Result<()> {
     checker.read_all("indices", json.indices, DType::I32, &[json.outer, json.count])
 }
 
-unsafe fn refuse(run: &Run, indices: At, per_outer: usize, size: usize, position: usize) -> Result<()> {
+unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result<()> {
     if position == usize::MAX {
         return Ok(());
     }
     let index = *run.ptr::<i32>(indices).add(position);
-    let (outer, place) = (position / per_outer, position % per_outer);
-    bail!("index {index} at position [{outer}, {place}] is outside [0, {size})")
+    bail!("index {index} at position {position} is outside [0, {size})")
 }
 
 impl Gather {
@@ -73,7 +72,7 @@ impl Gather {
                 unsafe { copy_row(input.add(from), out.add(i * self.row), self.row) };
             }
         });
-        unsafe { refuse(run, self.indices, self.count, self.size, wrong.into_inner()) }
+        unsafe { refuse(run, self.indices, self.size, wrong.into_inner()) }
     }
 }
 
@@ -124,7 +123,7 @@ impl ScatterAdd {
             let total = self.outer * self.count;
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), total);
             let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= self.size);
-            refuse(run, self.indices, self.count, self.size, wrong.unwrap_or(usize::MAX))?;
+            refuse(run, self.indices, self.size, wrong.unwrap_or(usize::MAX))?;
             for_dtype!(self.dtype, T => self.typed::<T>(run, indices));
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Runs are folded in fixed lanes, pieces of runs by a binary tree whose form depends on their number alone.
 
-use super::fold::{Fold, Max, Min, Sum};
+use super::fold::{And, Fold, Max, Min, Or, Sum};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa, Level};
@@ -71,7 +71,7 @@ fn offset(dims: &[Dim], mut index: usize) -> isize {
 impl Reduce {
     pub fn new(json: &ReduceJson, mut checker: Checker) -> Result<Reduce> {
         let logical = matches!(json.op, ReduceOp::And | ReduceOp::Or);
-        if logical != (json.dtype == DType::Bool) && (logical || json.op == ReduceOp::Sum) {
+        if (logical && json.dtype.is_float()) || (json.op == ReduceOp::Sum && json.dtype == DType::Bool) {
             bail!("{:?} of {} is not supported", json.op, json.dtype.name());
         }
         let shape = [json.keep.as_slice(), &json.over].concat();
@@ -102,12 +102,14 @@ impl Reduce {
         for_dtype!(self.dtype, T => unsafe {
             match self.op {
                 ReduceOp::Sum => self.fold::<T, Sum>(run),
-                ReduceOp::Max | ReduceOp::Or => self.fold::<T, Max>(run),
-                ReduceOp::Min | ReduceOp::And => self.fold::<T, Min>(run),
+                ReduceOp::Max => self.fold::<T, Max>(run),
+                ReduceOp::Min => self.fold::<T, Min>(run),
+                ReduceOp::And => self.fold::<T, And>(run),
+                ReduceOp::Or => self.fold::<T, Or>(run),
             }
         });
         if self.dtype == DType::Bool {
-            // The identity of min is not a truth value.
+            // The identities of and and min are not truth values.
             let out = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(self.out), self.outputs) };
             out.iter_mut().for_each(|o| *o = u8::from(*o != 0));
         }

@@ -45,18 +45,8 @@ pub(super) fn plan(
         }
         None => linear(total, &dims, inner, tile),
     };
-    let cost = built.actions.len() + operands.len();
-    Ok(Fused {
-        count: total,
-        dims,
-        operands,
-        shape,
-        tile,
-        constants: built.constants,
-        once,
-        actions: built.actions,
-        cost,
-    })
+    let cost = actions.len() + operands.len();
+    Ok(Fused { count: total, dims, operands, shape, tile, constants, once, actions, cost })
 }
 
 fn scale(action: &mut Action, stride: usize) {
