@@ -1,5 +1,5 @@
 /** @module Reverse-mode differentiation: gradients are nodes of the same trace, by each op's own rule. */
-import { HeddleError } from "../util/errors.ts";
+
 import { isFloat } from "../ir/dtype.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
@@ -8,6 +8,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { atPositionOf, positionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { add, call, expandNode, full } from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 
 /**
@@ -49,7 +50,11 @@ export function pullback(
       if (needed.has(input) && isFloat(input.dtype)) accumulate(input, 0, results[index]);
     });
   }
-  return wrt.map((node) => (node.op === elementOp ? collected.get(node.inputs[0] as Node)?.[node.attrs["index"] as number] : collected.get(node)?.[0]));
+  return wrt.map((node) =>
+    node.op === elementOp
+      ? collected.get(node.inputs[0] as Node)?.[node.attrs["index"] as number]
+      : collected.get(node)?.[0],
+  );
 }
 
 /** Nodes through which one of `wrt` reaches an output. */
@@ -64,7 +69,11 @@ function inputCotangents(node: Node, cotangents: readonly (Node | undefined)[]):
   if (!isAbsent(gradient)) return gradient({ node, cotangents });
   if (isAbsent(body)) {
     const where = describePosition(positionOf(node));
-    throw new HeddleError("gradient", `${describeNode(node)} has no gradient: ${gradient.absent}`, where === undefined ? {} : { where });
+    throw new HeddleError(
+      "gradient",
+      `${describeNode(node)} has no gradient: ${gradient.absent}`,
+      where === undefined ? {} : { where },
+    );
   }
   return pullback(expandNode(node, node.inputs), cotangents, node.inputs);
 }
@@ -76,12 +85,17 @@ function inputCotangents(node: Node, cotangents: readonly (Node | undefined)[]):
  */
 export function gradients(output: Node, wrt: readonly Node[]): Node[] {
   if (output.shape.length !== 0 || !isFloat(output.dtype)) {
-    throw new HeddleError("gradient", `the gradient needs a float scalar, got ${formatType(output)}`, { hint: "reduce it with sum() or mean()" });
+    throw new HeddleError("gradient", `the gradient needs a float scalar, got ${formatType(output)}`, {
+      hint: "reduce it with sum() or mean()",
+    });
   }
   for (const node of wrt) {
-    if (!isFloat(node.dtype)) throw new HeddleError("gradient", `cannot differentiate by ${describeNode(node)}: it is not float`);
+    if (!isFloat(node.dtype))
+      throw new HeddleError("gradient", `cannot differentiate by ${describeNode(node)}: it is not float`);
   }
-  const results = pullback([output], [call("constant", [], { dtype: output.dtype, value: 1 })], wrt, { independent: false });
+  const results = pullback([output], [call("constant", [], { dtype: output.dtype, value: 1 })], wrt, {
+    independent: false,
+  });
   return results.map((result, index) => {
     const type = (wrt[index] as Node).types[0] as TensorType;
     return result ?? full(type.dtype, type.shape, 0);

@@ -15,7 +15,11 @@ export interface InputSpec {
 }
 
 /** Traces `body` over fresh parameters into a graph. */
-export function traceGraph(name: string, inputs: readonly InputSpec[], body: (...inputs: Node[]) => readonly Node[]): Graph {
+export function traceGraph(
+  name: string,
+  inputs: readonly InputSpec[],
+  body: (...inputs: Node[]) => readonly Node[],
+): Graph {
   return withTrace(new Trace(), () => {
     const nodes = inputs.map((input, index) => parameter(index, input));
     return { kind: "graph", name, inputs: nodes, outputs: body(...nodes) };

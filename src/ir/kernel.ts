@@ -50,7 +50,10 @@ export interface KernelContext<A extends Attrs> {
 /** How an op becomes native work. */
 export type LowerRule<A extends Attrs> =
   /** One instruction of a fused elementwise group; operands have the result's shape. */
-  | { readonly kind: "scalar"; readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction }
+  | {
+      readonly kind: "scalar";
+      readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction;
+    }
   /** No work: another view of the input; undefined when strides cannot express it, then the input is copied first. */
   | { readonly kind: "view"; readonly view: (input: View, attrs: A, output: TensorType) => View | undefined }
   /** Kernel calls. `strided` inputs may have any strides; others are made contiguous first. */
@@ -104,7 +107,9 @@ export function permuteView(view: View, order: readonly number[]): View {
 export function denseOrder(view: View): number[] | undefined {
   if (view.shape.includes(0)) return range(view.shape.length);
   const stride = (dim: number): number => (view.shape[dim] === 1 ? 0 : (view.strides[dim] as number));
-  const moving = view.shape.flatMap((size, dim) => (size === 1 ? [] : [dim])).sort((left, right) => stride(right) - stride(left));
+  const moving = view.shape
+    .flatMap((size, dim) => (size === 1 ? [] : [dim]))
+    .sort((left, right) => stride(right) - stride(left));
   const still = view.shape.flatMap((size, dim) => (size === 1 ? [dim] : []));
   const order = [...still, ...moving];
   return isContiguous(permuteView(view, order)) ? order : undefined;

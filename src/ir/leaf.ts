@@ -9,7 +9,12 @@ import { type Shape, sizeOf, type TensorType } from "./shape.ts";
 const madeFromNothing = absent("has no inputs");
 
 /** An input of a graph. */
-export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; shape: Shape }> = defineOp<{ index: number; name: string; dtype: DType; shape: Shape }>({
+export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; shape: Shape }> = defineOp<{
+  index: number;
+  name: string;
+  dtype: DType;
+  shape: Shape;
+}>({
   name: "parameter",
   doc: "An input of the graph: its position, name and type.",
   example: absent("an executor binds it to an argument"),
@@ -27,7 +32,11 @@ export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; sha
 export const constantOp: OpDef<{ dtype: DType; value: number }> = defineOp<{ dtype: DType; value: number }>({
   name: "constant",
   doc: "A scalar known when the graph is made. Larger constants are broadcast from it, or are inputs of the graph.",
-  example: { inputs: [], attrs: { dtype: "f32", value: 2.5 }, outputs: [{ dtype: "f32", shape: [], data: Float32Array.of(2.5) }] },
+  example: {
+    inputs: [],
+    attrs: { dtype: "f32", value: 2.5 },
+    outputs: [{ dtype: "f32", shape: [], data: Float32Array.of(2.5) }],
+  },
   infer: (_inputs, attrs) => {
     if (!Object.is(roundTo(attrs.dtype, attrs.value), attrs.value)) {
       throw new HeddleError("dtype", `constant: ${attrs.value} is not a value of ${attrs.dtype}`);
@@ -50,7 +59,8 @@ export const elementOp: OpDef<{ index: number }> = defineOp<{ index: number }>({
   example: absent("needs a node with several results"),
   infer: (inputs, attrs) => {
     const type = inputs[attrs.index];
-    if (type === undefined) throw new HeddleError("op", `element: there is no result ${attrs.index} of ${inputs.length}`);
+    if (type === undefined)
+      throw new HeddleError("op", `element: there is no result ${attrs.index} of ${inputs.length}`);
     return type;
   },
   equation: absent("the planner follows it to the node"),

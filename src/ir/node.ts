@@ -106,7 +106,12 @@ export interface OpDef<A extends Attrs = Attrs> {
   readonly cost: (inputs: readonly TensorType[], outputs: readonly TensorType[], attrs: A) => number;
   /** The meaning, in TypeScript: the oracle of every executor. */
   readonly reference:
-    | ((inputs: readonly HostTensor[], attrs: A, outputs: readonly TensorType[], context: ReferenceContext) => readonly TypedArray[])
+    | ((
+        inputs: readonly HostTensor[],
+        attrs: A,
+        outputs: readonly TensorType[],
+        context: ReferenceContext,
+      ) => readonly TypedArray[])
     | Absent;
   /** How native kernels compute it. */
   readonly lower: LowerRule<A> | Absent;

@@ -15,7 +15,8 @@ export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body">): O
 
 /** Enters an op in the registry; `defineOp` and `defineComposite` are the ways to call it. */
 export function enter<A extends Attrs>(definition: OpDef<A>): OpDef<A> {
-  if (!/^[a-z][A-Za-z0-9]*$/.test(definition.name)) throw new HeddleError("op", `'${definition.name}' is not a name for an op`);
+  if (!/^[a-z][A-Za-z0-9]*$/.test(definition.name))
+    throw new HeddleError("op", `'${definition.name}' is not a name for an op`);
   if (registry.has(definition.name)) throw new HeddleError("op", `op '${definition.name}' is already defined`);
   registry.set(definition.name, definition);
   return definition;

@@ -45,7 +45,10 @@ class GraphReader {
       const inputs = splitTop(head[2] as string).map((part, index) => {
         const match = /^(%\d+) (.*): (\S+)$/.exec(part);
         if (match === null) throw this.error(`malformed input '${part}'`);
-        const node = parameter(index, { name: this.inputName(match[2] as string), type: this.type(match[3] as string) });
+        const node = parameter(index, {
+          name: this.inputName(match[2] as string),
+          type: this.type(match[3] as string),
+        });
         values.set(match[1] as string, node);
         return node;
       });
@@ -74,7 +77,10 @@ class GraphReader {
     const inputs = this.operands(match[3] as string, values);
     const node = apply(opNamed(match[2] as string), inputs, this.attrs(match[4] ?? "{}"));
     const types = splitTop(match[5] as string).map((part) => this.type(part));
-    if (types.length !== node.types.length || !types.every((type, index) => sameType(type, node.types[index] as TensorType))) {
+    if (
+      types.length !== node.types.length ||
+      !types.every((type, index) => sameType(type, node.types[index] as TensorType))
+    ) {
       throw this.error(`'${node.op.name}' gives ${node.types.map(formatType).join(", ")}, the text says ${match[5]}`);
     }
     values.set(match[1] as string, node);

@@ -33,7 +33,9 @@ class GraphPrinter {
     const numbers = new Map<Node, number>();
     const number = (node: Node): string => `%${numbers.get(node)}`;
     for (const input of graph.inputs) numbers.set(input, numbers.size);
-    const inputs = graph.inputs.map((node) => `${number(node)} ${nameText(String(node.attrs["name"]))}: ${formatType(node)}`);
+    const inputs = graph.inputs.map(
+      (node) => `${number(node)} ${nameText(String(node.attrs["name"]))}: ${formatType(node)}`,
+    );
     const lines: string[] = [];
     for (const node of topological(graph.outputs)) {
       if (numbers.has(node)) continue;
@@ -54,7 +56,8 @@ class GraphPrinter {
   private attrs(attrs: Attrs): string {
     const keys = Object.keys(attrs).sort();
     if (keys.length === 0) return "";
-    const text = (value: Plain | Graph): string => (isGraph(value) ? `@${this.add(value, value.name)}` : canonicalJson(value));
+    const text = (value: Plain | Graph): string =>
+      isGraph(value) ? `@${this.add(value, value.name)}` : canonicalJson(value);
     return `{${keys.map((key) => `${key}: ${text(attrs[key] as Plain | Graph)}`).join(", ")}}`;
   }
 
@@ -72,5 +75,8 @@ const nameText = (name: string): string => (/^[\w.$/-]+$/.test(name) ? name : JS
 /** One node on a line, for messages: `dot f32[2,3], f32[3,4] -> f32[2,4]`. */
 export function describeNode(node: Node): string {
   if (node.op === parameterOp) return `parameter '${String(node.attrs["name"])}' ${formatType(node)}`;
-  return `${node.op.name} ${node.inputs.map(formatType).join(", ")} -> ${node.types.map(formatType).join(", ")}`.replace("  ", " ");
+  return `${node.op.name} ${node.inputs.map(formatType).join(", ")} -> ${node.types.map(formatType).join(", ")}`.replace(
+    "  ",
+    " ",
+  );
 }

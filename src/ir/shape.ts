@@ -16,7 +16,8 @@ const largestSize = 2 ** 48;
 export function sizeOf(shape: Shape): number {
   let size = 1;
   for (const dim of shape) {
-    if (!Number.isInteger(dim) || dim < 0) throw new HeddleError("shape", `invalid size ${dim} in shape ${formatShape(shape)}`);
+    if (!Number.isInteger(dim) || dim < 0)
+      throw new HeddleError("shape", `invalid size ${dim} in shape ${formatShape(shape)}`);
     size *= dim;
     if (size > largestSize) throw new HeddleError("shape", `shape ${formatShape(shape)} is too large`);
   }

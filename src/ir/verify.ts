@@ -25,7 +25,8 @@ export function verifyGraph(graph: Graph): void {
     if (node.op === parameterOp && !inputs.has(node)) fail(`${describeNode(node)} is not an input`);
     verifyNode(node, fail);
   }
-  for (const output of graph.outputs) if (output.types.length !== 1) fail(`output ${describeNode(output)} has several results`);
+  for (const output of graph.outputs)
+    if (output.types.length !== 1) fail(`output ${describeNode(output)} has several results`);
 }
 
 function verifyNode(node: Node, fail: (message: string) => never): void {
@@ -39,7 +40,10 @@ function verifyNode(node: Node, fail: (message: string) => never): void {
     node.attrs,
   );
   const types = (Array.isArray(derived) ? derived : [derived]) as readonly TensorType[];
-  if (types.length !== node.types.length || !types.every((type, index) => sameType(type, node.types[index] as TensorType))) {
+  if (
+    types.length !== node.types.length ||
+    !types.every((type, index) => sameType(type, node.types[index] as TensorType))
+  ) {
     fail(`${describeNode(node)} has types that its op does not give`);
   }
   for (const value of Object.values(node.attrs)) if (isGraph(value)) verifyGraph(value);

@@ -2,12 +2,13 @@
  * @module Communication between the devices of a mesh axis, as ops. They appear when a graph is planned; their types are
  * those of one device. Each has the gradient of the linear map it is.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import type { Reduction } from "../ir/equation.ts";
-import { type KernelCall, type KernelContext, type View } from "../ir/kernel.ts";
+import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { copyCall } from "./structure.ts";
 
@@ -28,14 +29,22 @@ defineOp<{ axis: string }>({
   reference: (_inputs, { axis }, _outputs, context) => [Int32Array.of(context.coordinate(axis))],
   lower: {
     kind: "kernel",
-    emit: (context) => [{ k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) }],
+    emit: (context) => [
+      { k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) },
+    ],
   },
 });
 
 /** Fields of the ops that communicate; the planner recognises them by it. */
 export type CollectiveAttrs = { axis: string; parts: number };
 
-function collectiveCall(context: KernelContext<CollectiveAttrs>, op: string, label: string, reduction: Reduction, pairs: readonly (readonly [View, View])[]): KernelCall {
+function collectiveCall(
+  context: KernelContext<CollectiveAttrs>,
+  op: string,
+  label: string,
+  reduction: Reduction,
+  pairs: readonly (readonly [View, View])[],
+): KernelCall {
   const first = (pairs[0] as readonly [View, View])[0];
   return {
     k: "collective",
@@ -55,7 +64,10 @@ defineOp<CollectiveAttrs & { reduction: Reduction; label: string }>({
   infer: (inputs) => {
     const dtype = inputs[0]?.dtype;
     if (inputs.length === 0 || inputs.some((input) => input.dtype !== dtype)) {
-      throw new HeddleError("dtype", `allReduce: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
+      throw new HeddleError(
+        "dtype",
+        `allReduce: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`,
+      );
     }
     return inputs;
   },
@@ -89,7 +101,8 @@ function partsFirst(view: View, dim: number, parts: number): View {
   return { ...view, shape: [parts, ...shape], strides: [(strides[dim] as number) * size, ...strides] };
 }
 
-const scaled = (shape: Shape, dim: number, factor: number): number[] => shape.map((size, index) => (index === dim ? size * factor : size));
+const scaled = (shape: Shape, dim: number, factor: number): number[] =>
+  shape.map((size, index) => (index === dim ? size * factor : size));
 
 function checkDim(name: string, input: TensorType, dim: number, parts: number): void {
   if (dim < 0 || dim >= input.shape.length || (input.shape[dim] as number) % parts !== 0) {
@@ -117,9 +130,13 @@ defineOp<CollectiveAttrs & { dim: number; label: string }>({
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label } = context.attrs;
       const blocks = { ...out, shape: [parts * sizeOf(input.shape)], strides: [1] };
-      if (sizeOf(out.shape.slice(0, dim)) === 1) return [collectiveCall(context, "allGather", label, "sum", [[input, blocks]])];
+      if (sizeOf(out.shape.slice(0, dim)) === 1)
+        return [collectiveCall(context, "allGather", label, "sum", [[input, blocks]])];
       const gathered = context.temporary({ dtype: out.dtype, shape: [parts, ...input.shape] });
-      return [collectiveCall(context, "allGather", label, "sum", [[input, gathered]]), copyCall(context, gathered, partsFirst(out, dim, parts))];
+      return [
+        collectiveCall(context, "allGather", label, "sum", [[input, gathered]]),
+        copyCall(context, gathered, partsFirst(out, dim, parts)),
+      ];
     },
   },
 });
@@ -156,7 +173,10 @@ defineOp<CollectiveAttrs & { from: number; to: number; label: string }>({
   infer: ([input], { from, to, parts }) => {
     checkDim("allToAll", input as TensorType, to, parts);
     checkDim("allToAll", input as TensorType, from, 1);
-    return { dtype: (input as TensorType).dtype, shape: scaled(scaled((input as TensorType).shape, to, 1 / parts), from, parts) };
+    return {
+      dtype: (input as TensorType).dtype,
+      shape: scaled(scaled((input as TensorType).shape, to, 1 / parts), from, parts),
+    };
   },
   equation: planned,
   linear: [],
@@ -171,7 +191,11 @@ defineOp<CollectiveAttrs & { from: number; to: number; label: string }>({
       const { from, to, parts, label } = context.attrs;
       const sent = context.contiguous(partsFirst(input, to, parts));
       const received = context.temporary({ dtype: out.dtype, shape: sent.view.shape });
-      return [...sent.calls, collectiveCall(context, "allToAll", label, "sum", [[sent.view, received]]), copyCall(context, received, partsFirst(out, from, parts))];
+      return [
+        ...sent.calls,
+        collectiveCall(context, "allToAll", label, "sum", [[sent.view, received]]),
+        copyCall(context, received, partsFirst(out, from, parts)),
+      ];
     },
   },
 });

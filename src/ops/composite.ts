@@ -2,15 +2,25 @@
  * @module Composites: larger things with a name. The body is the meaning, the fallback and the oracle; a kernel or a
  * gradient of its own may replace it, and is tested equal to it.
  */
-import { evaluateGraph } from "./evaluate.ts";
+
 import type { Equation } from "../ir/equation.ts";
 import { inlineGraph, traceGraph } from "../ir/graph.ts";
-import { type Absent, absent, type Attrs, type GradientContext, type Graph, type Node, type OpDef, type OpExample } from "../ir/node.ts";
+import type { LowerRule } from "../ir/kernel.ts";
+import {
+  type Absent,
+  type Attrs,
+  absent,
+  type GradientContext,
+  type Graph,
+  type Node,
+  type OpDef,
+  type OpExample,
+} from "../ir/node.ts";
 import { enter } from "../ir/op.ts";
 import type { TensorType } from "../ir/shape.ts";
 
 import { topological } from "../ir/walk.ts";
-import type { LowerRule } from "../ir/kernel.ts";
+import { evaluateGraph } from "./evaluate.ts";
 
 export interface CompositeDef<A extends Attrs> {
   readonly name: string;
@@ -29,7 +39,11 @@ export interface CompositeDef<A extends Attrs> {
 }
 
 /** The body of a composite as a graph over inputs of these types. */
-export function bodyGraph<A extends Attrs>(op: Pick<OpDef<A>, "name" | "body">, inputs: readonly TensorType[], attrs: A): Graph {
+export function bodyGraph<A extends Attrs>(
+  op: Pick<OpDef<A>, "name" | "body">,
+  inputs: readonly TensorType[],
+  attrs: A,
+): Graph {
   const { body } = op;
   if ("absent" in body) throw new TypeError(`${op.name} is a primitive`);
   return traceGraph(
@@ -52,17 +66,27 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     localize: absent("attributes hold no sizes"),
     cost: (inputs, _outputs, attrs) =>
       topological(graphOf(inputs, attrs).outputs).reduce(
-        (total, node) => total + node.op.cost(node.inputs.flatMap((input) => input.types), node.types, node.attrs),
+        (total, node) =>
+          total +
+          node.op.cost(
+            node.inputs.flatMap((input) => input.types),
+            node.types,
+            node.attrs,
+          ),
         0,
       ),
-    reference: (inputs, attrs, _outputs, context) => evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data),
+    reference: (inputs, attrs, _outputs, context) =>
+      evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data),
   });
   return op;
 }
 
 /** Replaces a composite node by its body, on the given inputs, in the current trace. */
 export function expandNode(node: Node, inputs: readonly Node[]): Node[] {
-  const graph = bodyGraph(node.op, inputs.map((input) => input.types[0] as TensorType), node.attrs);
+  const graph = bodyGraph(
+    node.op,
+    inputs.map((input) => input.types[0] as TensorType),
+    node.attrs,
+  );
   return inlineGraph(graph, inputs);
 }
-

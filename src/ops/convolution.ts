@@ -3,17 +3,17 @@
  * and `o` input and output feature of the kernel, digits for spatial dims; `"bf01,oi01->bf01"` is PyTorch's. Because any
  * dim may play any part, both gradients are convolutions too.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatType, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
-import { copyCall } from "./structure.ts";
 import { gatherStrided, inverseOrder, permuted } from "./host.ts";
-import { stridesOf } from "../ir/shape.ts";
+import { copyCall } from "./structure.ts";
 
 export type ConvAttrs = {
   layout: string;
@@ -34,7 +34,8 @@ interface ConvDims {
 export function convDims(layout: string): ConvDims {
   const [left, out] = layout.split("->");
   const [x, kernel] = (left ?? "").split(",");
-  if (x === undefined || kernel === undefined || out === undefined) throw new HeddleError("op", `conv: '${layout}' is not a layout`);
+  if (x === undefined || kernel === undefined || out === undefined)
+    throw new HeddleError("op", `conv: '${layout}' is not a layout`);
   return { x, kernel, out, spatial: [...x].filter((letter) => letter >= "0" && letter <= "9").sort() };
 }
 
@@ -44,7 +45,9 @@ function checkLayout(layout: string): void {
   const digits = spatial.map((_digit, index) => String(index)).join("");
   const sorted = (letters: string): string => [...letters].sort().join("");
   if (sorted(x) !== `${digits}bf` || sorted(kernel) !== `${digits}io` || sorted(out) !== `${digits}bf`) {
-    throw new HeddleError("op", `conv: '${layout}' is not a layout`, { hint: "name each dim once, as in 'bf01,oi01->bf01'" });
+    throw new HeddleError("op", `conv: '${layout}' is not a layout`, {
+      hint: "name each dim once, as in 'bf01,oi01->bf01'",
+    });
   }
 }
 
@@ -75,16 +78,24 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
   if (x.shape.length !== dims.x.length || kernel.shape.length !== dims.kernel.length) {
     throw new HeddleError("shape", `${what}: needs ${dims.x.length} and ${dims.kernel.length} dims`);
   }
-  if (x.dtype !== kernel.dtype || !isFloat(x.dtype)) throw new HeddleError("dtype", `${what}: needs two floats of one dtype`);
+  if (x.dtype !== kernel.dtype || !isFloat(x.dtype))
+    throw new HeddleError("dtype", `${what}: needs two floats of one dtype`);
   const sizes = convSizes(inputs, attrs);
   if (sizeAt(kernel.shape, dims.kernel, "i") !== sizes.features) {
-    throw new HeddleError("shape", `${what}: the input has ${sizes.features} features, the kernel takes ${sizeAt(kernel.shape, dims.kernel, "i")}`);
+    throw new HeddleError(
+      "shape",
+      `${what}: the input has ${sizes.features} features, the kernel takes ${sizeAt(kernel.shape, dims.kernel, "i")}`,
+    );
   }
   const rank = dims.spatial.length;
   if ([attrs.strides, attrs.padding, attrs.inputDilation, attrs.kernelDilation].some((list) => list.length !== rank)) {
     throw new HeddleError("shape", `${what}: strides, padding and dilations need one entry per spatial dim (${rank})`);
   }
-  if (![...attrs.strides, ...attrs.inputDilation, ...attrs.kernelDilation].every((step) => Number.isInteger(step) && step >= 1)) {
+  if (
+    ![...attrs.strides, ...attrs.inputDilation, ...attrs.kernelDilation].every(
+      (step) => Number.isInteger(step) && step >= 1,
+    )
+  ) {
     throw new HeddleError("shape", `${what}: strides and dilations are 1 or more`);
   }
   const shape = [...dims.out].map((letter) => {
@@ -95,7 +106,10 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
     const length = dilated(sizes.input[d] as number, attrs.inputDilation[d] as number) + low + high;
     const span = dilated(sizes.window[d] as number, attrs.kernelDilation[d] as number);
     if (length < span) {
-      throw new HeddleError("shape", `${what}: a window of ${span} does not fit ${length} padded elements of spatial dim ${d}`);
+      throw new HeddleError(
+        "shape",
+        `${what}: a window of ${span} does not fit ${length} padded elements of spatial dim ${d}`,
+      );
     }
     return Math.floor((length - span) / (attrs.strides[d] as number)) + 1;
   });
@@ -104,13 +118,19 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
 
 function convEquation(inputs: readonly TensorType[], attrs: ConvAttrs): Equation {
   const dims = convDims(attrs.layout);
-  const name = (prefix: string, feature: string) => (letter: string) => (letter === "b" ? "b" : letter === "f" ? feature : letter === "i" || letter === "o" ? letter : `${prefix}${letter}`);
+  const name = (prefix: string, feature: string) => (letter: string) =>
+    letter === "b" ? "b" : letter === "f" ? feature : letter === "i" || letter === "o" ? letter : `${prefix}${letter}`;
   const whole = dims.spatial.flatMap((digit) => [`x${digit}`, `k${digit}`, `y${digit}`]);
   void inputs;
-  return equationOf([[...dims.x].map(name("x", "i")), [...dims.kernel].map(name("k", "?"))], [[...dims.out].map(name("y", "o"))], { whole });
+  return equationOf(
+    [[...dims.x].map(name("x", "i")), [...dims.kernel].map(name("k", "?"))],
+    [[...dims.out].map(name("y", "o"))],
+    { whole },
+  );
 }
 
-const swap = (letters: string, from: string, to: string): string => [...letters].map((letter) => to[from.indexOf(letter)] ?? letter).join("");
+const swap = (letters: string, from: string, to: string): string =>
+  [...letters].map((letter) => to[from.indexOf(letter)] ?? letter).join("");
 
 /** Gradient by the input: the output's cotangent convolved with the reversed kernel. */
 function inputGradient(node: Node, dy: Node): Node {
@@ -121,7 +141,12 @@ function inputGradient(node: Node, dy: Node): Node {
   const padding = dims.spatial.map((_digit, d): [number, number] => {
     const span = dilated(window[d] as number, attrs.kernelDilation[d] as number);
     const before = span - 1 - (attrs.padding[d]?.[0] as number);
-    const after = dilated(input[d] as number, attrs.inputDilation[d] as number) + span - 1 - dilated(outSpatial[d] as number, attrs.strides[d] as number) - before;
+    const after =
+      dilated(input[d] as number, attrs.inputDilation[d] as number) +
+      span -
+      1 -
+      dilated(outSpatial[d] as number, attrs.strides[d] as number) -
+      before;
     return [before, after];
   });
   const reversed = emit.reverse(
@@ -173,7 +198,10 @@ defineOp<ConvAttrs>({
   infer: inferConv,
   equation: convEquation,
   linear: [[0], [1]],
-  gradient: ({ node, cotangents }) => [inputGradient(node, cotangents[0] as Node), kernelGradient(node, cotangents[0] as Node)],
+  gradient: ({ node, cotangents }) => [
+    inputGradient(node, cotangents[0] as Node),
+    kernelGradient(node, cotangents[0] as Node),
+  ],
   localize: absent("attributes hold no sizes"),
   cost: (inputs, outputs, attrs) => {
     const { features, window } = convSizes(inputs, attrs);
@@ -190,7 +218,14 @@ defineOp<ConvAttrs>({
     const data = plainConv(plainX, plainKernel, plainShape, attrs);
     const strides = stridesOf(plainShape);
     const back = inverseOrder(order);
-    return [gatherStrided(data, dtype, shape, back.map((dim) => strides[dim] as number))];
+    return [
+      gatherStrided(
+        data,
+        dtype,
+        shape,
+        back.map((dim) => strides[dim] as number),
+      ),
+    ];
   },
   lower: { kind: "kernel", strided: [0, 1], outputOrder, emit: lowerConv },
 });
@@ -208,7 +243,9 @@ function plainConv(x: HostTensor, kernel: HostTensor, outShape: Shape, attrs: Co
   const row = new Float64Array(outFeatures);
   // For each output position and tap, the input position it reads, or -1 in the padding.
   const source = new Int32Array(points * taps);
-  for (let point = 0; point < points; point++) for (let tap = 0; tap < taps; tap++) source[point * taps + tap] = sourceOf(point, tap, positions, window, input, attrs);
+  for (let point = 0; point < points; point++)
+    for (let tap = 0; tap < taps; tap++)
+      source[point * taps + tap] = sourceOf(point, tap, positions, window, input, attrs);
   const inputPoints = sizeOf(input);
   for (let b = 0; b < (outShape[0] as number); b++) {
     for (let point = 0; point < points; point++) {
@@ -235,7 +272,10 @@ function sourceOf(point: number, tap: number, positions: Shape, window: Shape, i
   let [p, t] = [point, tap];
   for (let d = positions.length - 1; d >= 0; d--) {
     const [size, taps, length] = [positions[d] as number, window[d] as number, input[d] as number];
-    const place = (p % size) * (attrs.strides[d] as number) + (t % taps) * (attrs.kernelDilation[d] as number) - (attrs.padding[d]?.[0] as number);
+    const place =
+      (p % size) * (attrs.strides[d] as number) +
+      (t % taps) * (attrs.kernelDilation[d] as number) -
+      (attrs.padding[d]?.[0] as number);
     const step = attrs.inputDilation[d] as number;
     if (place < 0 || place % step !== 0 || place / step >= length) return -1;
     offset += (place / step) * stride;
@@ -261,7 +301,8 @@ function asPlane(view: View, at: number): View {
 
 /** Whether the window is larger than the output: a gradient by the kernel, better as columns-transposed times cotangent. */
 function isFilterGradient(dims: ConvDims, kernel: Shape, out: Shape): boolean {
-  const spatialSize = (shape: Shape, letters: string): number => dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
+  const spatialSize = (shape: Shape, letters: string): number =>
+    dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
   return spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
 }
 
@@ -298,7 +339,9 @@ function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   function place(target: View): View {
     const { shape, dtype } = target;
     const strides = stridesOf(shape);
-    return target.strides.every((stride, dim) => stride === strides[dim] || shape[dim] === 1) ? target : context.temporary({ shape, dtype });
+    return target.strides.every((stride, dim) => stride === strides[dim] || shape[dim] === 1)
+      ? target
+      : context.temporary({ shape, dtype });
   }
 
   function lowerForward(): KernelCall[] {
@@ -335,7 +378,8 @@ function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
     const [kh, kw] = made.shape as [number, number];
     const bytes = dtypes[x.dtype].bytes;
     const chunks = Math.min(n, 8);
-    const scratch = chunks * roundUp64(kh * kw * c * o * bytes) + context.slots * roundUp64(oh * ow * kh * kw * c * bytes);
+    const scratch =
+      chunks * roundUp64(kh * kw * c * o * bytes) + context.slots * roundUp64(oh * ow * kh * kw * c * bytes);
     const call = {
       k: "convFilter",
       dtype: x.dtype,

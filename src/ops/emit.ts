@@ -2,25 +2,41 @@
  * @module The spelling of graphs: one function per op, over nodes and numbers, with broadcasting. Ops are found by
  * name, so that gradients can use every op without files that import each other.
  */
-import { HeddleError } from "../util/errors.ts";
-import type { Plain } from "../util/text.ts";
+
 import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
-import { broadcastShapes, formatShape, formatType, normalizeDim, otherDims, range, type Shape, sameShape, sizeOf } from "../ir/shape.ts";
+import {
+  broadcastShapes,
+  formatShape,
+  formatType,
+  normalizeDim,
+  otherDims,
+  range,
+  type Shape,
+  sameShape,
+  sizeOf,
+} from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { Plain } from "../util/text.ts";
 import { inverseOrder } from "./host.ts";
 
 /** A node, or a number that takes the dtype of the other operand. */
 export type Operand = Node | number;
 
 /** Applies the op of this name. */
-export function call(name: string, inputs: readonly Node[], attrs: { readonly [key: string]: Plain | Graph } = {}): Node {
+export function call(
+  name: string,
+  inputs: readonly Node[],
+  attrs: { readonly [key: string]: Plain | Graph } = {},
+): Node {
   return apply(opNamed(name), inputs, attrs);
 }
 
-export const constant = (dtype: DType, value: number): Node => call("constant", [], { dtype, value: roundTo(dtype, value) });
+export const constant = (dtype: DType, value: number): Node =>
+  call("constant", [], { dtype, value: roundTo(dtype, value) });
 
 /** A tensor of one repeated value. */
 export const full = (dtype: DType, shape: Shape, value: number): Node => broadcastTo(constant(dtype, value), shape);
@@ -34,7 +50,9 @@ function together(name: string, operands: readonly Operand[]): Node[] {
   const nodes = operands.map((operand) => (typeof operand === "number" ? literal(name, first, operand) : operand));
   for (const node of nodes) {
     if (node.dtype !== first.dtype) {
-      throw new HeddleError("dtype", `${name}: dtypes differ: ${nodes.map(formatType).join(", ")}`, { hint: "cast one of them with cast(x, dtype)" });
+      throw new HeddleError("dtype", `${name}: dtypes differ: ${nodes.map(formatType).join(", ")}`, {
+        hint: "cast one of them with cast(x, dtype)",
+      });
     }
   }
   return sameShapes(name, nodes);
@@ -42,7 +60,9 @@ function together(name: string, operands: readonly Operand[]): Node[] {
 
 function literal(name: string, like: Node, value: number): Node {
   if (!isFloat(like.dtype) && !Object.is(roundTo(like.dtype, value), value)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${like.dtype}`, { hint: "cast the tensor to a float dtype first" });
+    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${like.dtype}`, {
+      hint: "cast the tensor to a float dtype first",
+    });
   }
   return constant(like.dtype, value);
 }
@@ -51,7 +71,8 @@ function sameShapes(name: string, nodes: readonly Node[]): Node[] {
   let shape: Shape = [];
   for (const node of nodes) {
     const joined = broadcastShapes(shape, node.shape);
-    if (joined === undefined) throw new HeddleError("shape", `${name}: shapes do not broadcast: ${nodes.map(formatType).join(", ")}`);
+    if (joined === undefined)
+      throw new HeddleError("shape", `${name}: shapes do not broadcast: ${nodes.map(formatType).join(", ")}`);
     shape = joined;
   }
   return nodes.map((node) => broadcastTo(node, shape));
@@ -127,7 +148,8 @@ export function broadcastTo(x: Node, shape: Shape): Node {
 }
 
 /** Input dim `i` becomes output dim `dims[i]`; sizes of 1 are repeated. */
-export const broadcastInDim = (x: Node, shape: Shape, dims: readonly number[]): Node => call("broadcast", [x], { shape, dims });
+export const broadcastInDim = (x: Node, shape: Shape, dims: readonly number[]): Node =>
+  call("broadcast", [x], { shape, dims });
 
 /** Reshapes; one size may be -1. */
 export function reshape(x: Node, shape: Shape): Node {
@@ -143,20 +165,34 @@ export function reshape(x: Node, shape: Shape): Node {
 /** Permutes dims; reverses them by default. Output dim `i` is input dim `order[i]`. */
 export function transpose(x: Node, order: readonly number[] = range(x.shape.length).reverse()): Node {
   const dims = order.map((dim) => normalizeDim(dim, x.shape.length, "transpose"));
-  return dims.every((dim, index) => dim === index) && dims.length === x.shape.length ? x : call("transpose", [x], { order: dims });
+  return dims.every((dim, index) => dim === index) && dims.length === x.shape.length
+    ? x
+    : call("transpose", [x], { order: dims });
 }
 
-export const slice = (x: Node, start: readonly number[], limit: readonly number[], stride: readonly number[] = start.map(() => 1)): Node =>
-  call("slice", [x], { start, limit, stride });
+export const slice = (
+  x: Node,
+  start: readonly number[],
+  limit: readonly number[],
+  stride: readonly number[] = start.map(() => 1),
+): Node => call("slice", [x], { start, limit, stride });
 
 /** Pads with `value` (a scalar); negative amounts cut off; `interior` goes between elements. */
-export const pad = (x: Node, value: Node, low: readonly number[], high: readonly number[], interior: readonly number[] = low.map(() => 0)): Node =>
-  call("pad", [x, value], { low, high, interior });
+export const pad = (
+  x: Node,
+  value: Node,
+  low: readonly number[],
+  high: readonly number[],
+  interior: readonly number[] = low.map(() => 0),
+): Node => call("pad", [x, value], { low, high, interior });
 
 export const concat = (inputs: readonly Node[], dim: number): Node =>
-  inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat") });
+  inputs.length === 1
+    ? (inputs[0] as Node)
+    : call("concat", inputs, { dim: normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat") });
 
-export const reverse = (x: Node, dims: readonly number[]): Node => (dims.length === 0 ? x : call("reverse", [x], { dims }));
+export const reverse = (x: Node, dims: readonly number[]): Node =>
+  dims.length === 0 ? x : call("reverse", [x], { dims });
 
 /** Counts up from 0 along `dim`. */
 export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iota", [], { dtype, shape, dim });
@@ -167,7 +203,8 @@ export type Dims = number | readonly number[] | undefined;
 export function resolveDims(what: string, dims: Dims, rank: number): number[] {
   const list = dims === undefined ? range(rank) : typeof dims === "number" ? [dims] : dims;
   const resolved = list.map((dim) => normalizeDim(dim, rank, what)).sort((a, b) => a - b);
-  if (new Set(resolved).size !== resolved.length) throw new HeddleError("shape", `${what}: dims ${formatShape(list)} repeat`);
+  if (new Set(resolved).size !== resolved.length)
+    throw new HeddleError("shape", `${what}: dims ${formatShape(list)} repeat`);
   return resolved;
 }
 
@@ -175,7 +212,12 @@ export function resolveDims(what: string, dims: Dims, rank: number): number[] {
 export function reduce(op: Reduction | "and" | "or", x: Node, dims?: Dims, options: { keepDims?: boolean } = {}): Node {
   const over = resolveDims(op, dims, x.shape.length);
   const result = over.length === 0 ? x : call("reduce", [x], { op, dims: over });
-  return options.keepDims === true ? reshape(result, x.shape.map((size, dim) => (over.includes(dim) ? 1 : size))) : result;
+  return options.keepDims === true
+    ? reshape(
+        result,
+        x.shape.map((size, dim) => (over.includes(dim) ? 1 : size)),
+      )
+    : result;
 }
 
 export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
@@ -190,17 +232,29 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
   return div(reduce("sum", value, over, options), count);
 }
 
-export const argMax = (x: Node, dim = -1): Node => call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
+export const argMax = (x: Node, dim = -1): Node =>
+  call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 
 /** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
 export const dotGeneral = (
   x: Node,
   y: Node,
-  dims: { xBatch: readonly number[]; yBatch: readonly number[]; xContract: readonly number[]; yContract: readonly number[] },
+  dims: {
+    xBatch: readonly number[];
+    yBatch: readonly number[];
+    xContract: readonly number[];
+    yContract: readonly number[];
+  },
 ): Node => call("dot", [x, y], dims);
 
 /** The product `x, y -> out` by letters, as in einsum with two operands; each letter at most once per operand. */
-export function einsumPair(x: Node, xLetters: readonly string[], y: Node, yLetters: readonly string[], out: readonly string[]): Node {
+export function einsumPair(
+  x: Node,
+  xLetters: readonly string[],
+  y: Node,
+  yLetters: readonly string[],
+  out: readonly string[],
+): Node {
   const alone = (node: Node, mine: readonly string[], other: readonly string[]): [Node, readonly string[]] => {
     const extra = mine.flatMap((letter, dim) => (out.includes(letter) || other.includes(letter) ? [] : [dim]));
     return [sum(node, extra), mine.filter((_letter, dim) => !extra.includes(dim))];
@@ -210,7 +264,8 @@ export function einsumPair(x: Node, xLetters: readonly string[], y: Node, yLette
   const shared = aLetters.filter((letter) => bLetters.includes(letter));
   const batch = shared.filter((letter) => out.includes(letter));
   const contract = shared.filter((letter) => !out.includes(letter));
-  const place = (list: readonly string[], wanted: readonly string[]): number[] => wanted.map((letter) => list.indexOf(letter));
+  const place = (list: readonly string[], wanted: readonly string[]): number[] =>
+    wanted.map((letter) => list.indexOf(letter));
   const product = dotGeneral(a, b, {
     xBatch: place(aLetters, batch),
     yBatch: place(bLetters, batch),
@@ -224,14 +279,19 @@ export function einsumPair(x: Node, xLetters: readonly string[], y: Node, yLette
 
 /** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast. */
 export function matmul(x: Node, y: Node): Node {
-  if (x.shape.length === 0 || y.shape.length === 0) throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
+  if (x.shape.length === 0 || y.shape.length === 0)
+    throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
   if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), -2);
   if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1])), -1);
   if (x.shape.at(-1) !== y.shape.at(-2)) {
-    throw new HeddleError("shape", `matmul: ${formatType(x)} times ${formatType(y)}: inner sizes ${x.shape.at(-1)} and ${y.shape.at(-2)} differ`);
+    throw new HeddleError(
+      "shape",
+      `matmul: ${formatType(x)} times ${formatType(y)}: inner sizes ${x.shape.at(-1)} and ${y.shape.at(-2)} differ`,
+    );
   }
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
-  if (batch === undefined) throw new HeddleError("shape", `matmul: batch dims of ${formatType(x)} and ${formatType(y)} do not broadcast`);
+  if (batch === undefined)
+    throw new HeddleError("shape", `matmul: batch dims of ${formatType(x)} and ${formatType(y)} do not broadcast`);
   // A matrix on the right is shared by all of the batch: one larger product instead of many small ones.
   if (y.shape.length === 2) {
     return dotGeneral(x, y, { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [0] });
@@ -239,26 +299,41 @@ export function matmul(x: Node, y: Node): Node {
   const dims = range(batch.length);
   const left = broadcastTo(x, [...batch, ...x.shape.slice(-2)]);
   const right = broadcastTo(y, [...batch, ...y.shape.slice(-2)]);
-  return dotGeneral(left, right, { xBatch: dims, yBatch: dims, xContract: [batch.length + 1], yContract: [batch.length] });
+  return dotGeneral(left, right, {
+    xBatch: dims,
+    yBatch: dims,
+    xContract: [batch.length + 1],
+    yContract: [batch.length],
+  });
 }
 
 function reshapeAway(x: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length, "matmul");
-  return reshape(x, otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number));
+  return reshape(
+    x,
+    otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number),
+  );
 }
 
 /** `x[b…, indices[b…, i…], rest…]`: rows of the dim after the batch dims. */
 export const gather = (x: Node, indices: Node, batchDims = 0): Node => call("gather", [x, indices], { batchDims });
 
 /** The transpose of {@link gather}: adds `updates` into zeros of `size` rows. */
-export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node => call("scatterAdd", [updates, indices], { size, batchDims });
+export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node =>
+  call("scatterAdd", [updates, indices], { size, batchDims });
 
 /** Takes the elements at `indices` (i32) along `dim`, for all other positions alike. */
 export function take(x: Node, indices: Node, dim = 0): Node {
   const at = normalizeDim(dim, x.shape.length, "take");
   const order = [at, ...otherDims(x.shape.length, [at])];
   const rows = gather(transpose(x, order), indices);
-  const made = [...range(indices.shape.length).map((index) => at + index), ...otherDims(rows.shape.length, range(indices.shape.length).map((index) => at + index))];
+  const made = [
+    ...range(indices.shape.length).map((index) => at + index),
+    ...otherDims(
+      rows.shape.length,
+      range(indices.shape.length).map((index) => at + index),
+    ),
+  ];
   return transpose(rows, inverseOrder(made));
 }
 

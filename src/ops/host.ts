@@ -4,7 +4,12 @@ import type { HostTensor } from "../ir/node.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 
 /** Calls `visit(linear, offset)` for each position of `shape` in row-major order; `offset` follows `strides`. */
-export function eachOffset(shape: Shape, strides: readonly number[], start: number, visit: (linear: number, offset: number) => void): void {
+export function eachOffset(
+  shape: Shape,
+  strides: readonly number[],
+  start: number,
+  visit: (linear: number, offset: number) => void,
+): void {
   const size = sizeOf(shape);
   const rank = shape.length;
   const counter = new Int32Array(rank);
@@ -21,7 +26,13 @@ export function eachOffset(shape: Shape, strides: readonly number[], start: numb
 }
 
 /** Copies a strided window into a fresh row-major array. */
-export function gatherStrided(data: TypedArray, dtype: DType, shape: Shape, strides: readonly number[], start = 0): TypedArray {
+export function gatherStrided(
+  data: TypedArray,
+  dtype: DType,
+  shape: Shape,
+  strides: readonly number[],
+  start = 0,
+): TypedArray {
   const out = dtypes[dtype].create(sizeOf(shape));
   eachOffset(shape, strides, start, (linear, offset) => {
     out[linear] = data[offset] as number;
@@ -33,7 +44,12 @@ export function gatherStrided(data: TypedArray, dtype: DType, shape: Shape, stri
 export function permuted(tensor: HostTensor, order: readonly number[]): HostTensor {
   const strides = stridesOf(tensor.shape);
   const shape = order.map((dim) => tensor.shape[dim] as number);
-  const data = gatherStrided(tensor.data, tensor.dtype, shape, order.map((dim) => strides[dim] as number));
+  const data = gatherStrided(
+    tensor.data,
+    tensor.dtype,
+    shape,
+    order.map((dim) => strides[dim] as number),
+  );
   return { dtype: tensor.dtype, shape, data };
 }
 

@@ -1,25 +1,39 @@
 /** @module Access by index that is itself a value: gather, scatter, slices that start where a value says. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 import { splitShape } from "./local.ts";
 
 function checkIndices(name: string, data: TensorType, indices: TensorType, batchDims: number): void {
-  if (indices.dtype !== "i32") throw new HeddleError("dtype", `${name}: indices must be i32, got ${formatType(indices)}`);
+  if (indices.dtype !== "i32")
+    throw new HeddleError("dtype", `${name}: indices must be i32, got ${formatType(indices)}`);
   const batch = data.shape.slice(0, batchDims);
-  if (batchDims < 0 || batchDims >= data.shape.length || batchDims > indices.shape.length || !sameShape(batch, indices.shape.slice(0, batchDims))) {
-    throw new HeddleError("shape", `${name}: the first ${batchDims} dims of ${formatType(data)} and of the indices ${formatType(indices)} must agree`);
+  if (
+    batchDims < 0 ||
+    batchDims >= data.shape.length ||
+    batchDims > indices.shape.length ||
+    !sameShape(batch, indices.shape.slice(0, batchDims))
+  ) {
+    throw new HeddleError(
+      "shape",
+      `${name}: the first ${batchDims} dims of ${formatType(data)} and of the indices ${formatType(indices)} must agree`,
+    );
   }
 }
 
 /** Sizes as the kernels see them: [outer, size, inner] and [outer, count]. */
-function rows(shape: Shape, indices: Shape, batchDims: number): { outer: number; size: number; inner: number; count: number } {
+function rows(
+  shape: Shape,
+  indices: Shape,
+  batchDims: number,
+): { outer: number; size: number; inner: number; count: number } {
   return {
     outer: sizeOf(shape.slice(0, batchDims)),
     size: shape[batchDims] as number,
@@ -56,7 +70,14 @@ defineOp<{ batchDims: number }>({
     const batch = letters(batchDims, "b");
     const index = letters((indices as TensorType).shape.length - batchDims, "i");
     const rest = letters((x as TensorType).shape.length - batchDims - 1, "r");
-    return equationOf([[...batch, "s", ...rest], [...batch, ...index]], [[...batch, ...index, ...rest]], { whole: ["s"] });
+    return equationOf(
+      [
+        [...batch, "s", ...rest],
+        [...batch, ...index],
+      ],
+      [[...batch, ...index, ...rest]],
+      { whole: ["s"] },
+    );
   },
   linear: [[0]],
   gradient: ({ node, cotangents }) => {
@@ -83,7 +104,16 @@ defineOp<{ batchDims: number }>({
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = rows(x.shape, indices.shape, context.attrs.batchDims);
-      return [{ k: "gather", dtype: x.dtype, ...sizes, in: context.at(x), indices: context.at(indices), out: context.at(context.outputs[0] as View) }];
+      return [
+        {
+          k: "gather",
+          dtype: x.dtype,
+          ...sizes,
+          in: context.at(x),
+          indices: context.at(indices),
+          out: context.at(context.outputs[0] as View),
+        },
+      ];
     },
   },
 });
@@ -102,20 +132,41 @@ defineOp<{ batchDims: number; size: number }>({
   infer: (inputs, { batchDims, size }) => {
     const [updates, indices] = inputs as [TensorType, TensorType];
     const lead = updates.shape.slice(0, indices.shape.length);
-    if (indices.dtype !== "i32" || batchDims < 0 || batchDims > indices.shape.length || !sameShape(lead, indices.shape)) {
-      throw new HeddleError("shape", `scatterAdd: updates ${formatType(updates)} must start with the dims of the i32 indices, got ${formatType(indices)}`);
+    if (
+      indices.dtype !== "i32" ||
+      batchDims < 0 ||
+      batchDims > indices.shape.length ||
+      !sameShape(lead, indices.shape)
+    ) {
+      throw new HeddleError(
+        "shape",
+        `scatterAdd: updates ${formatType(updates)} must start with the dims of the i32 indices, got ${formatType(indices)}`,
+      );
     }
     if (updates.dtype === "bool") throw new HeddleError("dtype", `scatterAdd: not defined for ${formatType(updates)}`);
-    return { dtype: updates.dtype, shape: [...indices.shape.slice(0, batchDims), size, ...updates.shape.slice(indices.shape.length)] };
+    return {
+      dtype: updates.dtype,
+      shape: [...indices.shape.slice(0, batchDims), size, ...updates.shape.slice(indices.shape.length)],
+    };
   },
   equation: ([updates, indices], { batchDims }) => {
     const batch = letters(batchDims, "b");
     const index = letters((indices as TensorType).shape.length - batchDims, "i");
     const rest = letters((updates as TensorType).shape.length - (indices as TensorType).shape.length, "r");
-    return equationOf([[...batch, ...index, ...rest], [...batch, ...index]], [[...batch, "s", ...rest]], { whole: ["s"] });
+    return equationOf(
+      [
+        [...batch, ...index, ...rest],
+        [...batch, ...index],
+      ],
+      [[...batch, "s", ...rest]],
+      { whole: ["s"] },
+    );
   },
   linear: [[0]],
-  gradient: ({ node, cotangents }) => [emit.gather(cotangents[0] as Node, node.inputs[1] as Node, node.attrs.batchDims as number), undefined],
+  gradient: ({ node, cotangents }) => [
+    emit.gather(cotangents[0] as Node, node.inputs[1] as Node, node.attrs.batchDims as number),
+    undefined,
+  ],
   localize: absent("no size in the attributes can be split"),
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
   reference: ([updates, indices], { batchDims }, [type]) => {
@@ -137,14 +188,26 @@ defineOp<{ batchDims: number; size: number }>({
       const [updates, indices] = context.inputs as [View, View];
       const out = context.outputs[0] as View;
       const sizes = rows(out.shape, indices.shape, context.attrs.batchDims);
-      return [{ k: "scatterAdd", dtype: out.dtype, ...sizes, updates: context.at(updates), indices: context.at(indices), out: context.at(out) }];
+      return [
+        {
+          k: "scatterAdd",
+          dtype: out.dtype,
+          ...sizes,
+          updates: context.at(updates),
+          indices: context.at(indices),
+          out: context.at(out),
+        },
+      ];
     },
   },
 });
 
 function checkStarts(name: string, starts: readonly TensorType[], rank: number): void {
   if (starts.length !== rank || starts.some((start) => start.dtype !== "i32" || start.shape.length !== 0)) {
-    throw new HeddleError("shape", `${name}: needs one i32 scalar per dim (${rank}), got ${starts.map(formatType).join(", ")}`);
+    throw new HeddleError(
+      "shape",
+      `${name}: needs one i32 scalar per dim (${rank}), got ${starts.map(formatType).join(", ")}`,
+    );
   }
 }
 
@@ -173,7 +236,10 @@ defineOp<{ sizes: Shape }>({
   infer: (inputs, { sizes }) => {
     const input = inputs[0] as TensorType;
     checkStarts("dynamicSlice", inputs.slice(1), input.shape.length);
-    if (sizes.length !== input.shape.length || sizes.some((size, dim) => size < 0 || size > (input.shape[dim] as number))) {
+    if (
+      sizes.length !== input.shape.length ||
+      sizes.some((size, dim) => size < 0 || size > (input.shape[dim] as number))
+    ) {
       throw new HeddleError("shape", `dynamicSlice: ${formatShape(sizes)} does not fit into ${formatType(input)}`);
     }
     return { dtype: input.dtype, shape: sizes };
@@ -189,9 +255,13 @@ defineOp<{ sizes: Shape }>({
   linear: [[0]],
   gradient: ({ node, cotangents }) => {
     const [x, ...starts] = node.inputs as [Node, ...Node[]];
-    return [emit.call("dynamicUpdateSlice", [emit.zerosLike(x), cotangents[0] as Node, ...starts]), ...starts.map(() => undefined)];
+    return [
+      emit.call("dynamicUpdateSlice", [emit.zerosLike(x), cotangents[0] as Node, ...starts]),
+      ...starts.map(() => undefined),
+    ];
   },
-  localize: (context) => emit.call("dynamicSlice", context.inputs, { sizes: splitShape(context.attrs.sizes, context.splits) }),
+  localize: (context) =>
+    emit.call("dynamicSlice", context.inputs, { sizes: splitShape(context.attrs.sizes, context.splits) }),
   cost: () => 0,
   reference: ([x, ...starts], { sizes }) => {
     const { shape, dtype, data } = x as HostTensor;
@@ -206,7 +276,17 @@ defineOp<{ sizes: Shape }>({
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
-      return [{ k: "dynamicSlice", dtype: x.dtype, shape: x.shape, sizes: out.shape, in: context.at(x), starts: starts.map((start) => context.at(start)), out: context.at(out) }];
+      return [
+        {
+          k: "dynamicSlice",
+          dtype: x.dtype,
+          shape: x.shape,
+          sizes: out.shape,
+          in: context.at(x),
+          starts: starts.map((start) => context.at(start)),
+          out: context.at(out),
+        },
+      ];
     },
   },
 });
@@ -226,8 +306,15 @@ defineOp({
   infer: (inputs) => {
     const [input, update, ...starts] = inputs as [TensorType, TensorType, ...TensorType[]];
     checkStarts("dynamicUpdateSlice", starts, input.shape.length);
-    if (update.dtype !== input.dtype || update.shape.length !== input.shape.length || update.shape.some((size, dim) => size > (input.shape[dim] as number))) {
-      throw new HeddleError("shape", `dynamicUpdateSlice: ${formatType(update)} does not fit into ${formatType(input)}`);
+    if (
+      update.dtype !== input.dtype ||
+      update.shape.length !== input.shape.length ||
+      update.shape.some((size, dim) => size > (input.shape[dim] as number))
+    ) {
+      throw new HeddleError(
+        "shape",
+        `dynamicUpdateSlice: ${formatType(update)} does not fit into ${formatType(input)}`,
+      );
     }
     return input;
   },
@@ -235,9 +322,13 @@ defineOp({
     const [input, update] = inputs as [TensorType, TensorType];
     const all = letters(input.shape.length);
     const cut = touchedDims(input.shape, update.shape);
-    return equationOf([all, all.map((letter, dim) => (cut[dim] ? `${letter}'` : letter)), ...all.map(() => [])], [all], {
-      whole: all.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
-    });
+    return equationOf(
+      [all, all.map((letter, dim) => (cut[dim] ? `${letter}'` : letter)), ...all.map(() => [])],
+      [all],
+      {
+        whole: all.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
+      },
+    );
   },
   linear: [[0, 1]],
   gradient: ({ node, cotangents }) => {

@@ -1,16 +1,22 @@
 /** @module The general matrix product. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, letters, pointsOf, shapesByEquation } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
-import { copyCall } from "./structure.ts";
 import { permuted } from "./host.ts";
+import { copyCall } from "./structure.ts";
 
-type DotAttrs = { xBatch: readonly number[]; yBatch: readonly number[]; xContract: readonly number[]; yContract: readonly number[] };
+type DotAttrs = {
+  xBatch: readonly number[];
+  yBatch: readonly number[];
+  xContract: readonly number[];
+  yContract: readonly number[];
+};
 
 function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
   const [x, y] = inputs as [TensorType, TensorType];
@@ -22,7 +28,8 @@ function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
   attrs.xContract.forEach((dim, index) => {
     left[dim] = right[attrs.yContract[index] as number] = `k${index}`;
   });
-  const free = (own: string[], taken: readonly number[]): string[] => own.filter((_letter, dim) => !taken.includes(dim));
+  const free = (own: string[], taken: readonly number[]): string[] =>
+    own.filter((_letter, dim) => !taken.includes(dim));
   const out = [
     ...attrs.xBatch.map((_dim, index) => `b${index}`),
     ...free(left, [...attrs.xBatch, ...attrs.xContract]),
@@ -31,7 +38,8 @@ function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
   return equationOf([left, right], [out]);
 }
 
-const product = (shape: Shape, dims: readonly number[]): number => dims.reduce((size, dim) => size * (shape[dim] as number), 1);
+const product = (shape: Shape, dims: readonly number[]): number =>
+  dims.reduce((size, dim) => size * (shape[dim] as number), 1);
 
 defineOp<DotAttrs>({
   name: "dot",
@@ -47,17 +55,31 @@ defineOp<DotAttrs>({
   infer: (inputs, attrs) => {
     const [x, y] = inputs as [TensorType, TensorType];
     if (inputs.length !== 2) throw new HeddleError("op", `dot: takes 2 inputs, got ${inputs.length}`);
-    if (x.dtype !== y.dtype || !isFloat(x.dtype)) throw new HeddleError("dtype", `dot: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`);
+    if (x.dtype !== y.dtype || !isFloat(x.dtype))
+      throw new HeddleError("dtype", `dot: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`);
     const valid = (type: TensorType, dims: readonly number[]): boolean =>
-      new Set(dims).size === dims.length && dims.every((dim) => Number.isInteger(dim) && dim >= 0 && dim < type.shape.length);
+      new Set(dims).size === dims.length &&
+      dims.every((dim) => Number.isInteger(dim) && dim >= 0 && dim < type.shape.length);
     const paired = attrs.xBatch.length === attrs.yBatch.length && attrs.xContract.length === attrs.yContract.length;
-    if (!paired || !valid(x, [...attrs.xBatch, ...attrs.xContract]) || !valid(y, [...attrs.yBatch, ...attrs.yContract])) {
-      throw new HeddleError("shape", `dot: dims ${JSON.stringify(attrs)} do not pair the dims of ${formatType(x)} and ${formatType(y)}`);
+    if (
+      !paired ||
+      !valid(x, [...attrs.xBatch, ...attrs.xContract]) ||
+      !valid(y, [...attrs.yBatch, ...attrs.yContract])
+    ) {
+      throw new HeddleError(
+        "shape",
+        `dot: dims ${JSON.stringify(attrs)} do not pair the dims of ${formatType(x)} and ${formatType(y)}`,
+      );
     }
-    const differ = attrs.xContract.findIndex((dim, index) => x.shape[dim] !== y.shape[attrs.yContract[index] as number]);
+    const differ = attrs.xContract.findIndex(
+      (dim, index) => x.shape[dim] !== y.shape[attrs.yContract[index] as number],
+    );
     if (differ >= 0) {
       const [left, right] = [attrs.xContract[differ] as number, attrs.yContract[differ] as number];
-      throw new HeddleError("shape", `dot: dim ${left} of ${formatType(x)} (${x.shape[left]}) and dim ${right} of ${formatType(y)} (${y.shape[right]}) are contracted but differ`);
+      throw new HeddleError(
+        "shape",
+        `dot: dim ${left} of ${formatType(x)} (${x.shape[left]}) and dim ${right} of ${formatType(y)} (${y.shape[right]}) are contracted but differ`,
+      );
     }
     return { dtype: x.dtype, shape: shapesByEquation("dot", dotEquation(inputs, attrs), inputs)[0] as Shape };
   },
@@ -79,7 +101,12 @@ defineOp<DotAttrs>({
     const yFree = otherDims(right.shape.length, [...attrs.yBatch, ...attrs.yContract]);
     const a = permuted(left, [...attrs.xBatch, ...xFree, ...attrs.xContract]).data;
     const b = permuted(right, [...attrs.yBatch, ...attrs.yContract, ...yFree]).data;
-    const [batch, m, n, k] = [product(left.shape, attrs.xBatch), product(left.shape, xFree), product(right.shape, yFree), product(left.shape, attrs.xContract)];
+    const [batch, m, n, k] = [
+      product(left.shape, attrs.xBatch),
+      product(left.shape, xFree),
+      product(right.shape, yFree),
+      product(left.shape, attrs.xContract),
+    ];
     const out = dtypes[left.dtype].create(sizeOf((type as TensorType).shape));
     const row = new Float64Array(n);
     for (let r = 0; r < batch * m; r++) {
@@ -98,9 +125,17 @@ defineOp<DotAttrs>({
 });
 
 /** Merges groups of dims into one dim each, copying when strides do not allow it. */
-function grouped(context: KernelContext<DotAttrs>, view: View, groups: readonly (readonly number[])[]): { view: View; calls: readonly KernelCall[] } {
+function grouped(
+  context: KernelContext<DotAttrs>,
+  view: View,
+  groups: readonly (readonly number[])[],
+): { view: View; calls: readonly KernelCall[] } {
   const order = groups.flat();
-  const moved = { ...view, shape: order.map((dim) => view.shape[dim] as number), strides: order.map((dim) => view.strides[dim] as number) };
+  const moved = {
+    ...view,
+    shape: order.map((dim) => view.shape[dim] as number),
+    strides: order.map((dim) => view.strides[dim] as number),
+  };
   const shape = groups.map((dims) => product(view.shape, dims));
   const merged = reshapeView(moved, shape);
   if (merged !== undefined) return { view: merged, calls: [] };

@@ -1,11 +1,12 @@
 /** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
-import { HeddleError } from "../util/errors.ts";
-import { philox4x32 } from "../util/philox.ts";
+
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import type { HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { philox4x32 } from "../util/philox.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
@@ -26,15 +27,18 @@ defineOp<RandomAttrs>({
   },
   infer: (inputs, { shape, total }) => {
     const [key, start] = inputs as [TensorType, TensorType];
-    if (key.dtype !== "u32" || !sameShape(key.shape, [2])) throw new HeddleError("shape", `randomBits: the key must be u32[2], got ${formatType(key)}`);
-    if (start.dtype !== "i32" || !sameShape(start.shape, [shape.length])) throw new HeddleError("shape", `randomBits: the start must be i32[${shape.length}], got ${formatType(start)}`);
+    if (key.dtype !== "u32" || !sameShape(key.shape, [2]))
+      throw new HeddleError("shape", `randomBits: the key must be u32[2], got ${formatType(key)}`);
+    if (start.dtype !== "i32" || !sameShape(start.shape, [shape.length]))
+      throw new HeddleError("shape", `randomBits: the start must be i32[${shape.length}], got ${formatType(start)}`);
     if (total.length !== shape.length || shape.some((size, dim) => size > (total[dim] as number))) {
       throw new HeddleError("shape", `randomBits: a block of ${formatShape(shape)} is not in ${formatShape(total)}`);
     }
     sizeOf(total);
     return { dtype: "u32", shape };
   },
-  equation: (_inputs, { shape }) => equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
+  equation: (_inputs, { shape }) =>
+    equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
   linear: [],
   gradient: () => [undefined, undefined],
   localize: (context) => {
@@ -55,7 +59,10 @@ defineOp<RandomAttrs>({
     const { shape } = type as TensorType;
     const out = new Uint32Array(sizeOf(shape));
     const strides = stridesOf(total);
-    const first = strides.reduce((offset, stride, dim) => offset + stride * ((start as HostTensor).data[dim] as number), 0);
+    const first = strides.reduce(
+      (offset, stride, dim) => offset + stride * ((start as HostTensor).data[dim] as number),
+      0,
+    );
     const words: [number, number] = [key?.data[0] as number, key?.data[1] as number];
     let block = -1;
     let lanes: readonly number[] = [];
@@ -74,7 +81,17 @@ defineOp<RandomAttrs>({
     emit: (context) => {
       const [key, start] = context.inputs as [View, View];
       const { shape, total, stream } = context.attrs;
-      return [{ k: "randomBits", key: context.at(key), start: context.at(start), shape, total, stream, out: context.at(context.outputs[0] as View) }];
+      return [
+        {
+          k: "randomBits",
+          key: context.at(key),
+          start: context.at(start),
+          shape,
+          total,
+          stream,
+          out: context.at(context.outputs[0] as View),
+        },
+      ];
     },
   },
 });

@@ -1,11 +1,12 @@
 /** @module Reductions over dims, and the index of the largest element. */
-import { HeddleError } from "../util/errors.ts";
+
 import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
 import { equationOf, letters, type Reduction } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 
@@ -35,17 +36,24 @@ export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
   }
 }
 
-const defined = (op: ReduceAttrs["op"], dtype: DType): boolean => (op === "and" || op === "or" ? !isFloat(dtype) : dtype !== "bool");
+const defined = (op: ReduceAttrs["op"], dtype: DType): boolean =>
+  op === "and" || op === "or" ? !isFloat(dtype) : dtype !== "bool";
 
 function inferReduce(inputs: readonly TensorType[], { op, dims }: ReduceAttrs): TensorType {
   const [input] = inputs as [TensorType];
   const rank = input.shape.length;
   if (inputs.length !== 1 || dims.some((dim, index) => dim < 0 || dim >= rank || dim <= (dims[index - 1] ?? -1))) {
-    throw new HeddleError("shape", `reduce ${op}: dims ${formatShape(dims)} are not ascending dims of ${formatType(input)}`);
+    throw new HeddleError(
+      "shape",
+      `reduce ${op}: dims ${formatShape(dims)} are not ascending dims of ${formatType(input)}`,
+    );
   }
   if (!defined(op, input.dtype)) throw new HeddleError("dtype", `reduce ${op}: not defined for ${formatType(input)}`);
   if ((op === "max" || op === "min") && dims.some((dim) => input.shape[dim] === 0)) {
-    throw new HeddleError("shape", `reduce ${op}: the ${op} of no elements is not defined (${formatType(input)}, dims ${formatShape(dims)})`);
+    throw new HeddleError(
+      "shape",
+      `reduce ${op}: the ${op} of no elements is not defined (${formatType(input)}, dims ${formatShape(dims)})`,
+    );
   }
   return { dtype: input.dtype, shape: otherDims(rank, dims).map((dim) => input.shape[dim] as number) };
 }
@@ -109,7 +117,8 @@ defineOp<ReduceAttrs>({
       const x = context.inputs[0] as View;
       const { op, dims } = context.attrs;
       const kept = otherDims(x.shape.length, dims);
-      const pick = (list: readonly number[], wanted: readonly number[]): number[] => wanted.map((dim) => list[dim] as number);
+      const pick = (list: readonly number[], wanted: readonly number[]): number[] =>
+        wanted.map((dim) => list[dim] as number);
       return [
         {
           k: "reduce",
@@ -137,8 +146,10 @@ defineOp<{ dim: number }>({
   },
   infer: (inputs, { dim }) => {
     const [input] = inputs as [TensorType];
-    if (dim < 0 || dim >= input.shape.length) throw new HeddleError("shape", `argMax: there is no dim ${dim} in ${formatType(input)}`);
-    if (input.shape[dim] === 0) throw new HeddleError("shape", `argMax: there is no largest of no elements (${formatType(input)}, dim ${dim})`);
+    if (dim < 0 || dim >= input.shape.length)
+      throw new HeddleError("shape", `argMax: there is no dim ${dim} in ${formatType(input)}`);
+    if (input.shape[dim] === 0)
+      throw new HeddleError("shape", `argMax: there is no largest of no elements (${formatType(input)}, dim ${dim})`);
     if (input.dtype === "bool") throw new HeddleError("dtype", `argMax: not defined for ${formatType(input)}`);
     return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((kept) => input.shape[kept] as number) };
   },
@@ -156,15 +167,20 @@ defineOp<{ dim: number }>({
     const best = new Int32Array(sizeOf(outShape)).fill(-1);
     const own = stridesOf(shape);
     const kept = otherDims(shape.length, [dim]);
-    eachOffset(outShape, kept.map((index) => own[index] as number), 0, (linear, offset) => {
-      let winner = 0;
-      for (let index = 1; index < (shape[dim] as number); index++) {
-        const value = data[offset + index * (own[dim] as number)] as number;
-        const held = data[offset + winner * (own[dim] as number)] as number;
-        if (!Number.isNaN(held) && (Number.isNaN(value) || value > held)) winner = index;
-      }
-      best[linear] = winner;
-    });
+    eachOffset(
+      outShape,
+      kept.map((index) => own[index] as number),
+      0,
+      (linear, offset) => {
+        let winner = 0;
+        for (let index = 1; index < (shape[dim] as number); index++) {
+          const value = data[offset + index * (own[dim] as number)] as number;
+          const held = data[offset + winner * (own[dim] as number)] as number;
+          if (!Number.isNaN(held) && (Number.isNaN(value) || value > held)) winner = index;
+        }
+        best[linear] = winner;
+      },
+    );
     return [best];
   },
   lower: {
@@ -174,11 +190,18 @@ defineOp<{ dim: number }>({
       const x = context.inputs[0] as View;
       const { dim } = context.attrs;
       const order = [...otherDims(x.shape.length, [dim]), dim];
-      const moved = { ...x, shape: order.map((index) => x.shape[index] as number), strides: order.map((index) => x.strides[index] as number) };
+      const moved = {
+        ...x,
+        shape: order.map((index) => x.shape[index] as number),
+        strides: order.map((index) => x.strides[index] as number),
+      };
       const { view, calls } = context.contiguous(moved);
       const cols = x.shape[dim] as number;
       const rows = sizeOf(x.shape) / cols;
-      return [...calls, { k: "argMax", dtype: x.dtype, rows, cols, in: context.at(view), out: context.at(context.outputs[0] as View) }];
+      return [
+        ...calls,
+        { k: "argMax", dtype: x.dtype, rows, cols, in: context.at(view), out: context.at(context.outputs[0] as View) },
+      ];
     },
   },
 });

@@ -2,12 +2,13 @@
  * @module The table of scalar functions. A row says the meaning, the gradient and the dtypes of one function; the ops,
  * their shardings and their native instructions follow from it.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import { type DType, dtypes, isFloat, isInteger, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
-import { type Absent, absent, type AnyOpDef, type HostTensor, type Node } from "../ir/node.ts";
+import { type Absent, type AnyOpDef, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { erf, roundHalfEven } from "./special.ts";
 
@@ -39,14 +40,70 @@ const none = undefined;
 const { add, mul, sub, div, neg, select } = emit;
 
 const unaryRows: { readonly [name: string]: ScalarRow } = {
-  neg: { doc: "-x; integers wrap.", dtypes: "number", value: (x) => -x, gradient: [(dy) => neg(dy)], linear: [[0]], cost: 1 },
-  abs: { doc: "|x|; the gradient at 0 is 0.", dtypes: "signed", value: Math.abs, gradient: [(dy, x) => mul(dy, emit.sign(x))], linear: [], cost: 1 },
-  sign: { doc: "-1, 0 or 1; keeps -0 and NaN.", dtypes: "signed", value: Math.sign, gradient: [none], linear: [], cost: 1 },
-  exp: { doc: "e to the x.", dtypes: "float", value: Math.exp, gradient: [(dy, _x, _y, out) => mul(dy, out)], linear: [], cost: 10 },
-  expm1: { doc: "exp(x) - 1, exact near 0.", dtypes: "float", value: Math.expm1, gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))], linear: [], cost: 10 },
-  log: { doc: "Natural logarithm.", dtypes: "float", value: Math.log, gradient: [(dy, x) => div(dy, x)], linear: [], cost: 10 },
-  log1p: { doc: "log(1 + x), exact near 0.", dtypes: "float", value: Math.log1p, gradient: [(dy, x) => div(dy, add(x, 1))], linear: [], cost: 10 },
-  sqrt: { doc: "Square root.", dtypes: "float", value: Math.sqrt, gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)], linear: [], cost: 4 },
+  neg: {
+    doc: "-x; integers wrap.",
+    dtypes: "number",
+    value: (x) => -x,
+    gradient: [(dy) => neg(dy)],
+    linear: [[0]],
+    cost: 1,
+  },
+  abs: {
+    doc: "|x|; the gradient at 0 is 0.",
+    dtypes: "signed",
+    value: Math.abs,
+    gradient: [(dy, x) => mul(dy, emit.sign(x))],
+    linear: [],
+    cost: 1,
+  },
+  sign: {
+    doc: "-1, 0 or 1; keeps -0 and NaN.",
+    dtypes: "signed",
+    value: Math.sign,
+    gradient: [none],
+    linear: [],
+    cost: 1,
+  },
+  exp: {
+    doc: "e to the x.",
+    dtypes: "float",
+    value: Math.exp,
+    gradient: [(dy, _x, _y, out) => mul(dy, out)],
+    linear: [],
+    cost: 10,
+  },
+  expm1: {
+    doc: "exp(x) - 1, exact near 0.",
+    dtypes: "float",
+    value: Math.expm1,
+    gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))],
+    linear: [],
+    cost: 10,
+  },
+  log: {
+    doc: "Natural logarithm.",
+    dtypes: "float",
+    value: Math.log,
+    gradient: [(dy, x) => div(dy, x)],
+    linear: [],
+    cost: 10,
+  },
+  log1p: {
+    doc: "log(1 + x), exact near 0.",
+    dtypes: "float",
+    value: Math.log1p,
+    gradient: [(dy, x) => div(dy, add(x, 1))],
+    linear: [],
+    cost: 10,
+  },
+  sqrt: {
+    doc: "Square root.",
+    dtypes: "float",
+    value: Math.sqrt,
+    gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)],
+    linear: [],
+    cost: 4,
+  },
   rsqrt: {
     doc: "1 / sqrt(x).",
     dtypes: "float",
@@ -55,7 +112,14 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
     linear: [],
     cost: 6,
   },
-  tanh: { doc: "Hyperbolic tangent.", dtypes: "float", value: Math.tanh, gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))], linear: [], cost: 10 },
+  tanh: {
+    doc: "Hyperbolic tangent.",
+    dtypes: "float",
+    value: Math.tanh,
+    gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))],
+    linear: [],
+    cost: 10,
+  },
   logistic: {
     doc: "1 / (1 + exp(-x)), the sigmoid.",
     dtypes: "float",
@@ -72,11 +136,46 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
     linear: [],
     cost: 10,
   },
-  sin: { doc: "Sine, in radians.", dtypes: "float", value: Math.sin, gradient: [(dy, x) => mul(dy, emit.cos(x))], linear: [], cost: 10 },
-  cos: { doc: "Cosine, in radians.", dtypes: "float", value: Math.cos, gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))], linear: [], cost: 10 },
-  floor: { doc: "Largest integer not above x.", dtypes: "float", value: Math.floor, gradient: [none], linear: [], cost: 1 },
-  ceil: { doc: "Smallest integer not below x.", dtypes: "float", value: Math.ceil, gradient: [none], linear: [], cost: 1 },
-  round: { doc: "Nearest integer, halves to even.", dtypes: "float", value: roundHalfEven, gradient: [none], linear: [], cost: 1 },
+  sin: {
+    doc: "Sine, in radians.",
+    dtypes: "float",
+    value: Math.sin,
+    gradient: [(dy, x) => mul(dy, emit.cos(x))],
+    linear: [],
+    cost: 10,
+  },
+  cos: {
+    doc: "Cosine, in radians.",
+    dtypes: "float",
+    value: Math.cos,
+    gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))],
+    linear: [],
+    cost: 10,
+  },
+  floor: {
+    doc: "Largest integer not above x.",
+    dtypes: "float",
+    value: Math.floor,
+    gradient: [none],
+    linear: [],
+    cost: 1,
+  },
+  ceil: {
+    doc: "Smallest integer not below x.",
+    dtypes: "float",
+    value: Math.ceil,
+    gradient: [none],
+    linear: [],
+    cost: 1,
+  },
+  round: {
+    doc: "Nearest integer, halves to even.",
+    dtypes: "float",
+    value: roundHalfEven,
+    gradient: [none],
+    linear: [],
+    cost: 1,
+  },
   not: {
     doc: "Logical not of bool, bitwise not of integers.",
     dtypes: "bits",
@@ -99,8 +198,22 @@ const extreme =
   };
 
 const binaryRows: { readonly [name: string]: ScalarRow } = {
-  add: { doc: "x + y.", dtypes: "number", value: (x, y) => x + y, gradient: [(dy) => dy, (dy) => dy], linear: [[0, 1]], cost: 1 },
-  sub: { doc: "x - y.", dtypes: "number", value: (x, y) => x - y, gradient: [(dy) => dy, (dy) => neg(dy)], linear: [[0, 1]], cost: 1 },
+  add: {
+    doc: "x + y.",
+    dtypes: "number",
+    value: (x, y) => x + y,
+    gradient: [(dy) => dy, (dy) => dy],
+    linear: [[0, 1]],
+    cost: 1,
+  },
+  sub: {
+    doc: "x - y.",
+    dtypes: "number",
+    value: (x, y) => x - y,
+    gradient: [(dy) => dy, (dy) => neg(dy)],
+    linear: [[0, 1]],
+    cost: 1,
+  },
   mul: {
     doc: "x times y; integers wrap.",
     dtypes: "number",
@@ -163,7 +276,9 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   and: bitwise("And", (x, y) => x & y),
   or: bitwise("Or", (x, y) => x | y),
   xor: bitwise("Exclusive or", (x, y) => x ^ y),
-  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) => (y >= width ? 0 : x << y)),
+  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) =>
+    y >= width ? 0 : x << y,
+  ),
   shiftRight: shift("x shifted right by y bits: i32 keeps its sign, unsigned fill with 0.", (x, y, width, dtype) =>
     dtype === "i32" ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y,
   ),
@@ -174,7 +289,14 @@ function truncated(x: Node): Node {
 }
 
 function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRow {
-  return { doc: `${doc} of the bits, or of truth values.`, dtypes: "bits", value, gradient: absent("not defined on floats"), linear: [], cost: 1 };
+  return {
+    doc: `${doc} of the bits, or of truth values.`,
+    dtypes: "bits",
+    value,
+    gradient: absent("not defined on floats"),
+    linear: [],
+    cost: 1,
+  };
 }
 
 function shift(doc: string, value: (x: number, y: number, width: number, dtype: DType) => number): ScalarRow {
@@ -209,9 +331,11 @@ function map(type: TensorType, count: number, at: (index: number) => number): Ty
 
 function checkOperands(name: string, inputs: readonly TensorType[], arity: number): TensorType {
   const first = inputs[0];
-  if (inputs.length !== arity || first === undefined) throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
+  if (inputs.length !== arity || first === undefined)
+    throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
   for (const input of inputs) {
-    if (!sameShape(input.shape, first.shape)) throw new HeddleError("shape", `${name}: shapes differ: ${inputs.map(formatType).join(", ")}`);
+    if (!sameShape(input.shape, first.shape))
+      throw new HeddleError("shape", `${name}: shapes differ: ${inputs.map(formatType).join(", ")}`);
   }
   return first;
 }
@@ -220,18 +344,31 @@ const exampleValues: { readonly [kind: string]: readonly number[] } = { float: [
 
 function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
   const exampleDtype: DType = row.dtypes === "bits" ? "bool" : row.dtypes === "integer" ? "u32" : "f32";
-  const values = row.dtypes === "integer" ? [8, 4, 2] : (exampleValues[row.dtypes === "bits" ? "bits" : "float"] as readonly number[]);
+  const values =
+    row.dtypes === "integer"
+      ? [8, 4, 2]
+      : (exampleValues[row.dtypes === "bits" ? "bits" : "float"] as readonly number[]);
   const other = row.dtypes === "integer" ? [1, 2, 3] : row.dtypes === "bits" ? [1, 1, 0] : [2, 4, 0.5];
-  const example = (list: readonly number[]): HostTensor => ({ dtype: exampleDtype, shape: [3], data: dtypes[exampleDtype].create([...list]) });
+  const example = (list: readonly number[]): HostTensor => ({
+    dtype: exampleDtype,
+    shape: [3],
+    data: dtypes[exampleDtype].create([...list]),
+  });
   const result = values.map((x, index) => roundTo(exampleDtype, row.value(x, other[index] as number, exampleDtype)));
   return defineOp({
     name,
     doc: row.doc,
-    example: { inputs: arity === 1 ? [example(values)] : [example(values), example(other)], attrs: {}, outputs: [example(result)] },
+    example: {
+      inputs: arity === 1 ? [example(values)] : [example(values), example(other)],
+      attrs: {},
+      outputs: [example(result)],
+    },
     infer: (inputs) => {
       const first = checkOperands(name, inputs, arity);
-      if (inputs.some((input) => input.dtype !== first.dtype)) throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
-      if (!accepts[row.dtypes](first.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${first.dtype} (${formatType(first)})`);
+      if (inputs.some((input) => input.dtype !== first.dtype))
+        throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
+      if (!accepts[row.dtypes](first.dtype))
+        throw new HeddleError("dtype", `${name}: not defined for ${first.dtype} (${formatType(first)})`);
       return first;
     },
     equation: pointwiseEquation,
@@ -242,7 +379,11 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
     reference: (inputs, _attrs, [type]) => {
       const [x, y] = inputs.map((input) => input.data);
       const { dtype } = type as TensorType;
-      return [map(type as TensorType, (x as TypedArray).length, (i) => roundTo(dtype, row.value(x?.[i] as number, (y?.[i] ?? 0) as number, dtype)))];
+      return [
+        map(type as TensorType, (x as TypedArray).length, (i) =>
+          roundTo(dtype, row.value(x?.[i] as number, (y?.[i] ?? 0) as number, dtype)),
+        ),
+      ];
     },
     lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
   });
@@ -274,7 +415,8 @@ for (const [name, value] of Object.entries(compareRows)) {
     },
     infer: (inputs) => {
       const first = checkOperands(name, inputs, 2);
-      if (inputs[1]?.dtype !== first.dtype) throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
+      if (inputs[1]?.dtype !== first.dtype)
+        throw new HeddleError("dtype", `${name}: dtypes differ: ${inputs.map(formatType).join(", ")}`);
       return { dtype: "bool", shape: first.shape };
     },
     equation: pointwiseEquation,
@@ -284,7 +426,9 @@ for (const [name, value] of Object.entries(compareRows)) {
     localize: absent("attributes hold no sizes"),
     cost: costPerOutput(1),
     reference: ([x, y], _attrs, [type]) => [
-      map(type as TensorType, (x as HostTensor).data.length, (i) => Number(value(x?.data[i] as number, y?.data[i] as number))),
+      map(type as TensorType, (x as HostTensor).data.length, (i) =>
+        Number(value(x?.data[i] as number, y?.data[i] as number)),
+      ),
     ],
     lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
   });
@@ -300,7 +444,8 @@ defineOp({
   },
   infer: (inputs) => {
     const first = checkOperands("isFinite", inputs, 1);
-    if (!isFloat(first.dtype)) throw new HeddleError("dtype", `isFinite: not defined for ${first.dtype} (${formatType(first)})`);
+    if (!isFloat(first.dtype))
+      throw new HeddleError("dtype", `isFinite: not defined for ${first.dtype} (${formatType(first)})`);
     return { dtype: "bool", shape: first.shape };
   },
   equation: pointwiseEquation,
@@ -308,8 +453,13 @@ defineOp({
   gradient: () => [undefined],
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
-  reference: ([x], _attrs, [type]) => [map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i])))],
-  lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }) },
+  reference: ([x], _attrs, [type]) => [
+    map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i]))),
+  ],
+  lower: {
+    kind: "scalar",
+    instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }),
+  },
 });
 
 defineOp({
@@ -327,8 +477,10 @@ defineOp({
   infer: (inputs) => {
     checkOperands("select", inputs, 3);
     const [condition, onTrue, onFalse] = inputs as [TensorType, TensorType, TensorType];
-    if (condition.dtype !== "bool") throw new HeddleError("dtype", `select: the condition must be bool, got ${formatType(condition)}`);
-    if (onTrue.dtype !== onFalse.dtype) throw new HeddleError("dtype", `select: dtypes differ: ${formatType(onTrue)}, ${formatType(onFalse)}`);
+    if (condition.dtype !== "bool")
+      throw new HeddleError("dtype", `select: the condition must be bool, got ${formatType(condition)}`);
+    if (onTrue.dtype !== onFalse.dtype)
+      throw new HeddleError("dtype", `select: dtypes differ: ${formatType(onTrue)}, ${formatType(onFalse)}`);
     return onTrue;
   },
   equation: pointwiseEquation,
@@ -341,7 +493,11 @@ defineOp({
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
   reference: ([condition, x, y], _attrs, [type]) => [
-    map(type as TensorType, (x as HostTensor).data.length, (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number),
+    map(
+      type as TensorType,
+      (x as HostTensor).data.length,
+      (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number,
+    ),
   ],
   lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
 });
@@ -371,13 +527,19 @@ defineOp<{ dtype: DType }>({
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
   reference: ([x], attrs, [type]) => [
-    map(type as TensorType, (x as HostTensor).data.length, (i) => castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype)),
+    map(type as TensorType, (x as HostTensor).data.length, (i) =>
+      castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype),
+    ),
   ],
   lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
 });
 
 /** Names of the scalar functions by the number of their inputs. */
-export const scalarNames: { readonly unary: readonly string[]; readonly binary: readonly string[]; readonly compare: readonly string[] } = {
+export const scalarNames: {
+  readonly unary: readonly string[];
+  readonly binary: readonly string[];
+  readonly compare: readonly string[];
+} = {
   unary: Object.keys(unaryRows),
   binary: Object.keys(binaryRows),
   compare: Object.keys(compareRows),

@@ -1,11 +1,12 @@
 /** @module Softmax and its cross-entropy with integer labels. */
-import { HeddleError } from "../util/errors.ts";
+
 import { isFloat } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
 
@@ -38,8 +39,16 @@ export function logSoftmax(x: Node, dim = -1): Node {
 
 function check(name: string, inputs: readonly TensorType[]): void {
   const [logits, labels] = inputs as [TensorType, TensorType];
-  if (logits.shape.length === 0 || !isFloat(logits.dtype) || labels.dtype !== "i32" || !sameShape(labels.shape, logits.shape.slice(0, -1))) {
-    throw new HeddleError("shape", `${name}: needs float logits [rows…, classes] and i32 labels [rows…], got ${inputs.map(formatType).join(", ")}`);
+  if (
+    logits.shape.length === 0 ||
+    !isFloat(logits.dtype) ||
+    labels.dtype !== "i32" ||
+    !sameShape(labels.shape, logits.shape.slice(0, -1))
+  ) {
+    throw new HeddleError(
+      "shape",
+      `${name}: needs float logits [rows…, classes] and i32 labels [rows…], got ${inputs.map(formatType).join(", ")}`,
+    );
   }
 }
 
@@ -56,13 +65,26 @@ function rowCall(k: string, names: readonly string[]) {
     const logits = context.inputs[0] as View;
     const cols = logits.shape.at(-1) as number;
     const operands = Object.fromEntries(names.map((name, index) => [name, context.at(context.inputs[index] as View)]));
-    return [{ k, dtype: logits.dtype, rows: sizeOf(logits.shape.slice(0, -1)), cols, ...operands, out: context.at(context.outputs[0] as View) }];
+    return [
+      {
+        k,
+        dtype: logits.dtype,
+        rows: sizeOf(logits.shape.slice(0, -1)),
+        cols,
+        ...operands,
+        out: context.at(context.outputs[0] as View),
+      },
+    ];
   };
 }
 
 const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
 const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };
-const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({ dtype: "f32", shape, data: Float32Array.from(values) });
+const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
 
 const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
   name: "softmaxCrossEntropyGrad",
@@ -93,7 +115,10 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   },
   equation: rowEquation(["table", "rows"], "rows"),
   linear: [],
-  gradient: ({ node, cotangents }) => [apply(crossEntropyGradOp, [...node.inputs, cotangents[0] as Node], {}), undefined],
+  gradient: ({ node, cotangents }) => [
+    apply(crossEntropyGradOp, [...node.inputs, cotangents[0] as Node], {}),
+    undefined,
+  ],
   lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
 });
 

@@ -1,26 +1,44 @@
 /** @module Ops that move elements and compute nothing: broadcast, reshape, transpose, slice, pad, concat, reverse, iota. */
-import { HeddleError } from "../util/errors.ts";
+
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatShape, formatType, otherDims, range, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import {
+  formatShape,
+  formatType,
+  otherDims,
+  range,
+  type Shape,
+  sizeOf,
+  stridesOf,
+  type TensorType,
+} from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset, gatherStrided, inverseOrder } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
 
-const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({ dtype: "f32", shape, data: Float32Array.from(values) });
+const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
 
 function one(name: string, inputs: readonly TensorType[]): TensorType {
   const [input] = inputs;
-  if (input === undefined || inputs.length !== 1) throw new HeddleError("op", `${name}: takes 1 input, got ${inputs.length}`);
+  if (input === undefined || inputs.length !== 1)
+    throw new HeddleError("op", `${name}: takes 1 input, got ${inputs.length}`);
   return input;
 }
 
 const perDim = (name: string, lists: readonly (readonly number[])[], rank: number): void => {
   if (lists.some((list) => list.length !== rank || !list.every(Number.isInteger))) {
-    throw new HeddleError("shape", `${name}: needs one whole number per dim (${rank}), got ${lists.map(formatShape).join(", ")}`);
+    throw new HeddleError(
+      "shape",
+      `${name}: needs one whole number per dim (${rank}), got ${lists.map(formatShape).join(", ")}`,
+    );
   }
 };
 
@@ -33,9 +51,14 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
   example: { inputs: [f32([2], [1, 2])], attrs: { shape: [2, 2], dims: [1] }, outputs: [f32([2, 2], [1, 2, 1, 2])] },
   infer: (inputs, { shape, dims }) => {
     const input = one("broadcast", inputs);
-    const fits = dims.length === input.shape.length && input.shape.every((size, dim) => size === 1 || size === shape[dims[dim] as number]);
+    const fits =
+      dims.length === input.shape.length &&
+      input.shape.every((size, dim) => size === 1 || size === shape[dims[dim] as number]);
     if (!fits || dims.some((dim, index) => dim < 0 || dim >= shape.length || dim <= (dims[index - 1] ?? -1))) {
-      throw new HeddleError("shape", `broadcast: ${formatType(input)} does not go to ${formatShape(shape)} by dims ${formatShape(dims)}`);
+      throw new HeddleError(
+        "shape",
+        `broadcast: ${formatType(input)} does not go to ${formatShape(shape)} by dims ${formatShape(dims)}`,
+      );
     }
     sizeOf(shape);
     return { dtype: input.dtype, shape };
@@ -44,7 +67,11 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
     const out = letters(shape.length);
     // A repeated dim of size 1 corresponds to nothing on the other side.
     return equationOf(
-      [dims.map((dim, index) => (input?.shape[index] === 1 && shape[dim] !== 1 ? `one${index}` : (out[dim] as string)))],
+      [
+        dims.map((dim, index) =>
+          input?.shape[index] === 1 && shape[dim] !== 1 ? `one${index}` : (out[dim] as string),
+        ),
+      ],
       [out],
       { whole: dims.map((_dim, index) => `one${index}`) },
     );
@@ -57,7 +84,8 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
     const stretched = dims.filter((dim, index) => input.shape[index] === 1 && node.shape[dim] !== 1);
     return [emit.reshape(emit.sum(cotangents[0] as Node, [...made, ...stretched]), input.shape)];
   },
-  localize: (context) => emit.broadcastInDim(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits), context.attrs.dims),
+  localize: (context) =>
+    emit.broadcastInDim(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits), context.attrs.dims),
   cost: moves,
   reference: ([x], { shape, dims }) => {
     const own = stridesOf((x as HostTensor).shape);
@@ -116,7 +144,10 @@ defineOp<{ shape: Shape }>({
   infer: (inputs, { shape }) => {
     const input = one("reshape", inputs);
     if (sizeOf(shape) !== sizeOf(input.shape)) {
-      throw new HeddleError("shape", `reshape: ${formatType(input)} has ${sizeOf(input.shape)} elements, ${formatShape(shape)} needs ${sizeOf(shape)}`);
+      throw new HeddleError(
+        "shape",
+        `reshape: ${formatType(input)} has ${sizeOf(input.shape)} elements, ${formatShape(shape)} needs ${sizeOf(shape)}`,
+      );
     }
     return { dtype: input.dtype, shape };
   },
@@ -150,7 +181,10 @@ defineOp<{ order: readonly number[] }>({
   infer: (inputs, { order }) => {
     const input = one("transpose", inputs);
     if (order.length !== input.shape.length || [...order].sort((a, b) => a - b).some((dim, index) => dim !== index)) {
-      throw new HeddleError("shape", `transpose: ${formatShape(order)} is not an order of the ${input.shape.length} dims of ${formatType(input)}`);
+      throw new HeddleError(
+        "shape",
+        `transpose: ${formatShape(order)} is not an order of the ${input.shape.length} dims of ${formatType(input)}`,
+      );
     }
     return { dtype: input.dtype, shape: order.map((dim) => input.shape[dim] as number) };
   },
@@ -159,13 +193,22 @@ defineOp<{ order: readonly number[] }>({
     return equationOf([dims], [order.map((dim) => dims[dim] as string)]);
   },
   linear: [[0]],
-  gradient: ({ node, cotangents }) => [emit.transpose(cotangents[0] as Node, inverseOrder(node.attrs.order as readonly number[]))],
+  gradient: ({ node, cotangents }) => [
+    emit.transpose(cotangents[0] as Node, inverseOrder(node.attrs.order as readonly number[])),
+  ],
   localize: absent("attributes hold no sizes"),
   cost: moves,
   reference: ([x], { order }) => {
     const strides = stridesOf((x as HostTensor).shape);
     const shape = order.map((dim) => x?.shape[dim] as number);
-    return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, shape, order.map((dim) => strides[dim] as number))];
+    return [
+      gatherStrided(
+        (x as HostTensor).data,
+        (x as HostTensor).dtype,
+        shape,
+        order.map((dim) => strides[dim] as number),
+      ),
+    ];
   },
   lower: {
     kind: "view",
@@ -185,14 +228,21 @@ const sliced = (shape: Shape, { start, limit, stride }: SliceAttrs): boolean[] =
 defineOp<SliceAttrs>({
   name: "slice",
   doc: "Elements start, start + stride, … below limit, along each dim.",
-  example: { inputs: [f32([4], [1, 2, 3, 4])], attrs: { start: [1], limit: [4], stride: [2] }, outputs: [f32([2], [2, 4])] },
+  example: {
+    inputs: [f32([4], [1, 2, 3, 4])],
+    attrs: { start: [1], limit: [4], stride: [2] },
+    outputs: [f32([2], [2, 4])],
+  },
   infer: (inputs, { start, limit, stride }) => {
     const input = one("slice", inputs);
     perDim("slice", [start, limit, stride], input.shape.length);
     const shape = input.shape.map((size, dim) => {
       const [from, to, step] = [start[dim] as number, limit[dim] as number, stride[dim] as number];
       if (from < 0 || to > size || from > to || step < 1) {
-        throw new HeddleError("shape", `slice: [${from}, ${to}) by ${step} is not inside dim ${dim} of ${formatType(input)}`);
+        throw new HeddleError(
+          "shape",
+          `slice: [${from}, ${to}) by ${step} is not inside dim ${dim} of ${formatType(input)}`,
+        );
       }
       return Math.ceil((to - from) / step);
     });
@@ -209,10 +259,20 @@ defineOp<SliceAttrs>({
   gradient: ({ node, cotangents }) => {
     const { start, stride } = node.attrs as SliceAttrs;
     const input = node.inputs[0] as Node;
-    const covered = node.shape.map((size, dim) => (size === 0 ? 0 : (start[dim] as number) + (size - 1) * (stride[dim] as number) + 1));
+    const covered = node.shape.map((size, dim) =>
+      size === 0 ? 0 : (start[dim] as number) + (size - 1) * (stride[dim] as number) + 1,
+    );
     const low = node.shape.map((size, dim) => (size === 0 ? 0 : (start[dim] as number)));
     const high = input.shape.map((size, dim) => size - (covered[dim] as number));
-    return [emit.pad(cotangents[0] as Node, emit.constant(node.dtype, 0), low, high, stride.map((step) => step - 1))];
+    return [
+      emit.pad(
+        cotangents[0] as Node,
+        emit.constant(node.dtype, 0),
+        low,
+        high,
+        stride.map((step) => step - 1),
+      ),
+    ];
   },
   localize: (context) => {
     const limit = splitShape(context.attrs.limit, context.splits, "inputs");
@@ -259,14 +319,20 @@ defineOp<PadAttrs>({
   infer: (inputs, { low, high, interior }) => {
     const [input, value] = inputs as [TensorType, TensorType];
     if (inputs.length !== 2 || value.shape.length !== 0 || value.dtype !== input.dtype) {
-      throw new HeddleError("shape", `pad: needs a tensor and a scalar of its dtype, got ${inputs.map(formatType).join(", ")}`);
+      throw new HeddleError(
+        "shape",
+        `pad: needs a tensor and a scalar of its dtype, got ${inputs.map(formatType).join(", ")}`,
+      );
     }
     perDim("pad", [low, high, interior], input.shape.length);
     const shape = input.shape.map((size, dim) => {
       const between = interior[dim] as number;
       const result = size + Math.max(0, size - 1) * between + (low[dim] as number) + (high[dim] as number);
       if (between < 0 || result < 0) {
-        throw new HeddleError("shape", `pad: low ${low[dim]}, high ${high[dim]}, interior ${between} do not fit dim ${dim} of ${formatType(input)}`);
+        throw new HeddleError(
+          "shape",
+          `pad: low ${low[dim]}, high ${high[dim]}, interior ${between} do not fit dim ${dim} of ${formatType(input)}`,
+        );
       }
       return result;
     });
@@ -335,11 +401,18 @@ function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
   const [x, value] = context.inputs as [View, View];
   const out = context.outputs[0] as View;
   const fill = copyCall(context, { ...value, shape: out.shape, strides: out.shape.map(() => 0) }, out);
-  const kept = x.shape.map((size, dim) => keptPart(size, low[dim] as number, out.shape[dim] as number, (interior[dim] as number) + 1));
+  const kept = x.shape.map((size, dim) =>
+    keptPart(size, low[dim] as number, out.shape[dim] as number, (interior[dim] as number) + 1),
+  );
   const shape = kept.map((part) => part.count);
   if (shape.some((count) => count === 0)) return [fill];
-  const from = { ...x, shape, offset: x.offset + kept.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0) };
-  const place = (dim: number): number => (kept[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
+  const from = {
+    ...x,
+    shape,
+    offset: x.offset + kept.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0),
+  };
+  const place = (dim: number): number =>
+    (kept[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
   const to = {
     ...out,
     shape,
@@ -358,15 +431,27 @@ defineOp<{ dim: number }>({
   example: { inputs: [f32([1], [1]), f32([2], [2, 3])], attrs: { dim: 0 }, outputs: [f32([3], [1, 2, 3])] },
   infer: (inputs, { dim }) => {
     const first = inputs[0];
-    if (first === undefined || inputs.length > maxConcat) throw new HeddleError("op", `concat: takes 1 to ${maxConcat} inputs, got ${inputs.length}`);
-    if (dim < 0 || dim >= first.shape.length) throw new HeddleError("shape", `concat: there is no dim ${dim} in ${formatType(first)}`);
+    if (first === undefined || inputs.length > maxConcat)
+      throw new HeddleError("op", `concat: takes 1 to ${maxConcat} inputs, got ${inputs.length}`);
+    if (dim < 0 || dim >= first.shape.length)
+      throw new HeddleError("shape", `concat: there is no dim ${dim} in ${formatType(first)}`);
     for (const input of inputs) {
-      const fits = input.shape.length === first.shape.length && input.shape.every((size, index) => index === dim || size === first.shape[index]);
+      const fits =
+        input.shape.length === first.shape.length &&
+        input.shape.every((size, index) => index === dim || size === first.shape[index]);
       if (!fits || input.dtype !== first.dtype) {
-        throw new HeddleError("shape", `concat: inputs differ outside dim ${dim}: ${inputs.map(formatType).join(", ")}`);
+        throw new HeddleError(
+          "shape",
+          `concat: inputs differ outside dim ${dim}: ${inputs.map(formatType).join(", ")}`,
+        );
       }
     }
-    return { dtype: first.dtype, shape: first.shape.map((size, index) => (index === dim ? inputs.reduce((total, input) => total + (input.shape[dim] as number), 0) : size)) };
+    return {
+      dtype: first.dtype,
+      shape: first.shape.map((size, index) =>
+        index === dim ? inputs.reduce((total, input) => total + (input.shape[dim] as number), 0) : size,
+      ),
+    };
   },
   equation: (inputs, { dim }) => {
     const dims = letters((inputs[0] as TensorType).shape.length);
@@ -428,7 +513,8 @@ defineOp<{ dims: readonly number[] }>({
   example: { inputs: [f32([3], [1, 2, 3])], attrs: { dims: [0] }, outputs: [f32([3], [3, 2, 1])] },
   infer: (inputs, { dims }) => {
     const input = one("reverse", inputs);
-    if (dims.some((dim) => dim < 0 || dim >= input.shape.length)) throw new HeddleError("shape", `reverse: dims ${formatShape(dims)} are not in ${formatType(input)}`);
+    if (dims.some((dim) => dim < 0 || dim >= input.shape.length))
+      throw new HeddleError("shape", `reverse: dims ${formatShape(dims)} are not in ${formatType(input)}`);
     return input;
   },
   equation: ([input], { dims }) => {
@@ -442,14 +528,30 @@ defineOp<{ dims: readonly number[] }>({
   reference: ([x], { dims }) => {
     const { shape, dtype, data } = x as HostTensor;
     const own = stridesOf(shape);
-    const first = dims.reduce((offset, dim) => offset + (own[dim] as number) * Math.max(0, (shape[dim] as number) - 1), 0);
-    return [gatherStrided(data, dtype, shape, own.map((step, dim) => (dims.includes(dim) ? -step : step)), first)];
+    const first = dims.reduce(
+      (offset, dim) => offset + (own[dim] as number) * Math.max(0, (shape[dim] as number) - 1),
+      0,
+    );
+    return [
+      gatherStrided(
+        data,
+        dtype,
+        shape,
+        own.map((step, dim) => (dims.includes(dim) ? -step : step)),
+        first,
+      ),
+    ];
   },
   lower: {
     kind: "view",
     view: (input, { dims }) => ({
       ...input,
-      offset: input.offset + dims.reduce((offset, dim) => offset + (input.strides[dim] as number) * Math.max(0, (input.shape[dim] as number) - 1), 0),
+      offset:
+        input.offset +
+        dims.reduce(
+          (offset, dim) => offset + (input.strides[dim] as number) * Math.max(0, (input.shape[dim] as number) - 1),
+          0,
+        ),
       strides: input.strides.map((step, dim) => (dims.includes(dim) ? -step : step)),
     }),
   },
@@ -458,10 +560,15 @@ defineOp<{ dims: readonly number[] }>({
 defineOp<{ dtype: DType; shape: Shape; dim: number }>({
   name: "iota",
   doc: "Counts up from 0 along one dim.",
-  example: { inputs: [], attrs: { dtype: "i32", shape: [3], dim: 0 }, outputs: [{ dtype: "i32", shape: [3], data: Int32Array.of(0, 1, 2) }] },
+  example: {
+    inputs: [],
+    attrs: { dtype: "i32", shape: [3], dim: 0 },
+    outputs: [{ dtype: "i32", shape: [3], data: Int32Array.of(0, 1, 2) }],
+  },
   infer: (_inputs, { dtype, shape, dim }) => {
     sizeOf(shape);
-    if (dim < 0 || dim >= shape.length || dtype === "bool") throw new HeddleError("shape", `iota: cannot count along dim ${dim} of ${formatType({ dtype, shape })}`);
+    if (dim < 0 || dim >= shape.length || dtype === "bool")
+      throw new HeddleError("shape", `iota: cannot count along dim ${dim} of ${formatType({ dtype, shape })}`);
     return { dtype, shape };
   },
   equation: (_inputs, { shape }) => equationOf([], [letters(shape.length)]),

@@ -1,11 +1,12 @@
 /** @module Reductions over sliding windows, and what their gradients need. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { identityOf } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
@@ -23,7 +24,10 @@ const untouched = (attrs: WindowAttrs, dim: number): boolean =>
 function windowShape(name: string, input: TensorType, attrs: WindowAttrs): number[] {
   const rank = input.shape.length;
   if ([attrs.window, attrs.strides, attrs.padding].some((list) => list.length !== rank)) {
-    throw new HeddleError("shape", `${name}: window, strides and padding need one entry per dim of ${formatType(input)}`);
+    throw new HeddleError(
+      "shape",
+      `${name}: window, strides and padding need one entry per dim of ${formatType(input)}`,
+    );
   }
   return input.shape.map((size, dim) => {
     // Also where there is nothing: no window needs to fit.
@@ -31,8 +35,19 @@ function windowShape(name: string, input: TensorType, attrs: WindowAttrs): numbe
     const [low, high] = attrs.padding[dim] as readonly [number, number];
     const [window, stride] = [attrs.window[dim] as number, attrs.strides[dim] as number];
     // A window that lies in the padding alone has no extreme.
-    if (window < 1 || stride < 1 || low < 0 || high < 0 || low >= window || high >= window || size + low + high < window) {
-      throw new HeddleError("shape", `${name}: a window of ${window} by ${stride} with padding ${low}, ${high} does not fit dim ${dim} of ${formatType(input)}`);
+    if (
+      window < 1 ||
+      stride < 1 ||
+      low < 0 ||
+      high < 0 ||
+      low >= window ||
+      high >= window ||
+      size + low + high < window
+    ) {
+      throw new HeddleError(
+        "shape",
+        `${name}: a window of ${window} by ${stride} with padding ${low}, ${high} does not fit dim ${dim} of ${formatType(input)}`,
+      );
     }
     return Math.floor((size + low + high - window) / stride) + 1;
   });
@@ -49,7 +64,12 @@ function windowEquation(operands: readonly ("input" | "output")[], output: "inpu
 }
 
 /** Calls `visit(position, offsets)` with the input offsets of each window, in row-major order. */
-function eachWindow(input: Shape, output: Shape, attrs: WindowAttrs, visit: (position: number, offsets: Int32Array, count: number) => void): void {
+function eachWindow(
+  input: Shape,
+  output: Shape,
+  attrs: WindowAttrs,
+  visit: (position: number, offsets: Int32Array, count: number) => void,
+): void {
   const rank = input.length;
   const strides = stridesOf(input);
   const taps = sizeOf(attrs.window);
@@ -61,7 +81,8 @@ function eachWindow(input: Shape, output: Shape, attrs: WindowAttrs, visit: (pos
       let [p, t, offset] = [position, tap, 0];
       for (let dim = rank - 1; dim >= 0 && offset >= 0; dim--) {
         const [outSize, window] = [output[dim] as number, attrs.window[dim] as number];
-        const place = (p % outSize) * (attrs.strides[dim] as number) + (t % window) - (attrs.padding[dim]?.[0] as number);
+        const place =
+          (p % outSize) * (attrs.strides[dim] as number) + (t % window) - (attrs.padding[dim]?.[0] as number);
         p = Math.floor(p / outSize);
         t = Math.floor(t / window);
         offset = place < 0 || place >= (input[dim] as number) ? -1 : offset + place * (strides[dim] as number);
@@ -85,8 +106,20 @@ function winner(data: HostTensor["data"], offsets: Int32Array, count: number, op
 }
 
 const example: HostTensor = { dtype: "f32", shape: [1, 4], data: Float32Array.of(1, 3, 2, 0) };
-const exampleAttrs: WindowAttrs = { op: "max", window: [1, 2], strides: [1, 2], padding: [[0, 0], [0, 0]] };
-const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({ dtype: "f32", shape, data: Float32Array.from(values) });
+const exampleAttrs: WindowAttrs = {
+  op: "max",
+  window: [1, 2],
+  strides: [1, 2],
+  padding: [
+    [0, 0],
+    [0, 0],
+  ],
+};
+const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
 
 defineOp<WindowAttrs>({
   name: "reduceWindow",
@@ -107,9 +140,23 @@ defineOp<WindowAttrs>({
     // Each input is in the windows that cover it: a sum over windows of the cotangent, spread out by the strides.
     const spread = attrs.strides.map((stride) => stride - 1);
     const low = attrs.window.map((window, dim) => window - 1 - (attrs.padding[dim]?.[0] as number));
-    const high = x.shape.map((size, dim) => size + (attrs.window[dim] as number) - 1 - (low[dim] as number) - (dy.shape[dim] === 0 ? 0 : ((dy.shape[dim] as number) - 1) * (attrs.strides[dim] as number) + 1));
+    const high = x.shape.map(
+      (size, dim) =>
+        size +
+        (attrs.window[dim] as number) -
+        1 -
+        (low[dim] as number) -
+        (dy.shape[dim] === 0 ? 0 : ((dy.shape[dim] as number) - 1) * (attrs.strides[dim] as number) + 1),
+    );
     const padded = emit.pad(dy, emit.constant(dy.dtype, 0), low, high, spread);
-    return [emit.call("reduceWindow", [padded], { op: "sum", window: attrs.window, strides: attrs.window.map(() => 1), padding: attrs.window.map(() => [0, 0]) })];
+    return [
+      emit.call("reduceWindow", [padded], {
+        op: "sum",
+        window: attrs.window,
+        strides: attrs.window.map(() => 1),
+        padding: attrs.window.map(() => [0, 0]),
+      }),
+    ];
   },
   localize: absent("attributes hold no sizes"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
@@ -126,7 +173,12 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  lower: { kind: "kernel", strided: [0], outputOrder: windowOrder, emit: (context) => windowCalls(context, "reduceWindow", { in: 0 }) },
+  lower: {
+    kind: "kernel",
+    strided: [0],
+    outputOrder: windowOrder,
+    emit: (context) => windowCalls(context, "reduceWindow", { in: 0 }),
+  },
 });
 
 function inferWithSource(name: string, source: "input" | "output") {
@@ -136,7 +188,10 @@ function inferWithSource(name: string, source: "input" | "output") {
     const expected = source === "input" ? x.shape : outside;
     if (attrs.op === "sum") throw new HeddleError("op", `${name}: a sum has no extreme; use max or min`);
     if (!isFloat(x.dtype) || values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
-      throw new HeddleError("shape", `${name}: for ${formatType(x)} the second input must be ${formatType({ dtype: x.dtype, shape: expected })}, got ${formatType(values)}`);
+      throw new HeddleError(
+        "shape",
+        `${name}: for ${formatType(x)} the second input must be ${formatType({ dtype: x.dtype, shape: expected })}, got ${formatType(values)}`,
+      );
     }
     return { dtype: x.dtype, shape: source === "input" ? outside : x.shape };
   };
@@ -149,7 +204,10 @@ defineOp<WindowAttrs>({
   infer: inferWithSource("selectAndScatter", "output"),
   equation: windowEquation(["input", "output"], "input"),
   linear: [[1]],
-  gradient: ({ node, cotangents }) => [undefined, emit.call("windowTake", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs)],
+  gradient: ({ node, cotangents }) => [
+    undefined,
+    emit.call("windowTake", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
+  ],
   localize: absent("attributes hold no sizes"),
   cost: (inputs, _outputs, attrs) => sizeOf((inputs[1] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs) => {
@@ -160,7 +218,12 @@ defineOp<WindowAttrs>({
     });
     return [dtypes[dtype].create(total)];
   },
-  lower: { kind: "kernel", strided: [0, 1], outputOrder: windowOrder, emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }) },
+  lower: {
+    kind: "kernel",
+    strided: [0, 1],
+    outputOrder: windowOrder,
+    emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
+  },
 });
 
 defineOp<WindowAttrs>({
@@ -170,7 +233,10 @@ defineOp<WindowAttrs>({
   infer: inferWithSource("windowTake", "input"),
   equation: windowEquation(["input", "input"], "output"),
   linear: [[1]],
-  gradient: ({ node, cotangents }) => [undefined, emit.call("selectAndScatter", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs)],
+  gradient: ({ node, cotangents }) => [
+    undefined,
+    emit.call("selectAndScatter", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
+  ],
   localize: absent("attributes hold no sizes"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs, [type]) => {
@@ -182,7 +248,12 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  lower: { kind: "kernel", strided: [0, 1], outputOrder: windowOrder, emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }) },
+  lower: {
+    kind: "kernel",
+    strided: [0, 1],
+    outputOrder: windowOrder,
+    emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),
+  },
 });
 
 /**
@@ -198,12 +269,24 @@ function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
 }
 
 /** The kernels slide over two neighbouring dims; dims before them merge into n, dims after into c. */
-function windowCalls(context: KernelContext<WindowAttrs>, k: string, operands: { readonly in: number; readonly source?: number }): KernelCall[] {
+function windowCalls(
+  context: KernelContext<WindowAttrs>,
+  k: string,
+  operands: { readonly in: number; readonly source?: number },
+): KernelCall[] {
   const order = windowOrder(context.attrs, context.inputs);
   const pick = <T>(list: readonly T[]): T[] => order.map((dim) => list[dim] as T);
-  const attrs: WindowAttrs = { op: context.attrs.op, window: pick(context.attrs.window), strides: pick(context.attrs.strides), padding: pick(context.attrs.padding) };
+  const attrs: WindowAttrs = {
+    op: context.attrs.op,
+    window: pick(context.attrs.window),
+    strides: pick(context.attrs.strides),
+    padding: pick(context.attrs.padding),
+  };
   const x = context.contiguous(permuteView(context.inputs[operands.in] as View, order));
-  const source = operands.source === undefined ? undefined : context.contiguous(permuteView(context.inputs[operands.source] as View, order));
+  const source =
+    operands.source === undefined
+      ? undefined
+      : context.contiguous(permuteView(context.inputs[operands.source] as View, order));
   const target = permuteView(context.outputs[0] as View, order);
   const out = isContiguous(target) ? target : context.temporary(target);
   const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
@@ -211,7 +294,8 @@ function windowCalls(context: KernelContext<WindowAttrs>, k: string, operands: {
   const moving = range(shape.length).filter((dim) => !untouched(attrs, dim));
   const last = Math.max(1, moving.at(-1) ?? 1);
   const first = last - 1;
-  if (shape.length < 2 || moving.some((dim) => dim < first)) throw new HeddleError("lower", `${k}: no native kernel for windows over dims ${moving.join(", ")}`);
+  if (shape.length < 2 || moving.some((dim) => dim < first))
+    throw new HeddleError("lower", `${k}: no native kernel for windows over dims ${moving.join(", ")}`);
   const call: KernelCall = {
     k,
     op: attrs.op,

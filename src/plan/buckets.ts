@@ -2,8 +2,9 @@
  * @module Buckets: all-reduces of one axis travel together. Values are put into buckets in the order in which they are
  * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP).
  */
-import { elementOp } from "../ir/leaf.ts";
+
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
+import { elementOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
@@ -48,7 +49,10 @@ function candidates(order: readonly Node[]): Map<string, Node[]> {
   const depths = new Map<Node, number>();
   const groups = new Map<string, Node[]>();
   for (const node of order) {
-    const depth = node.inputs.reduce((most, input) => Math.max(most, (depths.get(input) as number) + (isAllReduce(input) ? 1 : 0)), 0);
+    const depth = node.inputs.reduce(
+      (most, input) => Math.max(most, (depths.get(input) as number) + (isAllReduce(input) ? 1 : 0)),
+      0,
+    );
     depths.set(node, depth);
     if (!isAllReduce(node)) continue;
     const key = `${node.attrs["axis"]} ${node.attrs["reduction"]} ${node.dtype} ${depth}`;

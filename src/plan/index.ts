@@ -16,8 +16,26 @@ export {
   shardedOn,
 } from "./layout.ts";
 export { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
-export { axisGroup, coordinatesOf, deviceCount, formatMesh, type Mesh, type MeshAxis, mesh, parseMesh } from "./mesh.ts";
-export { collectivesOf, type Plan, type PlannedValue, type PlanOptions, planGraph, type Traffic, trafficOf, verifyPlan } from "./plan.ts";
+export {
+  axisGroup,
+  coordinatesOf,
+  deviceCount,
+  formatMesh,
+  type Mesh,
+  type MeshAxis,
+  mesh,
+  parseMesh,
+} from "./mesh.ts";
+export {
+  collectivesOf,
+  type Plan,
+  type PlannedValue,
+  type PlanOptions,
+  planGraph,
+  type Traffic,
+  trafficOf,
+  verifyPlan,
+} from "./plan.ts";
 export { parsePlan, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
 export { formatStrategy, type Strategy, strategiesOf } from "./strategy.ts";

@@ -47,11 +47,13 @@ export const formatLayout = (layout: Layout): string => layout.map(formatPlaceme
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
   const match = /^(?:S\((\d+)\)|P\((sum|max|min)\))$/.exec(text);
-  if (match === null) throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R or P(sum|max|min)`);
+  if (match === null)
+    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R or P(sum|max|min)`);
   return match[1] === undefined ? partial(match[2] as Reduction) : shard(Number(match[1]));
 }
 
-export const parseLayout = (text: string): Layout => (text.trim() === "" ? [] : text.trim().split(/\s+/).map(parsePlacement));
+export const parseLayout = (text: string): Layout =>
+  text.trim() === "" ? [] : text.trim().split(/\s+/).map(parsePlacement);
 
 export function samePlacement(left: Placement, right: Placement): boolean {
   return formatPlacement(left) === formatPlacement(right);
@@ -74,10 +76,15 @@ export function localType(type: TensorType, layout: Layout, mesh: Mesh): TensorT
     const { name, size } = mesh.axes[index] as MeshAxis;
     const length = shape[placement.dim];
     if (length === undefined || length % size !== 0) {
-      const what = length === undefined ? `there is no dim ${placement.dim}` : `dim ${placement.dim} has ${length} elements`;
-      throw new HeddleError("layout", `${formatType(type)} cannot be ${formatLayout(layout)} on mesh ${formatMesh(mesh)}: ${what}, axis '${name}' has ${size} devices`, {
-        hint: "choose a size that the number of devices divides, or leave the value replicated on that axis",
-      });
+      const what =
+        length === undefined ? `there is no dim ${placement.dim}` : `dim ${placement.dim} has ${length} elements`;
+      throw new HeddleError(
+        "layout",
+        `${formatType(type)} cannot be ${formatLayout(layout)} on mesh ${formatMesh(mesh)}: ${what}, axis '${name}' has ${size} devices`,
+        {
+          hint: "choose a size that the number of devices divides, or leave the value replicated on that axis",
+        },
+      );
     }
     shape[placement.dim] = length / size;
   });

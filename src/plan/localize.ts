@@ -1,11 +1,12 @@
 /** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
-import { HeddleError } from "../util/errors.ts";
+
 import { elementOp } from "../ir/leaf.ts";
 import { isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { call, ownPart } from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { formatLayout, type Layout, localType, type Placement, sameLayout, withPlacement } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
@@ -66,7 +67,12 @@ export class Localizer {
       const made = this.obtain(source, this.layoutOf(source));
       return apply(elementOp, [made], node.attrs as { index: number });
     }
-    const inputs = node.inputs.map((input, index) => this.obtain(input, strategies.map((strategy) => strategy.inputs[index] as Placement)));
+    const inputs = node.inputs.map((input, index) =>
+      this.obtain(
+        input,
+        strategies.map((strategy) => strategy.inputs[index] as Placement),
+      ),
+    );
     return this.localOp(node, inputs, strategies);
   }
 
@@ -75,7 +81,12 @@ export class Localizer {
     if (isAbsent(localize)) return apply(node.op, inputs, node.attrs);
     const splits = strategies.flatMap((strategy, index): Split[] => {
       const { name, size } = this.mesh.axes[index] as MeshAxis;
-      const split = { axis: name, parts: size, inputs: strategy.inputs.map(shardDim), outputs: strategy.outputs.map(shardDim) };
+      const split = {
+        axis: name,
+        parts: size,
+        inputs: strategy.inputs.map(shardDim),
+        outputs: strategy.outputs.map(shardDim),
+      };
       return [...split.inputs, ...split.outputs].some((dim) => dim !== undefined) ? [split] : [];
     });
     return splits.length === 0 ? apply(node.op, inputs, node.attrs) : localize({ attrs: node.attrs, inputs, splits });
@@ -88,7 +99,8 @@ export class Localizer {
   private derive(node: Node, layout: Layout): Node | undefined {
     const decision = this.decisions.get(node) as Decision;
     const own = this.layoutOf(node);
-    if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted))) return undefined;
+    if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted)))
+      return undefined;
     const cost = node.op.cost(
       node.inputs.flatMap((input) => input.types),
       node.types,
@@ -97,8 +109,12 @@ export class Localizer {
     if (cost > cheapPerElement * sizeOf(node.shape) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
-    const wanted = node.inputs.map((_input, index) => strategies.map((strategy) => strategy.inputs[index] as Placement));
-    const free = node.inputs.every((input, index) => this.layoutOf(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)));
+    const wanted = node.inputs.map((_input, index) =>
+      strategies.map((strategy) => strategy.inputs[index] as Placement),
+    );
+    const free = node.inputs.every((input, index) =>
+      this.layoutOf(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)),
+    );
     if (!free) return undefined;
     const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
     return this.localOp(node, inputs, strategies);
@@ -115,7 +131,9 @@ export class Localizer {
       const keeps = sameLayout([chosen.outputs[0] as Placement], [wanted]);
       const strategy = keeps
         ? chosen
-        : strategiesOf(node, inputTypes, outputTypes, axis.size).find((candidate) => sameLayout([candidate.outputs[0] as Placement], [wanted]));
+        : strategiesOf(node, inputTypes, outputTypes, axis.size).find((candidate) =>
+            sameLayout([candidate.outputs[0] as Placement], [wanted]),
+          );
       if (strategy === undefined) return undefined;
       result.push(strategy);
       const alone: Mesh = { axes: [axis] };
@@ -141,10 +159,14 @@ export class Localizer {
     const { name, size: parts } = this.mesh.axes[axis] as MeshAxis;
     const common = { axis: name, parts, label: "" };
     if (from.kind === "replicate" && to.kind === "shard") return ownPart(local, to.dim, name, parts);
-    if (from.kind === "shard" && to.kind === "replicate") return call("allGather", [local], { ...common, dim: from.dim });
-    if (from.kind === "shard" && to.kind === "shard") return call("allToAll", [local], { ...common, from: from.dim, to: to.dim });
-    if (from.kind === "partial" && to.kind === "shard") return call("reduceScatter", [local], { ...common, reduction: from.reduction, dim: to.dim });
-    if (from.kind === "partial" && to.kind === "replicate") return call("allReduce", [local], { ...common, reduction: from.reduction });
+    if (from.kind === "shard" && to.kind === "replicate")
+      return call("allGather", [local], { ...common, dim: from.dim });
+    if (from.kind === "shard" && to.kind === "shard")
+      return call("allToAll", [local], { ...common, from: from.dim, to: to.dim });
+    if (from.kind === "partial" && to.kind === "shard")
+      return call("reduceScatter", [local], { ...common, reduction: from.reduction, dim: to.dim });
+    if (from.kind === "partial" && to.kind === "replicate")
+      return call("allReduce", [local], { ...common, reduction: from.reduction });
     throw new HeddleError("layout", "no value becomes partial by communication");
   }
 }
@@ -152,4 +174,5 @@ export class Localizer {
 const shardDim = (placement: Placement): number | undefined => (placement.kind === "shard" ? placement.dim : undefined);
 
 /** No communication leads from `has` to `wanted`: they agree, or a whole value is cut. */
-const onlyCuts = (has: Placement, wanted: Placement): boolean => sameLayout([has], [wanted]) || (has.kind === "replicate" && wanted.kind === "shard");
+const onlyCuts = (has: Placement, wanted: Placement): boolean =>
+  sameLayout([has], [wanted]) || (has.kind === "replicate" && wanted.kind === "shard");

@@ -21,7 +21,8 @@ export function mesh(sizes: { readonly [axis: string]: number }): Mesh {
   const axes = Object.entries(sizes).map(([name, size]) => ({ name, size }));
   for (const { name, size } of axes) {
     if (!/^[a-zA-Z][a-zA-Z0-9_]*$/.test(name)) throw new HeddleError("mesh", `'${name}' is not a name for a mesh axis`);
-    if (!Number.isInteger(size) || size < 1) throw new HeddleError("mesh", `mesh axis '${name}' cannot have ${size} devices`);
+    if (!Number.isInteger(size) || size < 1)
+      throw new HeddleError("mesh", `mesh axis '${name}' cannot have ${size} devices`);
   }
   return { axes };
 }
@@ -30,7 +31,8 @@ export function mesh(sizes: { readonly [axis: string]: number }): Mesh {
 export function parseMesh(text: string): Mesh {
   const entries = text.split(",").map((part): [string, number] => {
     const match = /^\s*([a-zA-Z][a-zA-Z0-9_]*)\s*=\s*(\d+)\s*$/.exec(part);
-    if (match === null) throw new HeddleError("mesh", `'${part}' is not an axis of a mesh`, { hint: "write axes as in data=2,model=4" });
+    if (match === null)
+      throw new HeddleError("mesh", `'${part}' is not an axis of a mesh`, { hint: "write axes as in data=2,model=4" });
     return [match[1] as string, Number(match[2])];
   });
   const repeated = entries.find(([name], index) => entries.findIndex(([other]) => other === name) !== index);

@@ -1,12 +1,13 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
-import { HeddleError } from "../util/errors.ts";
-import { mapGraph, inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
+
+import { inlineGraph, inputSpecs, mapGraph, parameter } from "../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { apply, Trace, withTrace } from "../ir/trace.ts";
 import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
+import { apply, Trace, withTrace } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets, formBuckets } from "./buckets.ts";
 import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
 import { Localizer } from "./localize.ts";
@@ -54,12 +55,19 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     checkLayout(`input '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
-  const decisions = propagate(graph, inputs.map((input) => input.layout), mesh, machine);
+  const decisions = propagate(
+    graph,
+    inputs.map((input) => input.layout),
+    mesh,
+    machine,
+  );
   const localizer = new Localizer(decisions, mesh, machine);
   const outputs = graph.outputs.map((node, index): PlannedValue => {
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;
-    const layout = options.outputs?.[index] ?? localizer.layoutOf(node).map((placement) => (placement.kind === "partial" ? replicate : placement));
+    const layout =
+      options.outputs?.[index] ??
+      localizer.layoutOf(node).map((placement) => (placement.kind === "partial" ? replicate : placement));
     checkLayout(`output '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
@@ -70,17 +78,33 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
       return node;
     });
     // In the order of the program; what turns out not to be needed in this layout is dropped below.
-    for (const node of topological(graph.outputs)) if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
-    return { kind: "graph", name: graph.name, inputs: parameters, outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index]?.layout as Layout)) };
+    for (const node of topological(graph.outputs))
+      if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
+    return {
+      kind: "graph",
+      name: graph.name,
+      inputs: parameters,
+      outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index]?.layout as Layout)),
+    };
   });
-  return { name: graph.name, mesh, inputs, outputs, local: formBuckets(pruned(local), options.buckets ?? defaultBuckets) };
+  return {
+    name: graph.name,
+    mesh,
+    inputs,
+    outputs,
+    local: formBuckets(pruned(local), options.buckets ?? defaultBuckets),
+  };
 }
 
 /** Composites that say nothing of their sharding are planned by their bodies. */
 function expandUnplannable(graph: Graph): Graph {
   const unplannable = (node: Node): boolean => !isAbsent(node.op.body) && isAbsent(node.op.equation);
   if (!topological(graph.outputs).some(unplannable)) return graph;
-  return expandUnplannable(mapGraph(graph, (node, inputs) => (unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs))));
+  return expandUnplannable(
+    mapGraph(graph, (node, inputs) =>
+      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs),
+    ),
+  );
 }
 
 /** The same graph in a fresh trace: nodes that were tried and not used are dropped. */
@@ -93,9 +117,13 @@ function pruned(graph: Graph): Graph {
 
 function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh): void {
   if (layout.length !== mesh.axes.length) {
-    throw new HeddleError("layout", `${what}: layout '${formatLayout(layout)}' needs one placement per axis of mesh ${formatMesh(mesh)}`);
+    throw new HeddleError(
+      "layout",
+      `${what}: layout '${formatLayout(layout)}' needs one placement per axis of mesh ${formatMesh(mesh)}`,
+    );
   }
-  if (layout.some((placement) => placement.kind === "partial")) throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
+  if (layout.some((placement) => placement.kind === "partial"))
+    throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
   localType(type, layout, mesh);
 }
 
@@ -107,10 +135,17 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
 export function verifyPlan(plan: Plan): void {
   verifyGraph(plan.local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
-    if (values.length !== nodes.length) throw new HeddleError("verify", `plan '${plan.name}': ${values.length} ${what}s, the local graph has ${nodes.length}`);
+    if (values.length !== nodes.length)
+      throw new HeddleError(
+        "verify",
+        `plan '${plan.name}': ${values.length} ${what}s, the local graph has ${nodes.length}`,
+      );
     values.forEach(({ name, type, layout }, index) => {
       if (!sameType(localType(type, layout, plan.mesh), (nodes[index] as Node).types[0] as TensorType)) {
-        throw new HeddleError("verify", `plan '${plan.name}': ${what} '${name}' is not ${formatLayout(layout)} in the local graph`);
+        throw new HeddleError(
+          "verify",
+          `plan '${plan.name}': ${what} '${name}' is not ${formatLayout(layout)} in the local graph`,
+        );
       }
     });
   };
@@ -119,7 +154,10 @@ export function verifyPlan(plan: Plan): void {
   for (const node of collectivesOf(plan)) {
     const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
-      throw new HeddleError("verify", `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(plan.mesh)}`);
+      throw new HeddleError(
+        "verify",
+        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(plan.mesh)}`,
+      );
     }
   }
 }
@@ -148,6 +186,13 @@ export function trafficOf(plan: Plan): Traffic[] {
     const name = node.op.name as CollectiveName;
     const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
     const sent = collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
-    return { name, axis: String(node.attrs["axis"]), label: String(node.attrs["label"]), values: node.inputs.length, payload, sent };
+    return {
+      name,
+      axis: String(node.attrs["axis"]),
+      label: String(node.attrs["label"]),
+      values: node.inputs.length,
+      payload,
+      sent,
+    };
   });
 }

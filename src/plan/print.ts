@@ -15,8 +15,13 @@ import type { Plan, PlannedValue } from "./plan.ts";
  *     output loss: f32[] R
  */
 export function printPlan(plan: Plan): string {
-  const line = (kind: string) => (value: PlannedValue) => `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd();
-  const head = [`plan @${plan.name} on ${formatMesh(plan.mesh)}`, ...plan.inputs.map(line("input")), ...plan.outputs.map(line("output"))];
+  const line = (kind: string) => (value: PlannedValue) =>
+    `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd();
+  const head = [
+    `plan @${plan.name} on ${formatMesh(plan.mesh)}`,
+    ...plan.inputs.map(line("input")),
+    ...plan.outputs.map(line("output")),
+  ];
   return `${head.join("\n")}\n\n${printGraph(plan.local)}`;
 }
 
@@ -31,8 +36,13 @@ export function parsePlan(text: string): Plan {
   lines.forEach((line, index) => {
     const match = /^(input|output) (.*): (\S+)((?: \S+)*)$/.exec(line);
     const type = match === null ? undefined : parseType(match[3] as string);
-    if (match === null || type === undefined) throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
-    (match[1] === "input" ? inputs : outputs).push({ name: match[2] as string, type, layout: parseLayout(match[4] as string) });
+    if (match === null || type === undefined)
+      throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
+    (match[1] === "input" ? inputs : outputs).push({
+      name: match[2] as string,
+      type,
+      layout: parseLayout(match[4] as string),
+    });
   });
   const axes = head[2] === "" ? mesh({}) : parseMesh(head[2] as string);
   return { name: head[1] as string, mesh: axes, inputs, outputs, local: parseGraph(text.slice(end + 2)) };

@@ -52,7 +52,9 @@ function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, 
     inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
     outputTypes = outputTypes.map((type, output) => localType(type, [strategy.outputs[output] as Placement], alone));
   });
-  const layouts = node.types.map((_type, output) => strategies.map((strategy) => strategy.outputs[output] as Placement));
+  const layouts = node.types.map((_type, output) =>
+    strategies.map((strategy) => strategy.outputs[output] as Placement),
+  );
   return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
 }
 
@@ -64,13 +66,21 @@ function cheapest(
   axis: MeshAxis,
   machine: Machine,
 ): Strategy {
-  const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter((strategy, index) => index === 0 || seeded(strategy, current));
+  const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter(
+    (strategy, index) => index === 0 || seeded(strategy, current),
+  );
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(inputTypes, outputTypes, node.attrs);
   for (const strategy of candidates) {
     let seconds = (strategy.letter === undefined ? flops : flops / axis.size) / machine.flops;
     current.forEach((placement, input) => {
-      seconds += axisSeconds(inputTypes[input] as TensorType, placement, strategy.inputs[input] as Placement, axis.size, machine);
+      seconds += axisSeconds(
+        inputTypes[input] as TensorType,
+        placement,
+        strategy.inputs[input] as Placement,
+        axis.size,
+        machine,
+      );
     });
     if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
   }

@@ -1,7 +1,17 @@
 /** @module Changes of layout: a shortest path over the legal steps, each at most one collective on one axis. */
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { formatLayout, type Layout, localType, type Placement, replicate, sameLayout, samePlacement, shard, withPlacement } from "./layout.ts";
+import {
+  formatLayout,
+  type Layout,
+  localType,
+  type Placement,
+  replicate,
+  sameLayout,
+  samePlacement,
+  shard,
+  withPlacement,
+} from "./layout.ts";
 import { collectiveSeconds, type Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 
@@ -26,7 +36,13 @@ const laterAxisSplits = (layout: Layout, axis: number, dim: number): boolean =>
   layout.some((placement, index) => index > axis && placement.kind === "shard" && placement.dim === dim);
 
 /** Steps that may lie on a path: to what is wanted on the axis, or to whole on the way there. */
-function stepsFrom(type: TensorType, layout: Layout, target: Layout, mesh: Mesh, machine: Machine): { transition: Transition; seconds: number }[] {
+function stepsFrom(
+  type: TensorType,
+  layout: Layout,
+  target: Layout,
+  mesh: Mesh,
+  machine: Machine,
+): { transition: Transition; seconds: number }[] {
   const local = localType(type, layout, mesh);
   const bytes = bytesOf(local);
   const result: { transition: Transition; seconds: number }[] = [];
@@ -35,13 +51,17 @@ function stepsFrom(type: TensorType, layout: Layout, target: Layout, mesh: Mesh,
     const wanted = target[axis] as Placement;
     // A detour through parts (reduce-scatter, then all-gather) would be an algorithm for an all-reduce, not a layout.
     const add = (to: Placement, seconds: number): void => {
-      if (to.kind === "replicate" || samePlacement(to, wanted)) result.push({ transition: { axis, from, to }, seconds });
+      if (to.kind === "replicate" || samePlacement(to, wanted))
+        result.push({ transition: { axis, from, to }, seconds });
     };
-    const cuts = local.shape.flatMap((length, dim) => (length % size === 0 && !laterAxisSplits(layout, axis, dim) ? [dim] : []));
+    const cuts = local.shape.flatMap((length, dim) =>
+      length % size === 0 && !laterAxisSplits(layout, axis, dim) ? [dim] : [],
+    );
     if (from.kind === "shard") {
       if (laterAxisSplits(layout, axis, from.dim)) return;
       add(replicate, collectiveSeconds(machine, "allGather", bytes, size));
-      for (const dim of cuts) if (dim !== from.dim) add(shard(dim), collectiveSeconds(machine, "allToAll", bytes, size));
+      for (const dim of cuts)
+        if (dim !== from.dim) add(shard(dim), collectiveSeconds(machine, "allToAll", bytes, size));
     } else if (from.kind === "partial") {
       add(replicate, collectiveSeconds(machine, "allReduce", bytes, size));
       for (const dim of cuts) add(shard(dim), collectiveSeconds(machine, "reduceScatter", bytes, size));
@@ -57,12 +77,22 @@ function stepsFrom(type: TensorType, layout: Layout, target: Layout, mesh: Mesh,
  * The cheapest path from one layout to another (Dijkstra), or undefined when there is none.
  * A value cannot become `Partial` on the way.
  */
-export function cheapestPath(type: TensorType, from: Layout, to: Layout, mesh: Mesh, machine: Machine): Path | undefined {
+export function cheapestPath(
+  type: TensorType,
+  from: Layout,
+  to: Layout,
+  mesh: Mesh,
+  machine: Machine,
+): Path | undefined {
   if (sameLayout(from, to)) return { steps: [], seconds: 0 };
-  const open = new Map<string, { layout: Layout; path: Path }>([[formatLayout(from), { layout: from, path: { steps: [], seconds: 0 } }]]);
+  const open = new Map<string, { layout: Layout; path: Path }>([
+    [formatLayout(from), { layout: from, path: { steps: [], seconds: 0 } }],
+  ]);
   const closed = new Set<string>();
   while (open.size > 0) {
-    const [key, best] = [...open].reduce((least, entry) => (entry[1].path.seconds < least[1].path.seconds ? entry : least));
+    const [key, best] = [...open].reduce((least, entry) =>
+      entry[1].path.seconds < least[1].path.seconds ? entry : least,
+    );
     if (sameLayout(best.layout, to)) return best.path;
     open.delete(key);
     closed.add(key);
@@ -78,7 +108,14 @@ export function cheapestPath(type: TensorType, from: Layout, to: Layout, mesh: M
 }
 
 /** Like {@link cheapestPath}, but an error when there is no path. */
-export function pathOrThrow(what: string, type: TensorType, from: Layout, to: Layout, mesh: Mesh, machine: Machine): Path {
+export function pathOrThrow(
+  what: string,
+  type: TensorType,
+  from: Layout,
+  to: Layout,
+  mesh: Mesh,
+  machine: Machine,
+): Path {
   const path = cheapestPath(type, from, to, mesh, machine);
   if (path !== undefined) return path;
   throw new HeddleError("layout", `${what}: no collectives lead from ${formatLayout(from)} to ${formatLayout(to)}`);
@@ -90,6 +127,7 @@ export function axisSeconds(type: TensorType, from: Placement, to: Placement, si
   const bytes = bytesOf(type);
   if (to.kind === "partial" || (to.kind === "shard" && (type.shape[to.dim] ?? 1) % size !== 0)) return Infinity;
   if (from.kind === "replicate") return bytes / size / machine.memory;
-  if (from.kind === "partial") return collectiveSeconds(machine, to.kind === "shard" ? "reduceScatter" : "allReduce", bytes, size);
+  if (from.kind === "partial")
+    return collectiveSeconds(machine, to.kind === "shard" ? "reduceScatter" : "allReduce", bytes, size);
   return collectiveSeconds(machine, to.kind === "shard" ? "allToAll" : "allGather", bytes, size);
 }

@@ -20,21 +20,35 @@ export const formatStrategy = (strategy: Strategy): string =>
  * The legal strategies of a node over an axis of `parts` devices, given its types on one device so far. The first one
  * replicates everything.
  */
-export function strategiesOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[], outputs: readonly TensorType[], parts: number): Strategy[] {
-  const all: Strategy[] = [{ inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined }];
+export function strategiesOf(
+  node: Pick<Node, "op" | "attrs">,
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+  parts: number,
+): Strategy[] {
+  const all: Strategy[] = [
+    { inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined },
+  ];
   const { equation } = node.op;
   if (!isAbsent(equation)) all.push(...splitLetters(equation(inputs, node.attrs), inputs, outputs, parts));
   all.push(...passPartials(node, inputs, outputs));
   return all;
 }
 
-function splitLetters(equation: Equation, inputs: readonly TensorType[], outputs: readonly TensorType[], parts: number): Strategy[] {
+function splitLetters(
+  equation: Equation,
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+  parts: number,
+): Strategy[] {
   const letters = new Set([...equation.inputs.flat(), ...equation.outputs.flat()]);
   const result: Strategy[] = [];
   for (const letter of letters) {
     if (equation.whole.has(letter)) continue;
     const divides = (operands: readonly (readonly string[])[], types: readonly TensorType[]): boolean =>
-      operands.every((operand, index) => operand.every((other, dim) => other !== letter || (types[index]?.shape[dim] as number) % parts === 0));
+      operands.every((operand, index) =>
+        operand.every((other, dim) => other !== letter || (types[index]?.shape[dim] as number) % parts === 0),
+      );
     if (!divides(equation.inputs, inputs) || !divides(equation.outputs, outputs)) continue;
     const place = (operand: readonly string[], otherwise: Placement): Placement => {
       const dim = operand.indexOf(letter);
@@ -50,7 +64,11 @@ function splitLetters(equation: Equation, inputs: readonly TensorType[], outputs
 }
 
 /** Sums may pass through a linear op: contributions in, contributions out. */
-function passPartials(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[], outputs: readonly TensorType[]): Strategy[] {
+function passPartials(
+  node: Pick<Node, "op" | "attrs">,
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+): Strategy[] {
   const { linear } = node.op;
   const sets = typeof linear === "function" ? linear(node.attrs) : linear;
   return sets.map((set) => ({

@@ -1,9 +1,10 @@
 /** @module The meaning of the collectives on host tensors: given what each device has, what each device gets. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { Attrs, HostTensor } from "../ir/node.ts";
 import { sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 
 const combine: { readonly [R in Reduction]: (x: number, y: number) => number } = {
   sum: (x, y) => x + y,
@@ -16,7 +17,9 @@ function reduced(parts: readonly HostTensor[], reduction: Reduction): HostTensor
   const [first, ...others] = parts as [HostTensor, ...HostTensor[]];
   const data = first.data.slice();
   const rule = combine[reduction];
-  for (const other of others) for (let i = 0; i < data.length; i++) data[i] = roundTo(first.dtype, rule(data[i] as number, other.data[i] as number));
+  for (const other of others)
+    for (let i = 0; i < data.length; i++)
+      data[i] = roundTo(first.dtype, rule(data[i] as number, other.data[i] as number));
   return { ...first, data };
 }
 
@@ -28,7 +31,8 @@ function blocks(tensor: HostTensor, dim: number, parts: number): HostTensor[] {
   const outer = sizeOf(tensor.shape.slice(0, dim));
   return Array.from({ length: parts }, (_unused, part) => {
     const data = dtypes[tensor.dtype].create(sizeOf(shape));
-    for (let o = 0; o < outer; o++) data.set(tensor.data.subarray((o * parts + part) * inner, (o * parts + part + 1) * inner), o * inner);
+    for (let o = 0; o < outer; o++)
+      data.set(tensor.data.subarray((o * parts + part) * inner, (o * parts + part + 1) * inner), o * inner);
     return { dtype: tensor.dtype, shape, data };
   });
 }
@@ -40,20 +44,27 @@ function joined(parts: readonly HostTensor[], dim: number): HostTensor {
   const outer = sizeOf(first.shape.slice(0, dim));
   const data = dtypes[first.dtype].create(sizeOf(shape));
   parts.forEach((part, place) => {
-    for (let o = 0; o < outer; o++) data.set(part.data.subarray(o * inner, (o + 1) * inner), (o * parts.length + place) * inner);
+    for (let o = 0; o < outer; o++)
+      data.set(part.data.subarray(o * inner, (o + 1) * inner), (o * parts.length + place) * inner);
   });
   return { dtype: first.dtype, shape, data };
 }
 
 /** Runs a collective among devices in order of their coordinates: `contributions[device][input]` to `[device][result]`. */
-export function runCollective(op: string, attrs: Attrs, contributions: readonly (readonly HostTensor[])[]): HostTensor[][] {
+export function runCollective(
+  op: string,
+  attrs: Attrs,
+  contributions: readonly (readonly HostTensor[])[],
+): HostTensor[][] {
   const parts = contributions.length;
   const column = (index: number): HostTensor[] => contributions.map((inputs) => inputs[index] as HostTensor);
   const width = contributions[0]?.length ?? 0;
   const number = (name: string): number => attrs[name] as number;
   switch (op) {
     case "allReduce": {
-      const results = Array.from({ length: width }, (_unused, index) => reduced(column(index), attrs["reduction"] as Reduction));
+      const results = Array.from({ length: width }, (_unused, index) =>
+        reduced(column(index), attrs["reduction"] as Reduction),
+      );
       return contributions.map(() => results.map((result) => ({ ...result, data: result.data.slice() })));
     }
     case "allGather": {
@@ -64,7 +75,12 @@ export function runCollective(op: string, attrs: Attrs, contributions: readonly 
       return blocks(reduced(column(0), attrs["reduction"] as Reduction), number("dim"), parts).map((block) => [block]);
     case "allToAll": {
       const sent = column(0).map((tensor) => blocks(tensor, number("to"), parts));
-      return contributions.map((_inputs, place) => [joined(sent.map((pieces) => pieces[place] as HostTensor), number("from"))]);
+      return contributions.map((_inputs, place) => [
+        joined(
+          sent.map((pieces) => pieces[place] as HostTensor),
+          number("from"),
+        ),
+      ]);
     }
     default:
       throw new HeddleError("op", `'${op}' is not a collective`);

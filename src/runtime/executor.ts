@@ -46,7 +46,12 @@ export interface Executor {
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.
    */
-  readonly gatherRows?: (source: DeviceBuffer, rowBytes: number, rows: Int32Array, target: DeviceBuffer) => Promise<void>;
+  readonly gatherRows?: (
+    source: DeviceBuffer,
+    rowBytes: number,
+    rows: Int32Array,
+    target: DeviceBuffer,
+  ) => Promise<void>;
   /** Ends queued work with an error that carries the reason. */
   abort(reason: string): void;
   close(): void;

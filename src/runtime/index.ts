@@ -1,7 +1,7 @@
 /** @module Running programs: executors, their memory, and the processes of a run. */
 export type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
-export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";
 export { loadNative, type NativeBinding } from "./native/binding.ts";
 export { RunError } from "./native/error.ts";
 export type { World, WorldOptions } from "./native/world.ts";
+export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";
 export { defaultThreads, distributedRuntime, localRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";

@@ -2,9 +2,10 @@
  * @module The null executor: runs nothing and counts. It shows what a program would do on any number of devices, in
  * milliseconds.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import { bytesOf } from "../ir/shape.ts";
 import { countProgram } from "../program/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "./executor.ts";
 
 /** What the null executor has counted over all runs and devices. */
@@ -53,7 +54,10 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
           counts.bytesMoved += each.bytesMoved * devices;
           counts.bytesSent += each.bytesSent * devices;
           counts.collectives += each.collectives.reduce((total, collective) => total + collective.count, 0);
-          return { outputs: options.devices.map(() => program.outputs.map(({ type }) => nothing(bytesOf(type)))), done: Promise.resolve() };
+          return {
+            outputs: options.devices.map(() => program.outputs.map(({ type }) => nothing(bytesOf(type)))),
+            done: Promise.resolve(),
+          };
         },
       };
     },

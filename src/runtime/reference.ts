@@ -2,12 +2,13 @@
  * @module The reference executor: interprets programs by the ops' reference implementations, all devices of the mesh in
  * lockstep in this process. Slow, and the oracle of the others.
  */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph } from "../ops/index.ts";
 import type { CollectiveStep, Program, ProgramAxis } from "../program/program.ts";
+import { HeddleError } from "../util/errors.ts";
 import { runCollective } from "./collectives.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
 
@@ -56,9 +57,13 @@ const asBuffer = (tensor: HostTensor): HostBuffer => {
 export function referenceExecutor(options: ExecutorOptions): Executor {
   const count = options.axes.reduce((product, axis) => product * axis.size, 1);
   if (options.devices.length !== count) {
-    throw new HeddleError("executor", `the reference executor runs all devices in one process, but ${options.devices.length} of ${count} are local`, {
-      hint: "use --workers 1, or the native executor (heddle doctor says why it is missing)",
-    });
+    throw new HeddleError(
+      "executor",
+      `the reference executor runs all devices in one process, but ${options.devices.length} of ${count} are local`,
+      {
+        hint: "use --workers 1, or the native executor (heddle doctor says why it is missing)",
+      },
+    );
   }
   return {
     name: "reference",
@@ -72,7 +77,10 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
 }
 
 function compile(program: Program, options: ExecutorOptions): Executable {
-  const calls = program.steps.reduce((total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1), 0);
+  const calls = program.steps.reduce(
+    (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
+    0,
+  );
   return {
     program,
     arenaBytes: 0,
@@ -84,8 +92,15 @@ function compile(program: Program, options: ExecutorOptions): Executable {
   };
 }
 
-function interpret(program: Program, options: ExecutorOptions, inputs: readonly (readonly DeviceBuffer[])[]): DeviceBuffer[][] {
-  const held = inputs.map((buffers) => new Map(program.inputs.map(({ type }, index) => [index, asTensor(buffers[index] as DeviceBuffer, type)])));
+function interpret(
+  program: Program,
+  options: ExecutorOptions,
+  inputs: readonly (readonly DeviceBuffer[])[],
+): DeviceBuffer[][] {
+  const held = inputs.map(
+    (buffers) =>
+      new Map(program.inputs.map(({ type }, index) => [index, asTensor(buffers[index] as DeviceBuffer, type)])),
+  );
   for (const step of program.steps) {
     if (step.kind === "free") for (const values of held) for (const value of step.values) values.delete(value);
     else if (step.kind === "collective") communicate(step, options, held);
@@ -93,7 +108,11 @@ function interpret(program: Program, options: ExecutorOptions, inputs: readonly 
       options.devices.forEach((device, index) => {
         const values = held[index] as Map<number, HostTensor>;
         const coordinate = (axis: string): number => coordinateOf(options.axes, device, axis);
-        const results = evaluateGraph(step.region, step.arguments.map((value) => values.get(value) as HostTensor), { coordinate });
+        const results = evaluateGraph(
+          step.region,
+          step.arguments.map((value) => values.get(value) as HostTensor),
+          { coordinate },
+        );
         step.results.forEach((value, result) => {
           values.set(value, results[result] as HostTensor);
         });
@@ -101,7 +120,13 @@ function interpret(program: Program, options: ExecutorOptions, inputs: readonly 
     }
   }
   // A value that is an input passed through must not share memory with it.
-  return held.map((values) => program.outputs.map(({ value }) => asBuffer(value < program.inputs.length ? copyOf(values.get(value) as HostTensor) : (values.get(value) as HostTensor))));
+  return held.map((values) =>
+    program.outputs.map(({ value }) =>
+      asBuffer(
+        value < program.inputs.length ? copyOf(values.get(value) as HostTensor) : (values.get(value) as HostTensor),
+      ),
+    ),
+  );
 }
 
 const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });
@@ -119,8 +144,13 @@ function communicate(step: CollectiveStep, options: ExecutorOptions, held: reado
     groups.set(key, [...(groups.get(key) ?? []), index]);
   });
   for (const members of groups.values()) {
-    members.sort((left, right) => (options.devices[left]?.coordinates[axis] as number) - (options.devices[right]?.coordinates[axis] as number));
-    const contributions = members.map((member) => step.arguments.map((value) => held[member]?.get(value) as HostTensor));
+    members.sort(
+      (left, right) =>
+        (options.devices[left]?.coordinates[axis] as number) - (options.devices[right]?.coordinates[axis] as number),
+    );
+    const contributions = members.map((member) =>
+      step.arguments.map((value) => held[member]?.get(value) as HostTensor),
+    );
     const results = runCollective(step.op, step.attrs, contributions);
     members.forEach((member, place) => {
       step.results.forEach((value, index) => {
@@ -129,4 +159,3 @@ function communicate(step: CollectiveStep, options: ExecutorOptions, held: reado
     });
   }
 }
-

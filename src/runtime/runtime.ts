@@ -1,6 +1,7 @@
 /** @module A runtime: the mesh, this process's place in it, and the executor of its local devices. */
-import { HeddleError } from "../util/errors.ts";
+
 import type { ProgramAxis } from "../program/program.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
 import { loadNative } from "./native/binding.ts";
 import { nativeExecutor } from "./native/executor.ts";
@@ -31,7 +32,13 @@ export interface RuntimeOptions {
 
 /** All devices of a mesh, by row-major coordinates. */
 function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
-  return axes.reduce<number[][]>((prefixes, { size }) => prefixes.flatMap((prefix) => Array.from({ length: size }, (_unused, place) => [...prefix, place])), [[]]).map((coordinates) => ({ coordinates }));
+  return axes
+    .reduce<number[][]>(
+      (prefixes, { size }) =>
+        prefixes.flatMap((prefix) => Array.from({ length: size }, (_unused, place) => [...prefix, place])),
+      [[]],
+    )
+    .map((coordinates) => ({ coordinates }));
 }
 
 function chooseExecutor(wanted: RuntimeOptions["executor"]): "native" | "reference" {
@@ -39,7 +46,9 @@ function chooseExecutor(wanted: RuntimeOptions["executor"]): "native" | "referen
   const native = loadNative();
   if (!("error" in native)) return "native";
   if (wanted === "native") {
-    throw new HeddleError("executor", `the native executor cannot be used: ${native.error}`, { hint: "run heddle doctor, or use the reference executor" });
+    throw new HeddleError("executor", `the native executor cannot be used: ${native.error}`, {
+      hint: "run heddle doctor, or use the reference executor",
+    });
   }
   return "reference";
 }
@@ -51,7 +60,12 @@ export function localRuntime(options: RuntimeOptions = {}): Runtime {
   const executor =
     chooseExecutor(options.executor) === "reference"
       ? referenceExecutor({ axes, devices: local })
-      : nativeExecutor({ axes, devices: local, threads: options.threads ?? defaultThreads(local.length), world: undefined });
+      : nativeExecutor({
+          axes,
+          devices: local,
+          threads: options.threads ?? defaultThreads(local.length),
+          world: undefined,
+        });
   return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
 }
 
@@ -68,10 +82,16 @@ export function defaultThreads(devices: number): number {
  *
  * @throws HeddleError `world` when they cannot be reached in time.
  */
-export async function distributedRuntime(axes: readonly ProgramAxis[], options: WorldOptions & { threads?: number | undefined }): Promise<Runtime> {
+export async function distributedRuntime(
+  axes: readonly ProgramAxis[],
+  options: WorldOptions & { threads?: number | undefined },
+): Promise<Runtime> {
   const devices = allDevices(axes);
   if (devices.length !== options.size) {
-    throw new HeddleError("mesh", `a mesh of ${devices.length} devices needs as many workers, there are ${options.size}`);
+    throw new HeddleError(
+      "mesh",
+      `a mesh of ${devices.length} devices needs as many workers, there are ${options.size}`,
+    );
   }
   const world = await joinWorld(options);
   const local = [devices[options.rank] as LocalDevice];

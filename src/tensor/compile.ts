@@ -2,10 +2,10 @@
 import type { Graph } from "../ir/node.ts";
 import { runPasses } from "../passes/index.ts";
 import { type Layout, type Plan, planGraph } from "../plan/index.ts";
+import type { Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { Mesh } from "../plan/mesh.ts";
 import { meshOf } from "./runtime.ts";
 import { onRuntime, type Value } from "./value.ts";
 
@@ -29,7 +29,11 @@ export interface Planned {
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const simplified = runPasses(graph).graph;
   const plan = planGraph(simplified, mesh, { ...options });
-  const program = splitGraph(plan.local, mesh.axes, { name: graph.name, outputNames: plan.outputs.map((output) => output.name), donated: pairDonations(plan, options.donate ?? []) });
+  const program = splitGraph(plan.local, mesh.axes, {
+    name: graph.name,
+    outputNames: plan.outputs.map((output) => output.name),
+    donated: pairDonations(plan, options.donate ?? []),
+  });
   return { graph: simplified, plan, program };
 }
 
@@ -39,7 +43,8 @@ function pairDonations(plan: Plan, donate: readonly number[]): (number | undefin
   return plan.outputs.map(({ type, layout }) => {
     for (const index of free) {
       const input = plan.inputs[index];
-      if (input === undefined || JSON.stringify([input.type, input.layout]) !== JSON.stringify([type, layout])) continue;
+      if (input === undefined || JSON.stringify([input.type, input.layout]) !== JSON.stringify([type, layout]))
+        continue;
       free.delete(index);
       return index;
     }
@@ -63,7 +68,9 @@ export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOpt
 export function runCompiled(compiled: Compiled, inputs: readonly Value[]): Value[] {
   const { runtime, plan, executable } = compiled;
   const placed = inputs.map((value) => onRuntime(value, runtime));
-  const { outputs } = executable.run(runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])));
+  const { outputs } = executable.run(
+    runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
+  );
   return plan.outputs.map(({ type, layout }, output) => ({
     type,
     runtime,

@@ -1,10 +1,11 @@
 /** @module Between this process's data and values on a mesh. */
-import { HeddleError } from "../util/errors.ts";
+
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, replicated } from "../plan/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { meshOf } from "./runtime.ts";
@@ -18,16 +19,25 @@ export function distribute(runtime: Runtime, data: TypedArray, type: TensorType,
 }
 
 /** Makes a value from what this process's devices hold: one buffer per local device, of the local type's bytes. */
-export function fromShards(runtime: Runtime, shards: readonly DeviceBuffer[], type: TensorType, layout: Layout): Tensor {
+export function fromShards(
+  runtime: Runtime,
+  shards: readonly DeviceBuffer[],
+  type: TensorType,
+  layout: Layout,
+): Tensor {
   const local = localType(type, layout, meshOf(runtime));
   if (shards.length !== runtime.local.length || shards.some((shard) => shard.bytes < bytesOf(local))) {
-    throw new HeddleError("layout", `fromShards: ${formatType(type)} needs ${runtime.local.length} buffers of ${bytesOf(local)} bytes`);
+    throw new HeddleError(
+      "layout",
+      `fromShards: ${formatType(type)} needs ${runtime.local.length} buffers of ${bytesOf(local)} bytes`,
+    );
   }
   return Tensor.ofValue({ type, runtime, layout, shards });
 }
 
 /** The tensor on a runtime of this process: one-device tensors count as replicated. */
-export const placeOn = (runtime: Runtime, x: Tensor): Tensor => (x.value.runtime === runtime ? x : Tensor.ofValue(onRuntime(x.value, runtime)));
+export const placeOn = (runtime: Runtime, x: Tensor): Tensor =>
+  x.value.runtime === runtime ? x : Tensor.ofValue(onRuntime(x.value, runtime));
 
 const relayouts = new Cache<Compiled>(256);
 

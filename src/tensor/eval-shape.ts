@@ -18,7 +18,10 @@ export type Shapes<Result> = Result extends Tensor
  * @throws HeddleError what `fn` throws for such inputs.
  * @example evalShape((x, y) => x.matmul(y), { shape: [2, 3], dtype: "f32" }, { shape: [3, 4], dtype: "f32" }).shape // [2, 4]
  */
-export function evalShape<Result>(fn: (...inputs: Tensor[]) => Result, ...inputs: readonly TensorType[]): Shapes<Result> {
+export function evalShape<Result>(
+  fn: (...inputs: Tensor[]) => Result,
+  ...inputs: readonly TensorType[]
+): Shapes<Result> {
   const specs = inputs.map(({ shape, dtype }, index) => ({ name: `x${index}`, type: { shape, dtype } }));
   let result: unknown;
   traceFunction("evalShape", specs, (nodes) => {

@@ -1,9 +1,10 @@
 /** @module The operations on tensors, as free functions. */
-import { HeddleError } from "../util/errors.ts";
+
 import { type DType, dtypeOf, dtypes, roundTo, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { operate, Tensor, type TensorLike } from "./tensor.ts";
 import { replicatedValue } from "./value.ts";
@@ -22,13 +23,26 @@ interface CreateOptions {
  * @throws HeddleError `shape` when rows differ in length or the shape does not fit.
  * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
  */
-export function tensor(data: NestedNumbers | TypedArray, options: CreateOptions & { readonly shape?: Shape } = {}): Tensor {
+export function tensor(
+  data: NestedNumbers | TypedArray,
+  options: CreateOptions & { readonly shape?: Shape } = {},
+): Tensor {
   const typed = ArrayBuffer.isView(data);
   const shape = options.shape ?? (typed ? [(data as TypedArray).length] : nestedShape(data as NestedNumbers));
-  const dtype = options.dtype ?? (typed ? dtypeOf(data as TypedArray) : typeof firstOf(data as NestedNumbers) === "boolean" ? "bool" : "f32");
-  const flat: ArrayLike<number> = typed ? (data as TypedArray) : (data as NestedNumbers[] | number | boolean) === undefined ? [] : flatten(data as NestedNumbers, shape);
-  if (flat.length !== sizeOf(shape)) throw new HeddleError("shape", `tensor: ${flat.length} numbers do not fill ${formatShape(shape)}`);
-  const converted = typed && dtypeOf(data as TypedArray) === dtype ? (data as TypedArray) : dtypes[dtype].create(Array.from(flat, (value) => roundTo(dtype, value)));
+  const dtype =
+    options.dtype ??
+    (typed ? dtypeOf(data as TypedArray) : typeof firstOf(data as NestedNumbers) === "boolean" ? "bool" : "f32");
+  const flat: ArrayLike<number> = typed
+    ? (data as TypedArray)
+    : (data as NestedNumbers[] | number | boolean) === undefined
+      ? []
+      : flatten(data as NestedNumbers, shape);
+  if (flat.length !== sizeOf(shape))
+    throw new HeddleError("shape", `tensor: ${flat.length} numbers do not fill ${formatShape(shape)}`);
+  const converted =
+    typed && dtypeOf(data as TypedArray) === dtype
+      ? (data as TypedArray)
+      : dtypes[dtype].create(Array.from(flat, (value) => roundTo(dtype, value)));
   return Tensor.ofValue(replicatedValue(deviceRuntime(), { shape, dtype }, converted));
 }
 
@@ -46,11 +60,13 @@ function flatten(data: NestedNumbers, shape: Shape): number[] {
   const flat: number[] = [];
   const visit = (part: NestedNumbers, depth: number): void => {
     if (!isRow(part)) {
-      if (depth !== shape.length) throw new HeddleError("shape", `tensor: rows are nested to different depths (expected ${shape.length})`);
+      if (depth !== shape.length)
+        throw new HeddleError("shape", `tensor: rows are nested to different depths (expected ${shape.length})`);
       flat.push(Number(part));
       return;
     }
-    if (part.length !== shape[depth]) throw new HeddleError("shape", `tensor: a row of ${part.length} stands among rows of ${shape[depth]}`);
+    if (part.length !== shape[depth])
+      throw new HeddleError("shape", `tensor: a row of ${part.length} stands among rows of ${shape[depth]}`);
     for (const item of part) visit(item, depth + 1);
   };
   visit(data, 0);
@@ -60,12 +76,14 @@ function flatten(data: NestedNumbers, shape: Shape): number[] {
 const made = (name: string, build: () => Node, ...key: readonly unknown[]): Tensor => operate(name, build, [], ...key);
 
 /** A tensor of one repeated value. */
-export const full = (shape: Shape, value: number, { dtype = "f32" }: CreateOptions = {}): Tensor => made("full", () => ops.full(dtype, shape, value), dtype, shape, String(value));
+export const full = (shape: Shape, value: number, { dtype = "f32" }: CreateOptions = {}): Tensor =>
+  made("full", () => ops.full(dtype, shape, value), dtype, shape, String(value));
 export const zeros = (shape: Shape, options?: CreateOptions): Tensor => full(shape, 0, options);
 export const ones = (shape: Shape, options?: CreateOptions): Tensor => full(shape, 1, options);
 export const zerosLike = (x: Tensor): Tensor => full(x.shape, 0, { dtype: x.dtype });
 /** `[0, 1, …, count - 1]`. */
-export const arange = (count: number, { dtype = "i32" }: CreateOptions = {}): Tensor => made("arange", () => ops.iota(dtype, [count], 0), dtype, count);
+export const arange = (count: number, { dtype = "i32" }: CreateOptions = {}): Tensor =>
+  made("arange", () => ops.iota(dtype, [count], 0), dtype, count);
 
 type Unary = (x: Tensor) => Tensor;
 type Binary = (x: TensorLike, y: TensorLike) => Tensor;
@@ -118,15 +136,22 @@ export const gt: Binary = binary("gt", ops.gt);
 export const ge: Binary = binary("ge", ops.ge);
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
-export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor => operate("select", ops.select, [condition, onTrue, onFalse]);
+export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
+  operate("select", ops.select, [condition, onTrue, onFalse]);
 export const cast = (x: Tensor, dtype: DType): Tensor => x.cast(dtype);
 /** Another shape for the same elements; one size may be -1. */
 export const reshape = (x: Tensor, shape: Shape): Tensor => x.reshape(shape);
 /** Output dim i is input dim order[i]; all dims reversed by default. */
 export const transpose = (x: Tensor, order?: readonly number[]): Tensor => x.transpose(order);
 export const broadcastTo = (x: Tensor, shape: Shape): Tensor => x.broadcastTo(shape);
-export const slice = (x: Tensor, start: readonly number[], limit: readonly number[], stride?: readonly number[]): Tensor => x.slice(start, limit, stride);
-export const concat = (inputs: readonly Tensor[], dim = 0): Tensor => operate("concat", (...nodes: Node[]) => ops.concat(nodes, dim), inputs);
+export const slice = (
+  x: Tensor,
+  start: readonly number[],
+  limit: readonly number[],
+  stride?: readonly number[],
+): Tensor => x.slice(start, limit, stride);
+export const concat = (inputs: readonly Tensor[], dim = 0): Tensor =>
+  operate("concat", (...nodes: Node[]) => ops.concat(nodes, dim), inputs);
 export const reverse = (x: Tensor, dims: readonly number[]): Tensor => operate("reverse", ops.reverse, [x], dims);
 /** Pads with a value: `amounts[dim] = [low, high]`. */
 export const pad = (x: Tensor, amounts: readonly (readonly [number, number])[], value = 0): Tensor =>
@@ -157,15 +182,20 @@ export const argMax = (x: Tensor, dim?: number): Tensor => x.argMax(dim);
 export const matmul = (x: Tensor, y: Tensor): Tensor => x.matmul(y);
 export const softmax = (x: Tensor, dim?: number): Tensor => x.softmax(dim);
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
-export const logSumExp = (x: Tensor, dim?: number, options?: ReduceOptions): Tensor => operate("logSumExp", ops.logSumExp, [x], dim, options);
+export const logSumExp = (x: Tensor, dim?: number, options?: ReduceOptions): Tensor =>
+  operate("logSumExp", ops.logSumExp, [x], dim, options);
 /** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
-export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor => operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
+export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
+  operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
 /** Elements at the i32 `indices` along a dim. */
 export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor => operate("take", ops.take, [x, indices], dim);
 /** Rows by index after `batchDims` common dims. */
-export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor => operate("gather", ops.gather, [x, indices], batchDims);
-export const oneHot = (indices: Tensor, classes: number, { dtype = "f32" }: CreateOptions = {}): Tensor => operate("oneHot", ops.oneHot, [indices], classes, dtype);
-export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor => operate("dotGeneral", ops.dotGeneral, [x, y], dims);
+export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
+  operate("gather", ops.gather, [x, indices], batchDims);
+export const oneHot = (indices: Tensor, classes: number, { dtype = "f32" }: CreateOptions = {}): Tensor =>
+  operate("oneHot", ops.oneHot, [indices], classes, dtype);
+export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
+  operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
 /** One number for all spatial dims, one per dim, low and high per dim, or by the rule of TensorFlow. */
 export type Padding = number | readonly (number | readonly [number, number])[] | "same" | "valid";
@@ -175,9 +205,15 @@ interface WindowOptions {
   readonly padding?: Padding;
 }
 
-const perSpatial = (value: number | readonly number[]): number[] => (typeof value === "number" ? [value, value] : [...value]);
+const perSpatial = (value: number | readonly number[]): number[] =>
+  typeof value === "number" ? [value, value] : [...value];
 
-function padding2d(padding: Padding, sizes: readonly number[], spans: readonly number[], strides: readonly number[]): [number, number][] {
+function padding2d(
+  padding: Padding,
+  sizes: readonly number[],
+  spans: readonly number[],
+  strides: readonly number[],
+): [number, number][] {
   if (padding === "valid") return spans.map(() => [0, 0]);
   if (padding === "same") {
     return spans.map((span, dim) => {
@@ -208,7 +244,9 @@ function buildConv2d(x: Node, weight: Node, options: Conv2dOptions = {}): Node {
   const strides = perSpatial(options.strides ?? 1);
   const kernelDilation = perSpatial(options.dilation ?? 1);
   const sizes = dims.spatial.map((digit) => x.shape[dims.x.indexOf(digit)] as number);
-  const spans = dims.spatial.map((digit, dim) => ((weight.shape[dims.kernel.indexOf(digit)] as number) - 1) * (kernelDilation[dim] as number) + 1);
+  const spans = dims.spatial.map(
+    (digit, dim) => ((weight.shape[dims.kernel.indexOf(digit)] as number) - 1) * (kernelDilation[dim] as number) + 1,
+  );
   const padding = padding2d(options.padding ?? 0, sizes, spans, strides);
   return ops.call("conv", [x, weight], { layout, strides, padding, inputDilation: [1, 1], kernelDilation });
 }

@@ -24,12 +24,19 @@ interface FloatOptions {
 function buildUniform(from: Node, shape: Shape, low: number, high: number, dtype: DType): Node {
   // 24 bits are exact in f32; f64 takes all 32.
   const words = ops.randomBits(from, shape);
-  const unit = dtype === "f64" ? ops.mul(ops.cast(words, "f64"), 2 ** -32) : ops.mul(ops.cast(ops.shiftRight(words, 8), dtype), 2 ** -24);
+  const unit =
+    dtype === "f64"
+      ? ops.mul(ops.cast(words, "f64"), 2 ** -32)
+      : ops.mul(ops.cast(ops.shiftRight(words, 8), dtype), 2 ** -24);
   return ops.add(ops.mul(unit, high - low), low);
 }
 
 /** Uniform numbers in [min, max). */
-export function uniform(from: Tensor, shape: Shape, options: FloatOptions & { readonly min?: number; readonly max?: number } = {}): Tensor {
+export function uniform(
+  from: Tensor,
+  shape: Shape,
+  options: FloatOptions & { readonly min?: number; readonly max?: number } = {},
+): Tensor {
   return operate("uniform", buildUniform, [from], shape, options.min ?? 0, options.max ?? 1, options.dtype ?? "f32");
 }
 
@@ -41,7 +48,8 @@ function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
 }
 
 /** Numbers of the standard normal distribution. */
-export const normal = (from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor => operate("normal", buildNormal, [from], shape, options.dtype ?? "f32");
+export const normal = (from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor =>
+  operate("normal", buildNormal, [from], shape, options.dtype ?? "f32");
 
 function buildBernoulli(from: Node, probability: number, shape: Shape): Node {
   if (probability >= 1) return ops.full("bool", shape, 1);

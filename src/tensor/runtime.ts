@@ -1,8 +1,9 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
+
+import { type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
+import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
-import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
-import { type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
 
 let ownDevice: Runtime | undefined;
 
@@ -34,7 +35,10 @@ export function connect(mesh?: Mesh): Promise<Runtime> {
   const key = wanted.axes.map(({ name, size }) => `${name}=${size}`).join(",");
   const known = joined.get(key);
   if (known !== undefined) return known;
-  const runtime = world > 1 ? joinFromEnvironment(wanted, world) : Promise.resolve(localRuntime({ axes: wanted.axes, executor: wantedExecutor() }));
+  const runtime =
+    world > 1
+      ? joinFromEnvironment(wanted, world)
+      : Promise.resolve(localRuntime({ axes: wanted.axes, executor: wantedExecutor() }));
   joined.set(key, runtime);
   return runtime;
 }
@@ -46,7 +50,9 @@ async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {
   const variable = (name: string): string => {
     const value = process.env[name];
     if (value === undefined || value === "") {
-      throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, { hint: "start the workers with heddle run" });
+      throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, {
+        hint: "start the workers with heddle run",
+      });
     }
     return value;
   };
@@ -59,7 +65,10 @@ async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {
     epoch: Number(process.env["HEDDLE_EPOCH"] ?? "0"),
     secret: variable("HEDDLE_SECRET"),
     timeout: Number(process.env["HEDDLE_TIMEOUT"] ?? "60"),
-    flight: process.env["HEDDLE_RUN_DIR"] === undefined ? undefined : `${process.env["HEDDLE_RUN_DIR"]}/rank-${variable("RANK")}.flight`,
+    flight:
+      process.env["HEDDLE_RUN_DIR"] === undefined
+        ? undefined
+        : `${process.env["HEDDLE_RUN_DIR"]}/rank-${variable("RANK")}.flight`,
     // Ranks that disagree on the mesh must not exchange anything.
     name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
   });

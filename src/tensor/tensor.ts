@@ -1,7 +1,5 @@
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
-import { HeddleError } from "../util/errors.ts";
-import { capturePosition, describePosition } from "../util/source.ts";
-import { canonicalJson, type Plain } from "../util/text.ts";
+
 import { type DType, dtypes, isFloat, roundTo, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
@@ -9,6 +7,9 @@ import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
+import { capturePosition, describePosition } from "../util/source.ts";
+import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
@@ -103,7 +104,8 @@ export class Tensor {
   }
 
   private only(data: TypedArray): number {
-    if (data.length !== 1) throw new HeddleError("shape", `item: ${formatType(this)} has ${data.length} elements, not one`);
+    if (data.length !== 1)
+      throw new HeddleError("shape", `item: ${formatType(this)} has ${data.length} elements, not one`);
     return data[0] as number;
   }
 
@@ -268,8 +270,14 @@ function placed(error: unknown): unknown {
   return where === undefined ? error : error.at(where);
 }
 
-function operateUnplaced(name: string, build: (...inputs: never[]) => Node, operands: readonly TensorLike[], statics: readonly unknown[]): Tensor {
-  const apply = (nodes: readonly (Node | number)[]): Node => (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
+function operateUnplaced(
+  name: string,
+  build: (...inputs: never[]) => Node,
+  operands: readonly TensorLike[],
+  statics: readonly unknown[],
+): Tensor {
+  const apply = (nodes: readonly (Node | number)[]): Node =>
+    (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {
     return Tensor.ofNode(apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))));
   }
@@ -278,13 +286,17 @@ function operateUnplaced(name: string, build: (...inputs: never[]) => Node, oper
   // Of a selection's operands the condition comes first, and it is bool whatever the others are.
   const like = operands.findLast(isTensor) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile anew each time.
-  const values = operands.map((operand) => (typeof operand === "number" ? scalarValue(name, runtime, like, operand) : operand.value));
+  const values = operands.map((operand) =>
+    typeof operand === "number" ? scalarValue(name, runtime, like, operand) : operand.value,
+  );
   const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
     const { graph } = traceFunction(name, specs, (nodes) => [apply(nodes)]);
-    compiled = compileGraph(graph, runtime, { inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)) });
+    compiled = compileGraph(graph, runtime, {
+      inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
+    });
     eagerCache.set(runtime, key, compiled);
   }
   return Tensor.ofValue(runCompiled(compiled, values)[0] as Value);
@@ -294,7 +306,9 @@ function operateUnplaced(name: string, build: (...inputs: never[]) => Node, oper
 function scalarValue(name: string, runtime: Runtime, like: Tensor, value: number): Value {
   const { dtype } = like;
   if (!isFloat(dtype) && !Object.is(roundTo(dtype, value), value)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, { hint: "cast the tensor to a float dtype first" });
+    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
+      hint: "cast the tensor to a float dtype first",
+    });
   }
   return replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([value]));
 }
@@ -307,7 +321,11 @@ function trimmed(statics: readonly unknown[]): readonly unknown[] {
 }
 
 function eagerKey(name: string, values: readonly Value[], statics: readonly unknown[]): string {
-  const parts = values.map(({ type, layout }) => (layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`));
-  const fixed = trimmed(statics).map((value) => (value === undefined ? "" : canonicalJson(JSON.parse(JSON.stringify(value as Static)) as Plain)));
+  const parts = values.map(({ type, layout }) =>
+    layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`,
+  );
+  const fixed = trimmed(statics).map((value) =>
+    value === undefined ? "" : canonicalJson(JSON.parse(JSON.stringify(value as Static)) as Plain),
+  );
   return `${name}(${parts.join(";")})${fixed.join(";")}`;
 }

@@ -1,9 +1,10 @@
 /** @module Traces of user functions: their inputs, and the concrete tensors that they capture. */
-import { HeddleError } from "../util/errors.ts";
+
 import { parameter } from "../ir/graph.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { currentTrace, Trace, withTrace } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
 
 /** What a finished trace yields: the graph, whose last inputs are the captured values. */
 export interface TracedFunction<Captured> {
@@ -39,7 +40,8 @@ export function traceFunction<Captured extends object>(
 export function captureNode(tensor: object, type: TensorType): Node {
   const trace = currentTrace();
   const session = trace === undefined ? undefined : sessions.get(trace);
-  if (session === undefined) throw new HeddleError("trace", "a tensor's value cannot be used here: no function is being traced");
+  if (session === undefined)
+    throw new HeddleError("trace", "a tensor's value cannot be used here: no function is being traced");
   const known = session.captured.get(tensor);
   if (known !== undefined) return known;
   const index = session.inputs.length;

@@ -1,11 +1,12 @@
 /** @module Transforms of functions over trees of tensors: jit, grad, valueAndGrad; and the compile that training uses. */
-import { HeddleError } from "../util/errors.ts";
-import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+
 import { gradients } from "../autodiff/index.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
@@ -45,14 +46,18 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
     if (isTracing()) return fn(...inputs);
     const flat = flattenTree(inputs, isTensor);
     const values = flat.leaves.map((leaf) => leaf.value);
-    const runtime = values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
+    const runtime =
+      values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
     const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
     const key = `${treeKey(flat.shape)}|${flat.leaves.map((leaf, index) => `${formatType(leaf)} ${formatLayout(layouts[index] ?? [])}`).join(";")}`;
     let entry = cache.get(runtime, key);
     if (entry === undefined) {
       const donate = flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : []));
       const traced = traceTree(name, fn, flat);
-      const compiled = compileGraph(traced.graph, runtime, { inputs: [...layouts, ...traced.captured.map(() => undefined)], donate });
+      const compiled = compileGraph(traced.graph, runtime, {
+        inputs: [...layouts, ...traced.captured.map(() => undefined)],
+        donate,
+      });
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
     }
@@ -73,10 +78,14 @@ interface Flat {
 function traceTree(name: string, fn: AnyFunction, flat: Flat) {
   let output: TreeShape = { kind: "leaf" };
   let names: readonly string[] = [];
-  const specs = flat.leaves.map(({ shape, dtype }, index) => ({ name: flat.paths[index] as string, type: { shape, dtype } }));
+  const specs = flat.leaves.map(({ shape, dtype }, index) => ({
+    name: flat.paths[index] as string,
+    type: { shape, dtype },
+  }));
   const traced = traceFunction<Tensor>(name, specs, (nodes) => {
     const result = fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[]));
-    if (result instanceof Promise) throw new HeddleError("trace", `${name}: a function that is compiled cannot be async`);
+    if (result instanceof Promise)
+      throw new HeddleError("trace", `${name}: a function that is compiled cannot be async`);
     const made = flattenTree(result, isTensor);
     output = made.shape;
     names = made.paths;
@@ -93,9 +102,16 @@ export function valueAndGrad<P, Rest extends any[], Result extends Tensor | read
   const traced = (params: P, ...rest: Rest): { value: Result; grad: P } => {
     const value = fn(params, ...rest);
     const loss = isTensor(value) ? value : value[0];
-    if (!isTensor(loss)) throw new HeddleError("gradient", "grad: the function must return a scalar tensor, or an array that begins with one");
+    if (!isTensor(loss))
+      throw new HeddleError(
+        "gradient",
+        "grad: the function must return a scalar tensor, or an array that begins with one",
+      );
     const flat = flattenTree(params, isTensor);
-    const grads = gradients(loss.node, flat.leaves.map((leaf) => leaf.node)).map((node: Node) => Tensor.ofNode(node));
+    const grads = gradients(
+      loss.node,
+      flat.leaves.map((leaf) => leaf.node),
+    ).map((node: Node) => Tensor.ofNode(node));
     return { value, grad: unflattenTree(flat.shape, grads) as P };
   };
   return jit(traced, { name: `gradient of ${fn.name === "" ? "function" : fn.name}` }) as typeof traced;
@@ -103,7 +119,9 @@ export function valueAndGrad<P, Rest extends any[], Result extends Tensor | read
 
 /** Gradient of a scalar function by its first argument, a tree of float tensors. */
 // biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function grad<P, Rest extends any[]>(fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]]): (params: P, ...rest: Rest) => P {
+export function grad<P, Rest extends any[]>(
+  fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]],
+): (params: P, ...rest: Rest) => P {
   const both = valueAndGrad(fn);
   return (params, ...rest) => both(params, ...rest).grad;
 }
@@ -129,7 +147,8 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-const isType = (value: unknown): value is TensorType => typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
+const isType = (value: unknown): value is TensorType =>
+  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
 
 /** `"6.x"` with the name of argument 6: `"batch.x"`. */
 function withName(path: string, names: readonly string[] | undefined): string {
@@ -155,7 +174,12 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
 }
 
 /** Plans a function for a mesh that need not exist. `example` is its arguments, as tensors or types. */
-export function planFunction(fn: AnyFunction, example: readonly Example[], mesh: Mesh, options: FunctionOptions = {}): PlannedFunction {
+export function planFunction(
+  fn: AnyFunction,
+  example: readonly Example[],
+  mesh: Mesh,
+  options: FunctionOptions = {},
+): PlannedFunction {
   const { traced, compile } = prepare(fn, example, options);
   return { ...planProgram(traced.graph, mesh, compile), outputPaths: traced.names };
 }
@@ -168,7 +192,12 @@ export interface CompiledFunction<F extends AnyFunction> extends PlannedFunction
 }
 
 /** Compiles a function for a runtime ahead of its first call. */
-export function compileFunction<F extends AnyFunction>(fn: F, example: readonly Example[], runtime: Runtime, options: FunctionOptions = {}): CompiledFunction<F> {
+export function compileFunction<F extends AnyFunction>(
+  fn: F,
+  example: readonly Example[],
+  runtime: Runtime,
+  options: FunctionOptions = {},
+): CompiledFunction<F> {
   const { flat, traced, compile } = prepare(fn, example, options);
   const compiled = compileGraph(traced.graph, runtime, compile);
   const expected = treeKey(flat.shape);
@@ -178,8 +207,12 @@ export function compileFunction<F extends AnyFunction>(fn: F, example: readonly 
     outputPaths: traced.names,
     run: (...inputs) => {
       const given = flattenTree(inputs, isTensor);
-      if (treeKey(given.shape) !== expected) throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
-      const outputs = runCompiled(compiled, [...given.leaves, ...traced.captured].map((leaf) => leaf.value));
+      if (treeKey(given.shape) !== expected)
+        throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
+      const outputs = runCompiled(
+        compiled,
+        [...given.leaves, ...traced.captured].map((leaf) => leaf.value),
+      );
       for (const index of compiled.program.donated) if (index !== undefined) given.leaves[index]?.markDonated();
       return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
     },

@@ -1,5 +1,5 @@
 /** @module The concrete contents of a tensor: one buffer per local device, and the layout that says what they hold. */
-import { HeddleError } from "../util/errors.ts";
+
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { eachOffset } from "../ops/host.ts";
@@ -7,6 +7,7 @@ import { formatLayout, type Layout, localType, replicated } from "../plan/layout
 import type { MeshAxis } from "../plan/mesh.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
 import { meshOf } from "./runtime.ts";
 
 export interface Value {
@@ -19,7 +20,8 @@ export interface Value {
 
 const asBytes = (data: TypedArray): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray => dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
+const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
+  dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
 
 /** The same contents on every local device. */
 export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
@@ -37,9 +39,14 @@ export function distributedValue(runtime: Runtime, type: TensorType, layout: Lay
   const shards = runtime.local.map(({ coordinates }) => {
     const buffer = runtime.executor.allocate(bytesOf(local));
     const part = dtypes[type.dtype].create(sizeOf(local.shape));
-    eachOffset(local.shape, stridesOf(type.shape), blockOffset(type, layout, runtime.axes, coordinates), (linear, offset) => {
-      part[linear] = data[offset] as number;
-    });
+    eachOffset(
+      local.shape,
+      stridesOf(type.shape),
+      blockOffset(type, layout, runtime.axes, coordinates),
+      (linear, offset) => {
+        part[linear] = data[offset] as number;
+      },
+    );
     buffer.write(asBytes(part));
     return buffer;
   });
@@ -47,7 +54,12 @@ export function distributedValue(runtime: Runtime, type: TensorType, layout: Lay
 }
 
 /** Element offset in the whole value at which a device's block begins. */
-function blockOffset(type: TensorType, layout: Layout, axes: readonly MeshAxis[], coordinates: readonly number[]): number {
+function blockOffset(
+  type: TensorType,
+  layout: Layout,
+  axes: readonly MeshAxis[],
+  coordinates: readonly number[],
+): number {
   const block = [...type.shape];
   const strides = stridesOf(type.shape);
   let offset = 0;
@@ -82,9 +94,13 @@ function checkLocal(value: Value): void {
   const { runtime, type, layout } = value;
   const count = runtime.axes.reduce((product, axis) => product * axis.size, 1);
   if (runtime.local.length === count) return;
-  throw new HeddleError("layout", `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`, {
-    hint: "call replicate(x) on every worker first",
-  });
+  throw new HeddleError(
+    "layout",
+    `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`,
+    {
+      hint: "call replicate(x) on every worker first",
+    },
+  );
 }
 
 function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
@@ -93,9 +109,14 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
   const data = dtypes[type.dtype].create(sizeOf(type.shape));
   runtime.local.forEach(({ coordinates }, device) => {
     const part = fromBytes(parts[device] as Uint8Array, local);
-    eachOffset(local.shape, stridesOf(type.shape), blockOffset(type, layout, runtime.axes, coordinates), (linear, offset) => {
-      data[offset] = part[linear] as number;
-    });
+    eachOffset(
+      local.shape,
+      stridesOf(type.shape),
+      blockOffset(type, layout, runtime.axes, coordinates),
+      (linear, offset) => {
+        data[offset] = part[linear] as number;
+      },
+    );
   });
   return data;
 }
@@ -107,9 +128,13 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
 export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
   if (!isReplicated(value) || value.runtime.executor.name !== runtime.executor.name) {
-    throw new HeddleError("layout", `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`);
+    throw new HeddleError(
+      "layout",
+      `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`,
+    );
   }
   const layout = replicated(meshOf(runtime));
-  if (runtime.local.length === 1) return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
+  if (runtime.local.length === 1)
+    return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
   return replicatedValue(runtime, value.type, readValueSync(value));
 }

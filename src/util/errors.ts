@@ -35,7 +35,11 @@ export class HeddleError extends Error {
 
   /** The same error with the user's source line, as `file:line:column`. */
   at(where: string): HeddleError {
-    return new HeddleError(this.code, this.plain, { where, ...(this.hint === undefined ? {} : { hint: this.hint }), cause: this });
+    return new HeddleError(this.code, this.plain, {
+      where,
+      ...(this.hint === undefined ? {} : { hint: this.hint }),
+      cause: this,
+    });
   }
 }
 

@@ -5,7 +5,8 @@ export type Plain = null | boolean | number | string | readonly Plain[] | { read
 
 /** JSON with sorted keys in which NaN, infinities and -0 survive (as `"@nan"`, `"@inf"`, `"@-inf"`, `"@-0"`). */
 export function canonicalJson(value: Plain): string {
-  if (typeof value === "number") return Number.isFinite(value) && !Object.is(value, -0) ? String(value) : `"${specialName(value)}"`;
+  if (typeof value === "number")
+    return Number.isFinite(value) && !Object.is(value, -0) ? String(value) : `"${specialName(value)}"`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   if (isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   const keys = Object.keys(value).sort();
@@ -15,7 +16,9 @@ export function canonicalJson(value: Plain): string {
 /** The inverse of {@link canonicalJson}. */
 export function parseCanonicalJson(text: string): Plain {
   return JSON.parse(text, (_key, value: unknown) =>
-    typeof value === "string" && Object.hasOwn(specialValues, value) ? specialValues[value as keyof typeof specialValues] : value,
+    typeof value === "string" && Object.hasOwn(specialValues, value)
+      ? specialValues[value as keyof typeof specialValues]
+      : value,
   ) as Plain;
 }
 

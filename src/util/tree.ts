@@ -71,7 +71,9 @@ export function treeKey(shape: TreeShape): string {
     case "leaf":
       return "*";
     case "static":
-      return typeof shape.value === "function" ? `fn:${functionId(shape.value)}` : `${typeof shape.value}:${String(shape.value)}`;
+      return typeof shape.value === "function"
+        ? `fn:${functionId(shape.value)}`
+        : `${typeof shape.value}:${String(shape.value)}`;
     case "array":
       return `[${shape.items.map(treeKey).join(",")}]`;
     case "record":

@@ -18,7 +18,11 @@ export interface Command {
 }
 
 export function heddle(args: readonly string[], environment: Record<string, string> = {}): Command {
-  const child = spawn(process.execPath, ["bin/heddle.js", ...args], { cwd: root, env: { ...process.env, ...environment, NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, ["bin/heddle.js", ...args], {
+    cwd: root,
+    env: { ...process.env, ...environment, NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let text = "";
   const listeners = new Set<() => void>();
   const take = (chunk: Buffer): void => {
@@ -55,7 +59,10 @@ export function heddle(args: readonly string[], environment: Record<string, stri
 }
 
 /** Runs a command to its end. */
-export async function finished(args: readonly string[], environment: Record<string, string> = {}): Promise<{ status: number | null; output: string }> {
+export async function finished(
+  args: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<{ status: number | null; output: string }> {
   const command = heddle(args, environment);
   const { status } = await command.ended();
   return { status, output: command.output() };
@@ -63,7 +70,9 @@ export async function finished(args: readonly string[], environment: Record<stri
 
 /** Process ids that the workers of the workload have printed, by rank. */
 export function workerIds(output: string): Map<number, number> {
-  return new Map([...output.matchAll(/worker (\d+) is process (\d+)/g)].map((match) => [Number(match[1]), Number(match[2])]));
+  return new Map(
+    [...output.matchAll(/worker (\d+) is process (\d+)/g)].map((match) => [Number(match[1]), Number(match[2])]),
+  );
 }
 
 export function isAlive(pid: number): boolean {

@@ -12,7 +12,15 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const seed = Number(process.env["HEDDLE_TEST_SEED"] ?? Date.now() % 1e6);
 const random = randomFrom(seed);
 
-const twoWorkers = (options: object, ...flags: string[]): string[] => ["run", workload, "--workers", "2", ...flags, "--", JSON.stringify(options)];
+const twoWorkers = (options: object, ...flags: string[]): string[] => [
+  "run",
+  workload,
+  "--workers",
+  "2",
+  ...flags,
+  "--",
+  JSON.stringify(options),
+];
 const digestOf = (output: string): string | undefined => /digest (\d+)/.exec(output)?.[1];
 
 describe.skipIf(missing !== undefined)(`two workers (seed ${seed})`, () => {
@@ -98,6 +106,8 @@ describe.skipIf(missing !== undefined)(`two workers (seed ${seed})`, () => {
   test("a loss that is not finite names step, epoch and learning rate", async () => {
     const { status, output } = await finished(twoWorkers({ epochs: 20, learningRate: 1e30 }));
     expect(status).toBe(1);
-    expect(output).toMatch(/the loss is (NaN|-?Infinity) at step \d+ \(epoch 1 of 20, batch \d+\), with learning rate 1e\+30/);
+    expect(output).toMatch(
+      /the loss is (NaN|-?Infinity) at step \d+ \(epoch 1 of 20, batch \d+\), with learning rate 1e\+30/,
+    );
   }, 60_000);
 });

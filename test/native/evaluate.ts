@@ -5,8 +5,8 @@ import { mesh, planGraph } from "../../src/plan/index.ts";
 import type { Executor } from "../../src/runtime/executor.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
-import type { Evaluate } from "../support/row.ts";
 import { runPlan } from "../plan/run.ts";
+import type { Evaluate } from "../support/row.ts";
 
 const native = loadNative();
 
@@ -17,18 +17,27 @@ export const missing: string | undefined = "error" in native ? native.error : un
 export function instructionSets(): string[] {
   if ("error" in native) return [];
   const { features } = native.info();
-  return [...(features.includes("avx512f") ? ["avx512"] : []), ...(features.includes("avx2") ? ["avx2"] : []), "scalar"];
+  return [
+    ...(features.includes("avx512f") ? ["avx512"] : []),
+    ...(features.includes("avx2") ? ["avx2"] : []),
+    "scalar",
+  ];
 }
 
 /** An evaluator that keeps one device. `passes`: simplify and arrange the graph first, as compiling does. */
-export function nativeEvaluate(isa: string, threads: number, passes: boolean): { evaluate: Evaluate; close: () => void } {
+export function nativeEvaluate(
+  isa: string,
+  threads: number,
+  passes: boolean,
+): { evaluate: Evaluate; close: () => void } {
   let executor: Executor | undefined;
   const make = (): Executor => {
     executor ??= nativeExecutor({ axes: [], devices: [{ coordinates: [] }], threads, isa, world: undefined });
     return { ...executor, close: () => undefined };
   };
   return {
-    evaluate: (graph: Graph, inputs: readonly HostTensor[]) => runPlan(planGraph(passes ? runPasses(graph).graph : graph, mesh({})), inputs, make),
+    evaluate: (graph: Graph, inputs: readonly HostTensor[]) =>
+      runPlan(planGraph(passes ? runPasses(graph).graph : graph, mesh({})), inputs, make),
     close: () => executor?.close(),
   };
 }

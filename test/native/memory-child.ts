@@ -12,12 +12,16 @@ async function measure(): Promise<{ buffers: number; bytes: number }> {
     (globalThis as { gc?: () => void }).gc?.();
     await turn();
   }
-  return { buffers: (native as { memory(): { liveBuffers: number } }).memory().liveBuffers, bytes: process.memoryUsage.rss() };
+  return {
+    buffers: (native as { memory(): { liveBuffers: number } }).memory().liveBuffers,
+    bytes: process.memoryUsage.rss(),
+  };
 }
 
 const x = random.uniform(random.key(1), [64, 128]);
 const y = random.uniform(random.key(2), [64, 1]);
-const loss = (params: { w: Tensor; v: Tensor }): Tensor => x.matmul(params.w).relu().matmul(params.v).sub(y).pow(2).mean();
+const loss = (params: { w: Tensor; v: Tensor }): Tensor =>
+  x.matmul(params.w).relu().matmul(params.v).sub(y).pow(2).mean();
 const gradient = grad(loss);
 const step = jit(
   (params: { w: Tensor; v: Tensor }) => {

@@ -3,7 +3,9 @@ import { rows, runRow } from "../ops/table.ts";
 import { instructionSets, missing, nativeEvaluate } from "./evaluate.ts";
 
 describe.skipIf(missing !== undefined)("the table of ops on the native executor", () => {
-  const machines = instructionSets().flatMap((isa) => [1, 2].map((threads) => ({ isa, threads, ...nativeEvaluate(isa, threads, threads === 2) })));
+  const machines = instructionSets().flatMap((isa) =>
+    [1, 2].map((threads) => ({ isa, threads, ...nativeEvaluate(isa, threads, threads === 2) })),
+  );
   afterAll(() => {
     for (const machine of machines) machine.close();
   });
@@ -17,10 +19,14 @@ describe.skipIf(missing !== undefined)("the table of ops on the native executor"
 
   test("what has no kernel says so", async () => {
     const [row] = rows.filter(({ title }) => title.startsWith("three spatial dims"));
-    await expect(runRow(row as (typeof rows)[number], (machines[0] as (typeof machines)[number]).evaluate)).rejects.toThrow("no native kernel for 3 spatial dims");
+    await expect(
+      runRow(row as (typeof rows)[number], (machines[0] as (typeof machines)[number]).evaluate),
+    ).rejects.toThrow("no native kernel for 3 spatial dims");
   });
 
   describe.each(machines)("$isa, $threads threads", ({ evaluate }) => {
-    test.each(lowered.map((row) => ({ name: `${row.op}: ${row.title}`, row })))("$name", ({ row }) => runRow(row, evaluate));
+    test.each(lowered.map((row) => ({ name: `${row.op}: ${row.title}`, row })))("$name", ({ row }) =>
+      runRow(row, evaluate),
+    );
   });
 });

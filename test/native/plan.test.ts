@@ -12,7 +12,12 @@ import { missing } from "./evaluate.ts";
 function samples(graph: Graph): HostTensor[] {
   const random = randomFrom(11);
   return inputSpecs(graph).map(({ type }) => {
-    const value = (): number => (type.dtype === "i32" ? Math.floor(random() * 4) : type.dtype === "u32" ? Math.floor(random() * 2 ** 32) : random() * 2 - 1);
+    const value = (): number =>
+      type.dtype === "i32"
+        ? Math.floor(random() * 4)
+        : type.dtype === "u32"
+          ? Math.floor(random() * 2 ** 32)
+          : random() * 2 - 1;
     return { ...type, data: dtypes[type.dtype].create(Array.from({ length: sizeOf(type.shape) }, value)) };
   });
 }
@@ -22,26 +27,51 @@ const onNative =
   (plan: Plan, inputs: readonly HostTensor[]): Promise<HostTensor[]> =>
     runPlan(plan, inputs, (options) => nativeExecutor({ ...options, threads, world: undefined }));
 
-const cases: readonly { what: string; graph: Graph; sizes: Record<string, number>; dims: readonly (Record<string, number> | undefined)[] }[] = [
+const cases: readonly {
+  what: string;
+  graph: Graph;
+  sizes: Record<string, number>;
+  dims: readonly (Record<string, number> | undefined)[];
+}[] = [
   { what: "data parallel", graph: mlpStep(), sizes: { data: 2 }, dims: [{ data: 0 }, { data: 0 }] },
   { what: "data parallel on four", graph: mlpStep(), sizes: { data: 4 }, dims: [{ data: 0 }, { data: 0 }] },
-  { what: "columns then rows", graph: mlpForward(), sizes: { model: 2 }, dims: [undefined, { model: 1 }, { model: 0 }] },
-  { what: "data times model", graph: mlpForward(), sizes: { data: 2, model: 2 }, dims: [{ data: 0 }, { model: 1 }, { model: 0 }] },
-  { what: "split parameters", graph: mlpStep(64), sizes: { data: 2 }, dims: [{ data: 0 }, { data: 0 }, undefined, { data: 0 }, { data: 0 }, { data: 0 }, { data: 0 }] },
+  {
+    what: "columns then rows",
+    graph: mlpForward(),
+    sizes: { model: 2 },
+    dims: [undefined, { model: 1 }, { model: 0 }],
+  },
+  {
+    what: "data times model",
+    graph: mlpForward(),
+    sizes: { data: 2, model: 2 },
+    dims: [{ data: 0 }, { model: 1 }, { model: 0 }],
+  },
+  {
+    what: "split parameters",
+    graph: mlpStep(64),
+    sizes: { data: 2 },
+    dims: [{ data: 0 }, { data: 0 }, undefined, { data: 0 }, { data: 0 }, { data: 0 }, { data: 0 }],
+  },
 ];
 
 describe.skipIf(missing !== undefined)("virtual devices on the native executor", () => {
-  test.each(cases)("$what: the answer of one device, the same bits with any number of threads", async ({ graph, sizes, dims }) => {
-    const axes = mesh(sizes);
-    const inputs = dims.map((split): Layout | undefined => (split === undefined ? undefined : shardedOn(axes, split)));
-    const plan = planGraph(runPasses(graph).graph, axes, { inputs });
-    const values = samples(graph);
-    const expected = evaluateGraph(graph, values);
-    const one = await onNative(1)(plan, values);
-    const three = await onNative(3)(plan, values);
-    one.forEach((output, index) => {
-      expect(difference(output.data, (expected[index] as HostTensor).data, 1e-12)).toBeUndefined();
-      expect(difference((three[index] as HostTensor).data, output.data, 0)).toBeUndefined();
-    });
-  });
+  test.each(cases)(
+    "$what: the answer of one device, the same bits with any number of threads",
+    async ({ graph, sizes, dims }) => {
+      const axes = mesh(sizes);
+      const inputs = dims.map((split): Layout | undefined =>
+        split === undefined ? undefined : shardedOn(axes, split),
+      );
+      const plan = planGraph(runPasses(graph).graph, axes, { inputs });
+      const values = samples(graph);
+      const expected = evaluateGraph(graph, values);
+      const one = await onNative(1)(plan, values);
+      const three = await onNative(3)(plan, values);
+      one.forEach((output, index) => {
+        expect(difference(output.data, (expected[index] as HostTensor).data, 1e-12)).toBeUndefined();
+        expect(difference((three[index] as HostTensor).data, output.data, 0)).toBeUndefined();
+      });
+    },
+  );
 });

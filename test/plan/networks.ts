@@ -41,5 +41,7 @@ export function mlpForward(batch = 8): Graph {
     { name: "w1", type: f64(6, 8) },
     { name: "w2", type: f64(8, 4) },
   ];
-  return traceGraph("forward", inputs, (x, w1, w2) => [ops.matmul(ops.relu(ops.matmul(x as Node, w1 as Node)), w2 as Node)]);
+  return traceGraph("forward", inputs, (x, w1, w2) => [
+    ops.matmul(ops.relu(ops.matmul(x as Node, w1 as Node)), w2 as Node),
+  ]);
 }

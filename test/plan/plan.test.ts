@@ -28,7 +28,12 @@ function samples(graph: Graph): HostTensor[] {
     return state / 2 ** 32;
   };
   return inputSpecs(graph).map(({ type }) => {
-    const value = (): number => (type.dtype === "i32" ? Math.floor(random() * 4) : type.dtype === "u32" ? Math.floor(random() * 2 ** 32) : random() * 2 - 1);
+    const value = (): number =>
+      type.dtype === "i32"
+        ? Math.floor(random() * 4)
+        : type.dtype === "u32"
+          ? Math.floor(random() * 2 ** 32)
+          : random() * 2 - 1;
     return { ...type, data: dtypes[type.dtype].create(Array.from({ length: sizeOf(type.shape) }, value)) };
   });
 }
@@ -41,24 +46,52 @@ async function expectSameAnswer(graph: Graph, plan: ReturnType<typeof planGraph>
   actual.forEach((output, index) => {
     const wanted = expected[index] as HostTensor;
     output.data.forEach((value, i) => {
-      expect(Math.abs(value - (wanted.data[i] as number))).toBeLessThanOrEqual(1e-12 * Math.max(1, Math.abs(wanted.data[i] as number)));
+      expect(Math.abs(value - (wanted.data[i] as number))).toBeLessThanOrEqual(
+        1e-12 * Math.max(1, Math.abs(wanted.data[i] as number)),
+      );
     });
   });
 }
 
-const kinds = (plan: ReturnType<typeof planGraph>): string[] => collectivesOf(plan).map((node) => `${node.op.name} ${node.attrs["axis"]}`);
+const kinds = (plan: ReturnType<typeof planGraph>): string[] =>
+  collectivesOf(plan).map((node) => `${node.op.name} ${node.attrs["axis"]}`);
 
 describe("plans give the answer of one device", () => {
-  const cases: readonly { what: string; sizes: Record<string, number>; layouts: readonly (Record<string, number> | undefined)[]; collectives: readonly string[] }[] = [
+  const cases: readonly {
+    what: string;
+    sizes: Record<string, number>;
+    layouts: readonly (Record<string, number> | undefined)[];
+    collectives: readonly string[];
+  }[] = [
     { what: "nothing split", sizes: { data: 2 }, layouts: [], collectives: [] },
-    { what: "data parallel", sizes: { data: 2 }, layouts: [{ data: 0 }, { data: 0 }], collectives: ["allReduce data", "allReduce data"] },
-    { what: "data parallel on four", sizes: { data: 4 }, layouts: [{ data: 0 }, { data: 0 }], collectives: ["allReduce data", "allReduce data"] },
-    { what: "batch over both axes", sizes: { pod: 2, data: 2 }, layouts: [{ pod: 0, data: 0 }, { pod: 0, data: 0 }], collectives: ["allReduce pod", "allReduce pod", "allReduce data", "allReduce data"] },
+    {
+      what: "data parallel",
+      sizes: { data: 2 },
+      layouts: [{ data: 0 }, { data: 0 }],
+      collectives: ["allReduce data", "allReduce data"],
+    },
+    {
+      what: "data parallel on four",
+      sizes: { data: 4 },
+      layouts: [{ data: 0 }, { data: 0 }],
+      collectives: ["allReduce data", "allReduce data"],
+    },
+    {
+      what: "batch over both axes",
+      sizes: { pod: 2, data: 2 },
+      layouts: [
+        { pod: 0, data: 0 },
+        { pod: 0, data: 0 },
+      ],
+      collectives: ["allReduce pod", "allReduce pod", "allReduce data", "allReduce data"],
+    },
   ];
   test.each(cases)("$what", async ({ sizes, layouts, collectives }) => {
     const graph = mlpStep();
     const axes = mesh(sizes);
-    const plan = planGraph(graph, axes, { inputs: layouts.map((dims) => (dims === undefined ? undefined : shardedOn(axes, dims))) });
+    const plan = planGraph(graph, axes, {
+      inputs: layouts.map((dims) => (dims === undefined ? undefined : shardedOn(axes, dims))),
+    });
     expect(kinds(plan).sort()).toEqual([...collectives].sort());
     await expectSameAnswer(graph, plan);
   });
@@ -66,7 +99,9 @@ describe("plans give the answer of one device", () => {
   test("columns then rows of the weights: one all-reduce", async () => {
     const graph = mlpForward();
     const axes = mesh({ model: 2 });
-    const plan = planGraph(graph, axes, { inputs: [undefined, shardedOn(axes, { model: 1 }), shardedOn(axes, { model: 0 })] });
+    const plan = planGraph(graph, axes, {
+      inputs: [undefined, shardedOn(axes, { model: 1 }), shardedOn(axes, { model: 0 })],
+    });
     expect(kinds(plan)).toEqual(["allReduce model"]);
     await expectSameAnswer(graph, plan);
   });
@@ -74,7 +109,9 @@ describe("plans give the answer of one device", () => {
   test("data times model: one all-reduce over model forwards", async () => {
     const graph = mlpForward();
     const axes = mesh({ data: 2, model: 2 });
-    const plan = planGraph(graph, axes, { inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { model: 1 }), shardedOn(axes, { model: 0 })] });
+    const plan = planGraph(graph, axes, {
+      inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { model: 1 }), shardedOn(axes, { model: 0 })],
+    });
     expect(kinds(plan)).toEqual(["allReduce model"]);
     expect(formatLayout(plan.outputs[0]?.layout as Layout)).toBe("S(0) R");
     await expectSameAnswer(graph, plan);
@@ -84,7 +121,10 @@ describe("plans give the answer of one device", () => {
     const graph = mlpStep(64);
     const axes = mesh({ data: 2 });
     const split = shardedOn(axes, { data: 0 });
-    const plan = planGraph(graph, axes, { inputs: [split, split, undefined, split, split, split, split], outputs: [undefined, undefined, split, split, split, split] });
+    const plan = planGraph(graph, axes, {
+      inputs: [split, split, undefined, split, split, split, split],
+      outputs: [undefined, undefined, split, split, split, split],
+    });
     expect(kinds(plan).filter((kind) => kind.startsWith("reduceScatter")).length).toBeGreaterThan(0);
     await expectSameAnswer(graph, plan);
   });
@@ -105,7 +145,10 @@ describe("traffic", () => {
   test("buckets close at their size, in order of readiness", () => {
     const graph = mlpStep();
     const axes = mesh({ data: 2 });
-    const plan = planGraph(graph, axes, { inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { data: 0 })], buckets: { first: 1, others: 300 } });
+    const plan = planGraph(graph, axes, {
+      inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { data: 0 })],
+      buckets: { first: 1, others: 300 },
+    });
     const floats = trafficOf(plan).filter((traffic) => traffic.payload !== 4);
     expect(floats.length).toBeGreaterThan(2);
     expect(floats.reduce((total, traffic) => total + traffic.payload, 0)).toBe((8 * 6 + 8 + 4 * 8 + 4 + 1) * 8);
@@ -128,7 +171,9 @@ describe("redistribution", () => {
   ];
   test.each(cases)("%s to %s", (from, to, expected) => {
     const path = cheapestPath(type, parseLayout(from), parseLayout(to), axes, defaultMachine);
-    const words = path?.steps.map((step) => `${formatLayout([step.from])}→${formatLayout([step.to])} on ${axes.axes[step.axis]?.name}`);
+    const words = path?.steps.map(
+      (step) => `${formatLayout([step.from])}→${formatLayout([step.to])} on ${axes.axes[step.axis]?.name}`,
+    );
     expect(words).toEqual(expected);
   });
 
@@ -167,6 +212,8 @@ describe("text and errors", () => {
   });
 
   test("a dim that does not divide is refused with sizes and axis", () => {
-    expect(() => localType({ dtype: "f32", shape: [7, 2] }, parseLayout("S(0)"), mesh({ data: 2 }))).toThrow("dim 0 has 7 elements, axis 'data' has 2 devices");
+    expect(() => localType({ dtype: "f32", shape: [7, 2] }, parseLayout("S(0)"), mesh({ data: 2 }))).toThrow(
+      "dim 0 has 7 elements, axis 'data' has 2 devices",
+    );
   });
 });

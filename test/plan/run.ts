@@ -3,7 +3,7 @@ import { dtypes, type HostTensor, sizeOf, stridesOf } from "../../src/ir/index.t
 import { eachOffset } from "../../src/ops/host.ts";
 import { coordinatesOf, deviceCount, type Layout, localType, type Mesh, type Plan } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
-import type { Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
+import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
 
 /** Element offset at which the block of a device begins. */
@@ -13,16 +13,25 @@ function blockOffset(value: HostTensor, layout: Layout, mesh: Mesh, coordinates:
   return layout.reduce((offset, placement, axis) => {
     if (placement.kind !== "shard") return offset;
     block[placement.dim] = (block[placement.dim] as number) / (mesh.axes[axis]?.size as number);
-    return offset + (coordinates[axis] as number) * (block[placement.dim] as number) * (strides[placement.dim] as number);
+    return (
+      offset + (coordinates[axis] as number) * (block[placement.dim] as number) * (strides[placement.dim] as number)
+    );
   }, 0);
 }
 
-const bytes = (tensor: HostTensor): Uint8Array => new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+const bytes = (tensor: HostTensor): Uint8Array =>
+  new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
 
 /** Evaluates a plan; replicated outputs must be equal to the bit on all devices. */
-export async function runPlan(plan: Plan, inputs: readonly HostTensor[], make: (options: ExecutorOptions) => Executor = referenceExecutor): Promise<HostTensor[]> {
+export async function runPlan(
+  plan: Plan,
+  inputs: readonly HostTensor[],
+  make: (options: ExecutorOptions) => Executor = referenceExecutor,
+): Promise<HostTensor[]> {
   const { mesh } = plan;
-  const devices = Array.from({ length: deviceCount(mesh) }, (_unused, index) => ({ coordinates: coordinatesOf(mesh, index) }));
+  const devices = Array.from({ length: deviceCount(mesh) }, (_unused, index) => ({
+    coordinates: coordinatesOf(mesh, index),
+  }));
   const executor = make({ axes: mesh.axes, devices });
   const executable = executor.compile(splitGraph(plan.local, mesh.axes, { name: plan.name }));
   const buffers = devices.map(({ coordinates }) =>
@@ -30,9 +39,14 @@ export async function runPlan(plan: Plan, inputs: readonly HostTensor[], make: (
       const value = inputs[index] as HostTensor;
       const local = localType(type, layout, mesh);
       const data = dtypes[type.dtype].create(sizeOf(local.shape));
-      eachOffset(local.shape, stridesOf(type.shape), blockOffset(value, layout, mesh, coordinates), (linear, offset) => {
-        data[linear] = value.data[offset] as number;
-      });
+      eachOffset(
+        local.shape,
+        stridesOf(type.shape),
+        blockOffset(value, layout, mesh, coordinates),
+        (linear, offset) => {
+          data[linear] = value.data[offset] as number;
+        },
+      );
       const buffer = executor.allocate(data.byteLength);
       buffer.write(bytes({ ...local, data }));
       return buffer;
@@ -46,14 +60,20 @@ export async function runPlan(plan: Plan, inputs: readonly HostTensor[], make: (
       const local = localType(type, layout, mesh);
       const written = new Map<number, number>();
       for (const [device, { coordinates }] of devices.entries()) {
-        const raw = await (run.outputs[device]?.[index] as { read(): Promise<Uint8Array> }).read();
+        const raw = await ((run.outputs[device] as readonly DeviceBuffer[])[index] as DeviceBuffer).read();
         const part = dtypes[type.dtype].view(raw.buffer, raw.byteOffset, sizeOf(local.shape));
-        eachOffset(local.shape, stridesOf(type.shape), blockOffset(whole, layout, mesh, coordinates), (linear, offset) => {
-          const known = written.get(offset);
-          if (known !== undefined && !Object.is(known, part[linear])) throw new Error(`devices disagree on output ${index}: ${known} and ${part[linear]}`);
-          written.set(offset, part[linear] as number);
-          whole.data[offset] = part[linear] as number;
-        });
+        eachOffset(
+          local.shape,
+          stridesOf(type.shape),
+          blockOffset(whole, layout, mesh, coordinates),
+          (linear, offset) => {
+            const known = written.get(offset);
+            if (known !== undefined && !Object.is(known, part[linear]))
+              throw new Error(`devices disagree on output ${index}: ${known} and ${part[linear]}`);
+            written.set(offset, part[linear] as number);
+            whole.data[offset] = part[linear] as number;
+          },
+        );
       }
       return whole;
     }),

@@ -1,7 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { dtypes, type Graph, type HostTensor, inputSpecs, type Node, traceGraph } from "../../src/ir/index.ts";
 import { call, evaluateGraph, sum } from "../../src/ops/index.ts";
-import { collectivesOf, formatLayout, type Layout, type Mesh, mesh, type Placement, parsePlacement, planGraph, replicate, shard } from "../../src/plan/index.ts";
+import {
+  collectivesOf,
+  formatLayout,
+  type Layout,
+  type Mesh,
+  mesh,
+  type Placement,
+  parsePlacement,
+  planGraph,
+  replicate,
+  shard,
+} from "../../src/plan/index.ts";
 import { type Row, rowInputs, shardedRows } from "../ops/table.ts";
 import { difference } from "../support/tensors.ts";
 import { runPlan } from "./run.ts";
@@ -30,7 +41,11 @@ function wrapped(row: Row, { inputs }: Sharding): { graph: Graph; values: HostTe
   const values = plain.map((value, index): HostTensor => {
     if (inputs[index]?.kind !== "partial") return value;
     const part = Array.from(value.data, (element) => element / quarters);
-    return { dtype: value.dtype, shape: [quarters, ...value.shape], data: dtypes[value.dtype].create(Array.from({ length: quarters }, () => part).flat()) };
+    return {
+      dtype: value.dtype,
+      shape: [quarters, ...value.shape],
+      data: dtypes[value.dtype].create(Array.from({ length: quarters }, () => part).flat()),
+    };
   });
   const specs = values.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } }));
   const graph = traceGraph(row.op, specs, (...nodes) => {
@@ -42,7 +57,12 @@ function wrapped(row: Row, { inputs }: Sharding): { graph: Graph; values: HostTe
 
 const inputPlacement = (placement: Placement): Placement => (placement.kind === "partial" ? shard(0) : placement);
 
-async function check(row: Row, sharding: Sharding, axes: Mesh, on: (placement: Placement) => Layout): Promise<ReturnType<typeof planGraph>> {
+async function check(
+  row: Row,
+  sharding: Sharding,
+  axes: Mesh,
+  on: (placement: Placement) => Layout,
+): Promise<ReturnType<typeof planGraph>> {
   const { graph, values } = wrapped(row, sharding);
   const seeded = sharding.inputs.some((placement) => placement.kind !== "replicate");
   const plan = planGraph(graph, axes, {
@@ -59,7 +79,6 @@ async function check(row: Row, sharding: Sharding, axes: Mesh, on: (placement: P
   return plan;
 }
 
-
 /** Whether every split dim divides by the number of devices. */
 function fits(row: Row, { inputs }: Sharding, parts: number): boolean {
   return row.inputs.every(({ shape }, index) => {
@@ -69,7 +88,9 @@ function fits(row: Row, { inputs }: Sharding, parts: number): boolean {
 }
 
 const cases = shardedRows
-  .flatMap((row) => row.shardings.map((text) => ({ name: `${row.op} (${row.title}): ${text}`, row, sharding: parseSharding(text) })))
+  .flatMap((row) =>
+    row.shardings.map((text) => ({ name: `${row.op} (${row.title}): ${text}`, row, sharding: parseSharding(text) })),
+  )
   .filter(({ row, sharding }) => fits(row, sharding, 2));
 
 describe("each sharding of each op gives the unsharded answer", () => {

@@ -9,9 +9,13 @@ describe("the null executor", () => {
     const axes = mesh({ data: 64 });
     const split = shardedOn(axes, { data: 0 });
     const plan = planGraph(mlpStep(128), axes, { inputs: [split, split] });
-    const devices = Array.from({ length: deviceCount(axes) }, (_unused, index) => ({ coordinates: coordinatesOf(axes, index) }));
+    const devices = Array.from({ length: deviceCount(axes) }, (_unused, index) => ({
+      coordinates: coordinatesOf(axes, index),
+    }));
     const executor = nullExecutor({ axes: axes.axes, devices });
-    const run = executor.compile(splitGraph(plan.local, axes.axes)).run(devices.map(() => plan.inputs.map(() => executor.allocate(0))));
+    const run = executor
+      .compile(splitGraph(plan.local, axes.axes))
+      .run(devices.map(() => plan.inputs.map(() => executor.allocate(0))));
     await run.done;
     const parameters = 8 * 6 + 8 + 4 * 8 + 4;
     // Gradients and the loss in f64, the number correct in i32, around a ring of 64.

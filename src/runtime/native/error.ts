@@ -18,6 +18,9 @@ export function nativeError(error: unknown): HeddleError {
   const message = error instanceof Error ? error.message : String(error);
   const code = (error as { code?: unknown }).code;
   // Communication errors say "… in allReduce sum f32 x 10 'gradients 0' (sequence 12, …)".
-  const during = /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(message)?.[1];
+  const during =
+    /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(
+      message,
+    )?.[1];
   return new RunError(typeof code === "string" && code !== "GenericFailure" ? code : "run", message, during, error);
 }

@@ -1,10 +1,18 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
-import { HeddleError } from "../../util/errors.ts";
+
 import { bytesOf } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import type { Program } from "../../program/program.ts";
+import { HeddleError } from "../../util/errors.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
-import { loadNative, type NativeBinding, type NativeBuffer, type NativeDevice, type NativeGroup, type NativeProgram } from "./binding.ts";
+import {
+  loadNative,
+  type NativeBinding,
+  type NativeBuffer,
+  type NativeDevice,
+  type NativeGroup,
+  type NativeProgram,
+} from "./binding.ts";
 import { nativeError } from "./error.ts";
 import type { World } from "./world.ts";
 
@@ -98,21 +106,38 @@ export function nativeExecutor(options: NativeOptions): Executor {
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
   const devices = options.devices.map(
-    ({ coordinates }, index) => new binding.NativeDevice({ threads: options.threads, coords: [...coordinates], ...(options.isa === undefined ? {} : { isa: options.isa }) }, groups[index] as NativeGroup[]),
+    ({ coordinates }, index) =>
+      new binding.NativeDevice(
+        {
+          threads: options.threads,
+          coords: [...coordinates],
+          ...(options.isa === undefined ? {} : { isa: options.isa }),
+        },
+        groups[index] as NativeGroup[],
+      ),
   );
   const drain = (): void => {
     for (const device of devices) device.sync();
   };
-  const allocate = (bytes: number): NativeMemory => new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
+  const allocate = (bytes: number): NativeMemory =>
+    new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
   return {
     name: "native",
     devices: devices.length,
     allocate,
     gatherRows: (source, rowBytes, rows, target) =>
-      binding.gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0).catch((error: unknown) => {
-        throw nativeError(error);
+      binding
+        .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
+        .catch((error: unknown) => {
+          throw nativeError(error);
+        }),
+    compile: (program) =>
+      compile(program, lowerProgram(program, { slots: options.threads }), {
+        binding,
+        devices,
+        allocate,
+        alone: groups.every((group) => group.length === 0),
       }),
-    compile: (program) => compile(program, lowerProgram(program, { slots: options.threads }), { binding, devices, allocate, alone: groups.every((group) => group.length === 0) }),
     abort: (reason) => {
       options.world?.abort(reason);
       for (const device of devices) device.abort(reason);
@@ -128,13 +153,20 @@ function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOption
   const count = axes.reduce((product, axis) => product * axis.size, 1);
   if (count === 1 || axes.length === 0) return devices.map(() => []);
   const worlds = world === undefined ? binding.NativeWorld.inProcess(count) : [world.native];
-  return devices.map(({ coordinates }, index) => axes.map((axis, place) => (worlds[index] as (typeof worlds)[number]).group(members(axes, coordinates, place), axis.name)));
+  return devices.map(({ coordinates }, index) =>
+    axes.map((axis, place) =>
+      (worlds[index] as (typeof worlds)[number]).group(members(axes, coordinates, place), axis.name),
+    ),
+  );
 }
 
 /** Numbers of the devices that differ from these coordinates on one axis alone. */
 function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], axis: number): number[] {
-  const number = (place: readonly number[]): number => place.reduce((total, coordinate, index) => total * (axes[index]?.size as number) + coordinate, 0);
-  return Array.from({ length: axes[axis]?.size as number }, (_unused, coordinate) => number(coordinates.map((old, index) => (index === axis ? coordinate : old))));
+  const number = (place: readonly number[]): number =>
+    place.reduce((total, coordinate, index) => total * (axes[index]?.size as number) + coordinate, 0);
+  return Array.from({ length: axes[axis]?.size as number }, (_unused, coordinate) =>
+    number(coordinates.map((old, index) => (index === axis ? coordinate : old))),
+  );
 }
 
 interface Machinery {
@@ -156,26 +188,45 @@ function compile(program: Program, lowered: LoweredProgram, machinery: Machinery
   };
 }
 
+/** The buffer of a device. */
+const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
+  (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
+
 /** A rough upper bound: arithmetic and bytes touched at modest rates. */
 function predictedSeconds(program: Program): number {
   const bytes = program.values.reduce((total, type) => total + bytesOf(type), 0);
   let flops = 0;
   for (const step of program.steps) {
     if (step.kind !== "run") continue;
-    for (const node of step.region.outputs) flops += node.op.cost(node.inputs.flatMap((input) => input.types), node.types, node.attrs);
+    for (const node of step.region.outputs)
+      flops += node.op.cost(
+        node.inputs.flatMap((input) => input.types),
+        node.types,
+        node.attrs,
+      );
   }
   return flops / assumedFlops + bytes / assumedBytes;
 }
 
-function run(program: Program, native: NativeProgram, lowered: LoweredProgram, machinery: Machinery, inputs: readonly (readonly NativeMemory[])[], short: boolean): Run {
+function run(
+  program: Program,
+  native: NativeProgram,
+  lowered: LoweredProgram,
+  machinery: Machinery,
+  inputs: readonly (readonly NativeMemory[])[],
+  short: boolean,
+): Run {
   const outputs = machinery.devices.map((_device, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
-      return donated === undefined ? machinery.allocate(bytesOf(type)) : (inputs[index]?.[donated] as NativeMemory);
+      return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(({ input, output }) => ((input === undefined ? outputs[index]?.[output as number] : inputs[index]?.[input]) as NativeMemory).native);
+    lowered.arguments.map(
+      ({ input, output }) =>
+        (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
+    );
   if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
     try {
       machinery.devices[0]?.runSync(native, buffers(0));

@@ -52,12 +52,28 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
   let store: NativeStore;
   try {
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
-    native = await binding.NativeWorld.connect({ runId, epoch, name: options.name, rank, size, host, port, secret, timeout, ...(options.flight === undefined ? {} : { flight: options.flight }) });
+    native = await binding.NativeWorld.connect({
+      runId,
+      epoch,
+      name: options.name,
+      rank,
+      size,
+      host,
+      port,
+      secret,
+      timeout,
+      ...(options.flight === undefined ? {} : { flight: options.flight }),
+    });
   } catch (error) {
     const cause = nativeError(error);
-    throw new HeddleError("world", `rank ${rank} of ${size} cannot join at ${host}:${port}: ${cause.message}`, { cause });
+    throw new HeddleError("world", `rank ${rank} of ${size} cannot join at ${host}:${port}: ${cause.message}`, {
+      cause,
+    });
   }
-  const everyone = native.group(Array.from({ length: size }, (_unused, index) => index), "everyone");
+  const everyone = native.group(
+    Array.from({ length: size }, (_unused, index) => index),
+    "everyone",
+  );
   let exchanges = 0;
   const key = (what: string, from: number): string => `exchange/${epoch}/${options.name}/${exchanges}/${what}/${from}`;
   const rethrow = (error: unknown): never => {
