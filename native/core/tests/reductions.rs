@@ -165,7 +165,7 @@ fn gathers_and_scatters() {
             let n = if step["k"] == "gather" { gathered.len() } else { scattered.len() };
             let error = run_all(0, &[encode(dtype, data), encode("i32", &wrong), zeros(dtype, n)], &[step])
                 .expect_err("outside");
-            let text = format!("index {size} at position [0, {}] is outside [0, {size})", count - 1);
+            let text = format!("index {size} at position {} is outside [0, {size})", count - 1);
             assert!(error.0.contains(&text), "{error}");
         }
     }
