@@ -6,7 +6,10 @@
 import { grad, jit, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
 
 // Operations run at once.
-const a = tensor([[1, 2], [3, 4]]);
+const a = tensor([
+  [1, 2],
+  [3, 4],
+]);
 console.log("a · a + 1 =", await a.matmul(a).add(1).data());
 
 // The gradient of a function is a function.

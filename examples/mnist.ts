@@ -9,6 +9,7 @@ import { confusionTable, data, deviceRuntime, drawImages, losses, nn, optim, tra
 // Without the native core the reference executor would take hours for the convnet: a smaller model, fewer images.
 const small = deviceRuntime().executor.name === "reference";
 
+// biome-ignore format: a line for each stage
 const convnet = nn.sequential(
   nn.conv2d({ out: 32, kernel: 5, padding: "same" }), nn.relu(), nn.maxPool2d(2),
   nn.conv2d({ out: 64, kernel: 5, padding: "same" }), nn.relu(), nn.maxPool2d(2),
@@ -39,10 +40,12 @@ const pixels = await test.columns.get("x")!.load();
 const right = answers.findIndex((answer, index) => answer === labels[index]);
 const next = answers.findIndex((answer, index) => answer === labels[index] && answer !== answers[right]);
 const wrong = answers.findIndex((answer, index) => answer !== labels[index]);
-const shown = [right, next, wrong].filter((index) => index >= 0).map((index) => ({
-  pixels: pixels.subarray(784 * index, 784 * (index + 1)),
-  caption: `a ${labels[index]}; read as ${answers[index]}, ${(100 * certainty[index]!).toFixed(1)} % sure`,
-}));
+const shown = [right, next, wrong]
+  .filter((index) => index >= 0)
+  .map((index) => ({
+    pixels: pixels.subarray(784 * index, 784 * (index + 1)),
+    caption: `a ${labels[index]}; read as ${answers[index]}, ${(100 * certainty[index]!).toFixed(1)} % sure`,
+  }));
 
 result.print(`
 ${small ? "The reference executor trained a small perceptron on 6,000 images; the native core trains the convnet on 60,000.\n" : ""}

@@ -7,6 +7,7 @@ export * as data from "./data/index.ts";
 export * as losses from "./losses/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
+export { type Mesh, mesh } from "./plan/index.ts";
 export * from "./tensor/index.ts";
 export {
   accuracy,

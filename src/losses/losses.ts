@@ -39,9 +39,13 @@ function reduced(name: string, values: Tensor, options: LossOptions): Tensor {
 function checkPair(name: string, output: Tensor, target: Tensor): void {
   if (sameShape(output.shape, target.shape) && output.dtype === target.dtype) return;
   const what = sameShape(output.shape, target.shape) ? "dtype" : "shape";
-  throw new HeddleError(what, `${name}: output ${formatType(output)} and target ${formatType(target)} must have one ${what}`, {
-    hint: what === "dtype" ? "cast one of them" : "reshape one of them",
-  });
+  throw new HeddleError(
+    what,
+    `${name}: output ${formatType(output)} and target ${formatType(target)} must have one ${what}`,
+    {
+      hint: what === "dtype" ? "cast one of them" : "reshape one of them",
+    },
+  );
 }
 
 /**

@@ -1,7 +1,8 @@
 /** @module Layers without variables. */
+
+import { formatType } from "../ir/shape.ts";
 import { erf, relu as reluOf, sigmoid as sigmoidOf, type Tensor, tanh as tanhOf } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { formatType } from "../ir/shape.ts";
 import { activation, type Layer, positioned } from "./layer.ts";
 
 /** max(x, 0). */
@@ -13,8 +14,7 @@ export const tanh = (): Layer => activation(tanhOf, "tanh");
 export const sigmoid = (): Layer => activation(sigmoidOf, "sigmoid");
 
 /** x · Φ(x), the exact form with the error function. */
-export const gelu = (): Layer =>
-  activation((x: Tensor) => x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5), "gelu");
+export const gelu = (): Layer => activation((x: Tensor) => x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5), "gelu");
 
 /** All dims but the first into one: `[batch, …]` to `[batch, n]`. */
 export function flatten(): Layer {

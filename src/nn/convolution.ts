@@ -1,8 +1,7 @@
 /** @module The 2-D convolution layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { evalShape } from "../tensor/eval-shape.ts";
-import { conv2d as convolve, type Tensor } from "../tensor/index.ts";
+import { conv2d as convolve, evalShape, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";

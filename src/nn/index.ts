@@ -4,9 +4,9 @@ export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
 export { dropout } from "./dropout.ts";
 export { uniformByFanIn } from "./initialise.ts";
 export {
-  activation,
   type Applied,
   type ApplyOptions,
+  activation,
   type Initialised,
   type Layer,
   type LayerLike,

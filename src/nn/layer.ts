@@ -6,8 +6,7 @@
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
 import type { TensorType } from "../ir/shape.ts";
-import { evalShape } from "../tensor/eval-shape.ts";
-import { random, type Tensor } from "../tensor/index.ts";
+import { evalShape, random, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
 

@@ -1,6 +1,5 @@
 /** @module Pooling layers. */
-import { evalShape } from "../tensor/eval-shape.ts";
-import { maxPool2d as pool, type Tensor } from "../tensor/index.ts";
+import { evalShape, maxPool2d as pool, type Tensor } from "../tensor/index.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkImages, type Size2d, sizePair } from "./convolution.ts";
 import { type Layer, positioned } from "./layer.ts";

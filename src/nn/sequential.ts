@@ -17,7 +17,8 @@ const none: Tensors = {};
  */
 export function sequential(...children: readonly LayerLike[]): Layer {
   const layers = children.map((child, index) => {
-    const valid = typeof child === "function" || (typeof child?.init === "function" && typeof child.apply === "function");
+    const valid =
+      typeof child === "function" || (typeof child?.init === "function" && typeof child.apply === "function");
     if (!valid) throw new HeddleError("option", `sequential: layer ${index} is ${String(child)}, not a layer`);
     return asLayer(child);
   });

@@ -10,7 +10,7 @@ export {
   type Schedule,
   type StepScalars,
   type Tensors,
-  type UpdateOptions,
   type Updated,
+  type UpdateOptions,
 } from "./optimizer.ts";
 export { type SgdOptions, sgd } from "./sgd.ts";

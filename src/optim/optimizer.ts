@@ -47,7 +47,12 @@ export interface Optimizer {
   /** State for these parameters: zeros, or where an option says otherwise. */
   init(params: Tensors): Tensors;
   /** One step; the trees given are not changed. */
-  update<Params extends Tensors>(grads: Params, state: Tensors, params: Params, options: UpdateOptions): Updated<Params>;
+  update<Params extends Tensors>(
+    grads: Params,
+    state: Tensors,
+    params: Params,
+    options: UpdateOptions,
+  ): Updated<Params>;
 }
 
 /** The learning rate of a step as a number; throws `option` when it is not finite. */
@@ -112,7 +117,10 @@ function update<Slot extends string, Params extends Tensors>(
     const flat = flattenTree(tree, isTensor);
     const missing = paths.find((path, index) => flat.paths[index] !== path);
     if (missing === undefined && flat.paths.length === paths.length) return flat.leaves;
-    throw new HeddleError("tree", `${rule.name}: ${what} has no tensor where the parameters have '${missing ?? "none"}'`);
+    throw new HeddleError(
+      "tree",
+      `${rule.name}: ${what} has no tensor where the parameters have '${missing ?? "none"}'`,
+    );
   };
   const gradients = leavesOf("the tree of gradients", grads);
   const slots = rule.slots.map((name) => leavesOf(`the state '${name}'`, state[name]));

@@ -1,5 +1,6 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { distribute, fromShards, placeOn, redistribute, replicate } from "./distribute.ts";
+export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export * as random from "./random.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";

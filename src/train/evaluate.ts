@@ -2,9 +2,9 @@
 import type { Dataset } from "../data/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { type Evaluation, Tally } from "./history.ts";
 import { InFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
+import { type Evaluation, Tally } from "./history.ts";
 import type { RunParts } from "./run.ts";
 
 /** The dataset in batches: its own, or those of the training's size. */
@@ -39,7 +39,8 @@ export async function evaluateDataset(
       await flight.room();
       const outcome = programs.evaluation(dataset, batch.rows).run(params, state, batch.columns);
       flight.add({
-        settle: async () => tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows)),
+        settle: async () =>
+          tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows)),
         release: () => {
           batch.release();
           for (const tensor of [outcome.loss, ...Object.values(outcome.metrics)]) tensor.dispose();

@@ -81,7 +81,8 @@ export class Feed {
     const { epoch = 0, seed, signal } = options;
     const only = new Set(options.columns);
     const batches = loader<Shards>(dataset, {
-      gather: (column, chosen) => (only.has(column.name) ? this.gather(column, shares.split(chosen)) : Promise.resolve([])),
+      gather: (column, chosen) =>
+        only.has(column.name) ? this.gather(column, shares.split(chosen)) : Promise.resolve([]),
       release: disposeAll,
       epoch,
       seed,
@@ -132,7 +133,9 @@ export class Feed {
     const rowBytes = rowElements(column) * dtypes[column.dtype].bytes;
     const targets = parts.map((rows) => executor.allocate(rows.length * rowBytes));
     if (executor.gatherRows === undefined) {
-      await Promise.all(parts.map(async (rows, index) => targets[index]?.write(bytesOf((await hostGather(column, rows)).data))));
+      await Promise.all(
+        parts.map(async (rows, index) => targets[index]?.write(bytesOf((await hostGather(column, rows)).data))),
+      );
       return targets;
     }
     const source = await this.residentColumn(column);

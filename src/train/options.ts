@@ -116,7 +116,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
-  for (const dataset of [options.data, options.evaluate]) if (dataset !== undefined) checkColumns(dataset, [input, target]);
+  for (const dataset of [options.data, options.evaluate])
+    if (dataset !== undefined) checkColumns(dataset, [input, target]);
   return {
     ...options,
     seed,
@@ -135,8 +136,9 @@ function checkKinds(options: TrainOptions): void {
   const fail = (name: string, what: string): never => {
     throw new HeddleError("option", `train: ${name} is not ${what}`);
   };
-  if (typeof model.init !== "function" || typeof model.apply !== "function") fail("model", "a layer (such as nn.sequential(…))");
-  if (!(data instanceof DatasetClass)) fail("data", "a dataset (such as data.mnist(\"train\").batch(128))");
+  if (typeof model.init !== "function" || typeof model.apply !== "function")
+    fail("model", "a layer (such as nn.sequential(…))");
+  if (!(data instanceof DatasetClass)) fail("data", 'a dataset (such as data.mnist("train").batch(128))');
   if (options.evaluate !== undefined && !(options.evaluate instanceof DatasetClass)) fail("evaluate", "a dataset");
   if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {

@@ -1,9 +1,9 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Dataset } from "../data/index.ts";
+import type { Mesh } from "../plan/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { type CompiledFunction, compileFunction, meshOf, planFunction, type PlannedFunction } from "../tensor/index.ts";
-import type { Mesh } from "../plan/index.ts";
+import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
 import { batchLayout } from "./feed.ts";
 import {
   batchTypes,
@@ -99,7 +99,13 @@ export class Programs {
 
   evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
     return remembered(this.evaluations, this.key(dataset, rows), () =>
-      this.compileForward("evaluate", evaluationFunction(this.settings, dataset, this.types.metrics), dataset, rows, columnNames(this.settings)),
+      this.compileForward(
+        "evaluate",
+        evaluationFunction(this.settings, dataset, this.types.metrics),
+        dataset,
+        rows,
+        columnNames(this.settings),
+      ),
     );
   }
 

@@ -49,6 +49,8 @@ export interface ReporterOptions {
   /** What an example is called: `"images"`. */
   readonly unit: string;
   readonly stream?: NodeJS.WriteStream;
+  /** Milliseconds between two plain lines, at least; default 1000, so that short epochs have one line each. */
+  readonly interval?: number;
 }
 
 /** The reporter that an option of `train` asks for. */
@@ -56,7 +58,7 @@ export function makeReporter(mode: "auto" | "bar" | "lines" | "silent", options:
   if (mode === "silent") return silentReporter;
   const stream = options.stream ?? process.stdout;
   const bar = mode !== "lines" && stream.isTTY;
-  return bar ? barReporter(stream, options.unit) : lineReporter(stream, options.unit);
+  return bar ? barReporter(stream, options.unit) : lineReporter(stream, options.unit, options.interval ?? 1000);
 }
 
 /** The time of an epoch so far, and what is left of it. */
@@ -108,10 +110,14 @@ function summary(start: EpochStart, record: EpochRecord, unit: string): string {
 
 const linesPerEpoch = 5;
 
-function lineReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
+function lineReporter(stream: NodeJS.WriteStream, unit: string, interval: number): Reporter {
   let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
   let clock = new Clock(start);
-  const line = (text: string): void => void stream.write(`${text}\n`);
+  let written = performance.now();
+  const line = (text: string): void => {
+    written = performance.now();
+    stream.write(`${text}\n`);
+  };
   return {
     line,
     startEpoch(next) {
@@ -123,6 +129,7 @@ function lineReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
       const part = (count: number): number => Math.floor((count * linesPerEpoch) / start.batches);
       // The last part is told by the epoch's own line.
       if (part(done) === part(done - 1) || done === start.batches) return;
+      if (performance.now() - written < interval) return;
       const { loss, rate, left } = clock.texts(progress, unit);
       const parts = [title(start), `${done}/${start.batches}`, loss, rate, left];
       line(parts.filter((text) => text !== "").join("  "));
@@ -140,36 +147,41 @@ function barReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
     bar?.stop();
     bar = undefined;
   };
+  const print = (text: string): void => {
+    // The next step draws the bar anew, below the line.
+    stop();
+    stream.write(`${text}\n`);
+  };
   return {
-    line(text) {
-      stop();
-      stream.write(`${text}\n`);
-    },
+    line: print,
     startEpoch(next) {
       stop();
       start = next;
       clock = new Clock(next);
-      bar = new SingleBar({
-        stream,
-        format: `${title(next)} ${colors.cyan("{bar}")} {value}/{total}  {loss}  {rate}  {left}`,
-        barCompleteChar: "━",
-        barIncompleteChar: "─",
-        barsize: 24,
-        hideCursor: true,
-        clearOnComplete: true,
-        // The training ends by itself on a signal and stops the bar.
-        gracefulExit: false,
-        fps: 10,
-      });
-      bar.start(next.batches, next.done, { loss: "", rate: "", left: "" });
     },
     step(progress) {
-      bar?.update(progress.done, clock.texts(progress, unit));
+      const texts = clock.texts(progress, unit);
+      if (bar === undefined) bar = openBar(stream, start, progress.done, texts);
+      else bar.update(progress.done, texts);
     },
-    endEpoch(record) {
-      stop();
-      stream.write(`${summary(start, record, unit)}\n`);
-    },
+    endEpoch: (record) => print(summary(start, record, unit)),
     stop,
   };
+}
+
+function openBar(stream: NodeJS.WriteStream, start: EpochStart, done: number, texts: object): SingleBar {
+  const bar = new SingleBar({
+    stream,
+    format: `${title(start)} ${colors.cyan("{bar}")} {value}/{total}  {loss}  {rate}  {left}`,
+    barCompleteChar: "━",
+    barIncompleteChar: "─",
+    barsize: 24,
+    hideCursor: true,
+    clearOnComplete: true,
+    // The training ends by itself on a signal and stops the bar.
+    gracefulExit: false,
+    fps: 10,
+  });
+  bar.start(start.batches, done, texts);
+  return bar;
 }

@@ -24,7 +24,9 @@ export function confusionTable(
   }
   const titles = names ?? counts.map((_row, index) => String(index));
   const cells = counts.map((row) => row.map((value) => (value === 0 ? "·" : String(value))));
-  const widths = titles.map((title, column) => Math.max(title.length, ...cells.map((row) => (row[column] as string).length)));
+  const widths = titles.map((title, column) =>
+    Math.max(title.length, ...cells.map((row) => (row[column] as string).length)),
+  );
   const lead = Math.max(...titles.map((title) => title.length));
   const line = (head: string, parts: readonly string[]): string =>
     [head.padStart(lead), ...parts.map((part, column) => part.padStart(widths[column] as number))].join(" ");
@@ -52,7 +54,10 @@ export function drawImage(
   const filled = (row: number, column: number): number =>
     row < height && (pixels[row * width + column] as number) >= threshold ? 1 : 0;
   return Array.from({ length: Math.ceil(height / 2) }, (_unused, line) =>
-    Array.from({ length: width }, (_cell, column) => halves[(2 * filled(2 * line, column)) | filled(2 * line + 1, column)]).join(""),
+    Array.from(
+      { length: width },
+      (_cell, column) => halves[(2 * filled(2 * line, column)) | filled(2 * line + 1, column)],
+    ).join(""),
   );
 }
 
@@ -65,7 +70,10 @@ export function drawImages(
   const drawn = images.map(({ pixels, caption }) => [...drawImage(pixels, height, width), caption]);
   const columns = drawn.map((lines) => Math.max(...lines.map((line) => line.length)));
   const lines = drawn[0]?.map((_line, index) =>
-    drawn.map((image, place) => (image[index] as string).padEnd(columns[place] as number)).join("  ").trimEnd(),
+    drawn
+      .map((image, place) => (image[index] as string).padEnd(columns[place] as number))
+      .join("  ")
+      .trimEnd(),
   );
   return (lines ?? []).join("\n");
 }

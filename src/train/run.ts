@@ -1,22 +1,22 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
 import { reportToLauncher } from "../comm/launcher.ts";
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import { learningRateAt } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
-import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { HeddleError } from "../util/errors.ts";
-import { learningRateAt } from "../optim/index.ts";
 import { evaluateDataset, readMetrics } from "./evaluate.ts";
-import { type FedBatch, Feed } from "./feed.ts";
+import type { FedBatch, Feed } from "./feed.ts";
 import { InFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
+import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
-import { exportState, type RunPosition } from "./state.ts";
 import type { Saver } from "./saver.ts";
-import { formatNumber } from "./metrics.ts";
+import { exportState, type RunPosition } from "./state.ts";
 
 /** What a run is made of. */
 export interface RunParts {
@@ -150,7 +150,8 @@ export class Run {
     const { settings, reporter } = this.parts;
     const { position } = this;
     const { loss, metrics } = position.tally.means();
-    const evaluation = settings.evaluate === undefined ? undefined : await evaluateDataset(this.parts, this.values, settings.evaluate);
+    const evaluation =
+      settings.evaluate === undefined ? undefined : await evaluateDataset(this.parts, this.values, settings.evaluate);
     const record: EpochRecord = {
       epoch: position.epoch,
       steps: position.steps,
@@ -190,7 +191,11 @@ export class Run {
   }
 }
 
-function badLoss(loss: number, { step, epoch, batch, learningRate }: Omit<StepRecord, "loss">, settings: Settings): HeddleError {
+function badLoss(
+  loss: number,
+  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss">,
+  settings: Settings,
+): HeddleError {
   const where = `step ${step + 1} (epoch ${epoch + 1} of ${settings.epochs}, batch ${batch + 1})`;
   return new HeddleError("nan", `the loss is ${formatNumber(loss)} at ${where}, with learning rate ${learningRate}`, {
     hint: 'lower the learning rate, look at the data for NaN, or pass nan: "continue"',

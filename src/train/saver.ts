@@ -1,11 +1,18 @@
 /** @module Checkpoints of a run: copied between two steps, written beside the next ones, read back to go on. */
-import { mkdir, rename, stat } from "node:fs/promises";
+
 import { rmSync } from "node:fs";
+import { mkdir, rename, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { reportToLauncher } from "../comm/launcher.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type CheckpointState, latestCheckpoint, listCheckpoints, loadCheckpoint, saveCheckpoint } from "./checkpoint.ts";
 import type { Checkpoint } from "./checkpoint.ts";
+import {
+  type CheckpointState,
+  latestCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  saveCheckpoint,
+} from "./checkpoint.ts";
 import type { CheckpointOptions } from "./options.ts";
 
 /** What a saver must know of its surroundings. */

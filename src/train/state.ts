@@ -130,7 +130,10 @@ function checkSameRun(checkpoint: Checkpoint, settings: Settings): void {
   const { seed, extra } = checkpoint;
   if (seed !== settings.seed) throw mismatch(checkpoint, `its seed is ${seed}, this run's is ${settings.seed}`);
   if (extra["optimizer"] !== settings.optimizer.name) {
-    throw mismatch(checkpoint, `its optimizer is ${String(extra["optimizer"])}, this run's is ${settings.optimizer.name}`);
+    throw mismatch(
+      checkpoint,
+      `its optimizer is ${String(extra["optimizer"])}, this run's is ${settings.optimizer.name}`,
+    );
   }
   const theirs = (extra["data"] ?? {}) as { [key: string]: Plain };
   const ours = settings.data.describe(settings.seed);

@@ -1,9 +1,10 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
-import { flattenTree } from "../util/tree.ts";
-import { formatBytes, formatCount } from "../util/text.ts";
+
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { countProgram, type Program } from "../program/index.ts";
+import { formatBytes, formatCount } from "../util/text.ts";
+import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 
@@ -65,7 +66,10 @@ function communicated({ plan }: SummaryInput): Line {
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;
   const buckets = plural(traffic.length, "bucket");
-  return ["all-reduce", `gradients, loss and metrics: ${plural(values, "value")} in ${buckets}, ${formatBytes(sent)} sent by each device per step${more}`];
+  return [
+    "all-reduce",
+    `gradients, loss and metrics: ${plural(values, "value")} in ${buckets}, ${formatBytes(sent)} sent by each device per step${more}`,
+  ];
 }
 
 function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
@@ -73,12 +77,19 @@ function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
   const counted = countProgram(program).argumentBytes;
   const parts = `${formatBytes(state)} parameters and optimizer state`;
   const device = deviceCount(plan.mesh) === 1 ? "" : " on each device";
-  if (arenaBytes === undefined) return ["memory", `at least ${formatBytes(counted)}${device}: ${parts}, and the step's own values`];
-  return ["memory", `${formatBytes(counted + arenaBytes)} predicted${device}: ${parts}, ${formatBytes(arenaBytes)} for the step`];
+  if (arenaBytes === undefined)
+    return ["memory", `at least ${formatBytes(counted)}${device}: ${parts}, and the step's own values`];
+  return [
+    "memory",
+    `${formatBytes(counted + arenaBytes)} predicted${device}: ${parts}, ${formatBytes(arenaBytes)} for the step`,
+  ];
 }
 
 function work({ plan, program, types }: SummaryInput): Line {
-  const parameters = flattenTree(types.state.params, isType).leaves.reduce((total, { shape }) => total + sizeOf(shape), 0);
+  const parameters = flattenTree(types.state.params, isType).leaves.reduce(
+    (total, { shape }) => total + sizeOf(shape),
+    0,
+  );
   const { operations } = countProgram(program);
   const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
   return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations)} per step${each}`];

@@ -5,6 +5,7 @@ import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
@@ -12,8 +13,8 @@ import { batched } from "./evaluate.ts";
 import { batchParts, Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import { Programs, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
-import { planStep, Programs } from "./programs.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
 import { findCheckpoint, Saver } from "./saver.ts";
@@ -50,7 +51,8 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   } catch (error) {
     reporter.stop();
     if (stop.signal.reason instanceof Interrupted) process.exit(stop.signal.reason.exitStatus);
-    if (runtime?.processes !== undefined) runtime.processes.abort(error instanceof Error ? error.message : String(error));
+    if (runtime?.processes !== undefined)
+      runtime.processes.abort(error instanceof Error ? error.message : String(error));
     throw error;
   } finally {
     reporter.stop();
@@ -63,6 +65,11 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   const { mesh, executor } = settings;
   const world = Number(process.env["WORLD_SIZE"] ?? "1");
   const named = process.env["HEDDLE_EXECUTOR"];
+  if (world > 1 && executor === "reference") {
+    throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
+      hint: "leave out --workers",
+    });
+  }
   if (world > 1 || executor === undefined || (named !== undefined && named !== "")) return connect(mesh);
   return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
 }
@@ -82,7 +89,8 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const warn = (text: string): void => reporter.line(colors.yellow(text));
   const checkpoint = await checkpointOf(given, warn);
   const { directory } = settings.checkpoint ?? {};
-  const resumed = checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
+  const resumed =
+    checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
   const writes = settings.checkpoint !== undefined && runtime.rank === 0;
   const saver = writes ? new Saver({ ...settings.checkpoint, resumed, warn }) : undefined;
   if (saver !== undefined && resumed) saver.path = checkpoint.path;
@@ -119,7 +127,9 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
   const { data, epochs, seed, evaluate, optimizer } = settings;
   const lines = [
     ...Object.entries(data.describe(seed)).map(([name, value]) => `data: ${name} ${canonicalJson(value)}`),
-    ...Object.entries(evaluate?.describe(seed) ?? {}).map(([name, value]) => `evaluate: ${name} ${canonicalJson(value)}`),
+    ...Object.entries(evaluate?.describe(seed) ?? {}).map(
+      ([name, value]) => `evaluate: ${name} ${canonicalJson(value)}`,
+    ),
     `epochs: ${epochs}`,
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
@@ -150,19 +160,25 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
   if (rows % parts !== 0) {
     const near = Math.max(parts, Math.round(rows / parts) * parts);
     reporter.line(
-      colors.yellow(`a batch of ${rows} rows cannot be split evenly over ${parts} devices: each computes all of it; ${near} rows would be split`),
+      colors.yellow(
+        `a batch of ${rows} rows cannot be split evenly over ${parts} devices: each computes all of it; ${near} rows would be split`,
+      ),
     );
   }
 }
 
 /** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
-async function checkpointOf(parts: Omit<RunParts, "saver">, warn: (text: string) => void): Promise<Checkpoint | undefined> {
+async function checkpointOf(
+  parts: Omit<RunParts, "saver">,
+  warn: (text: string) => void,
+): Promise<Checkpoint | undefined> {
   const { settings, runtime, signal, reporter } = parts;
   if (settings.resumeFrom === undefined) return undefined;
   if (runtime.rank === 0) {
     const checkpoint = await findCheckpoint(settings.resumeFrom, { signal, warn });
     await runtime.processes?.share("checkpoint", checkpoint?.path ?? "");
-    if (checkpoint === undefined) reporter.line(`no checkpoint in ${resolve(settings.resumeFrom)} yet: starting at the beginning`);
+    if (checkpoint === undefined)
+      reporter.line(`no checkpoint in ${resolve(settings.resumeFrom)} yet: starting at the beginning`);
     return checkpoint;
   }
   const path = await runtime.processes?.share("checkpoint", undefined);

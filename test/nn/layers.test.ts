@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { TensorType } from "../../src/ir/shape.ts";
 import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
+import { expectClose } from "../support/close.ts";
 
 const key = random.key(0);
 const f32 = (...shape: number[]): TensorType => ({ shape, dtype: "f32" });
@@ -40,7 +41,12 @@ describe("names and shapes are PyTorch's", () => {
 
   test("of nested layers", () => {
     const nested = nn.sequential(nn.linear(4), nn.sequential(nn.relu(), nn.linear(3)));
-    expect(Object.keys(shapesOf(nested.init(key, f32(2, 5)).params))).toEqual(["0.weight", "0.bias", "1.1.weight", "1.1.bias"]);
+    expect(Object.keys(shapesOf(nested.init(key, f32(2, 5)).params))).toEqual([
+      "0.weight",
+      "0.bias",
+      "1.1.weight",
+      "1.1.bias",
+    ]);
   });
 
   test("strides, padding and dilation", () => {
@@ -78,7 +84,9 @@ describe("initial values", () => {
     const model = nn.sequential(nn.linear(3), nn.linear(3));
     const values = async (seed: number): Promise<number[][]> => {
       const { params } = model.init(random.key(seed), f32(1, 3));
-      return Promise.all(flattenTree(params, isTensor).leaves.map(async (leaf) => [...(await leaf.data())].slice(0, 3)));
+      return Promise.all(
+        flattenTree(params, isTensor).leaves.map(async (leaf) => [...(await leaf.data())].slice(0, 3)),
+      );
     };
     const [first, again, other] = [await values(1), await values(1), await values(2)];
     expect(first).toEqual(again);
@@ -120,11 +128,13 @@ describe("dropout", () => {
 
 describe("activations", () => {
   const x = tensor([-1, 0, 2]);
-  const value = async (layer: nn.Layer): Promise<number[]> => [...(await layer.apply({ params: {}, state: {} }, x).y.data())];
+  const value = async (layer: nn.Layer): Promise<number[]> => [
+    ...(await layer.apply({ params: {}, state: {} }, x).y.data()),
+  ];
 
   test("have the known values", async () => {
     expect(await value(nn.relu())).toEqual([0, 0, 2]);
-    const close = (values: number[], expected: number[]): void => values.forEach((one, index) => expect(one).toBeCloseTo(expected[index] as number, 6));
+    const close = (values: number[], expected: number[]): void => expectClose(values, expected, 1e-6);
     close(await value(nn.sigmoid()), [0.26894142, 0.5, 0.88079708]);
     close(await value(nn.tanh()), [-0.76159416, 0, 0.96402758]);
     // torch.nn.functional.gelu
@@ -132,7 +142,10 @@ describe("activations", () => {
   });
 
   test("a function is a layer", async () => {
-    const model = nn.sequential(nn.activation((x) => x.mul(2)), (x) => x.add(1));
+    const model = nn.sequential(
+      nn.activation((x) => x.mul(2)),
+      (x) => x.add(1),
+    );
     expect(model.init(key, f32(3)).output.shape).toEqual([3]);
     expect(await value(model)).toEqual([-1, 1, 5]);
   });
@@ -141,12 +154,16 @@ describe("activations", () => {
 describe("errors name the layer", () => {
   test("when a shape does not fit", () => {
     const model = nn.sequential(nn.flatten(), nn.relu(), nn.conv2d({ out: 1, kernel: 3 }));
-    expect(() => model.init(key, f32(2, 1, 8, 8))).toThrow(/^layer 2 \(conv2d\): takes images \[batch, channels, height, width\], got f32\[2,64\]/);
+    expect(() => model.init(key, f32(2, 1, 8, 8))).toThrow(
+      /^layer 2 \(conv2d\): takes images \[batch, channels, height, width\], got f32\[2,64\]/,
+    );
   });
 
   test("with its path and the user's line", () => {
     const model = nn.sequential(nn.sequential(nn.relu(), nn.conv2d({ out: 1, kernel: 9 })), nn.relu());
-    expect(() => model.init(key, f32(2, 1, 8, 8))).toThrow(/layer 0\.1 \(conv2d\): conv .*a window of 9 does not fit 8[^]*layers\.test\.ts:\d+/);
+    expect(() => model.init(key, f32(2, 1, 8, 8))).toThrow(
+      /layer 0\.1 \(conv2d\): conv .*a window of 9 does not fit 8[\s\S]*layers\.test\.ts:\d+/,
+    );
   });
 
   test("when parameters are those of another input", () => {
@@ -156,7 +173,9 @@ describe("errors name the layer", () => {
   });
 
   test("of options", () => {
-    expect(() => nn.conv2d({ out: 1, kernel: 3, stride: 2 } as never)).toThrow(/unknown option 'stride'\n {2}hint: did you mean 'strides'/);
+    expect(() => nn.conv2d({ out: 1, kernel: 3, stride: 2 } as never)).toThrow(
+      /unknown option 'stride'\n {2}hint: did you mean 'strides'/,
+    );
     expect(() => nn.linear(0)).toThrow(/out must be at least 1/);
     expect(() => nn.linear(2.5)).toThrow(/whole number/);
     expect(() => nn.dropout(1.5)).toThrow(/rate must be at least 0 and at most 1/);

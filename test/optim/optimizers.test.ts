@@ -1,15 +1,20 @@
 /** Optimizers against PyTorch's documented formulas, written down once more in plain numbers. */
-import { optim, tensor, type Tensor } from "heddle";
+import { optim, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
+import { expectClose } from "../support/close.ts";
 
 const steps = 50;
 const size = 4;
 const initial = Float64Array.of(0.5, -1.25, 2, 0.001);
-const tree = (values: Float64Array): { layer: { weight: Tensor } } => ({ layer: { weight: tensor(values.slice(), { shape: [size] }) } });
+const tree = (values: Float64Array): { layer: { weight: Tensor } } => ({
+  layer: { weight: tensor(values.slice(), { shape: [size] }) },
+});
 
 /** A gradient with signs, scales and zeros that change. */
 const gradientAt = (step: number, parameters: Float64Array): Float64Array =>
-  parameters.map((p, index) => (index === 3 && step % 3 === 0 ? 0 : p * (index + 1) + Math.sin(step + index) * 10 ** (index - 2)));
+  parameters.map((p, index) =>
+    index === 3 && step % 3 === 0 ? 0 : p * (index + 1) + Math.sin(step + index) * 10 ** (index - 2),
+  );
 
 type Update = (g: number, p: number, memory: Record<string, number>, t: number, lr: number) => number;
 
@@ -26,7 +31,17 @@ const formulas = {
       return p - lr * g;
     },
   adam:
-    ({ betas: [b1, b2] = [0.9, 0.999], epsilon = 1e-8, weightDecay = 0, decoupled = false }: { betas?: [number, number]; epsilon?: number; weightDecay?: number; decoupled?: boolean }): Update =>
+    ({
+      betas: [b1, b2] = [0.9, 0.999],
+      epsilon = 1e-8,
+      weightDecay = 0,
+      decoupled = false,
+    }: {
+      betas?: [number, number];
+      epsilon?: number;
+      weightDecay?: number;
+      decoupled?: boolean;
+    }): Update =>
     (gradient, parameter, memory, t, lr) => {
       const p = decoupled ? parameter - lr * weightDecay * parameter : parameter;
       const g = decoupled ? gradient : gradient + weightDecay * parameter;
@@ -64,7 +79,8 @@ function reference(rule: Update, rate: (step: number) => number): Float64Array {
   const memories = Array.from({ length: size }, (): Record<string, number> => ({}));
   for (let step = 0; step < steps; step++) {
     const g = gradientAt(step, p);
-    for (let i = 0; i < size; i++) p[i] = rule(g[i] as number, p[i] as number, memories[i] as Record<string, number>, step + 1, rate(step));
+    for (let i = 0; i < size; i++)
+      p[i] = rule(g[i] as number, p[i] as number, memories[i] as Record<string, number>, step + 1, rate(step));
   }
   return p;
 }
@@ -76,7 +92,9 @@ async function run(optimizer: optim.Optimizer, traced: boolean): Promise<Float64
   for (let step = 0; step < steps; step++) {
     const values = (await params.layer.weight.data()) as Float64Array;
     const rate = optim.learningRateAt(optimizer, step);
-    const options = traced ? { step: tensor(step, { dtype: "i32" }), learningRate: tensor(rate, { dtype: "f64" }) } : { step };
+    const options = traced
+      ? { step: tensor(step, { dtype: "i32" }), learningRate: tensor(rate, { dtype: "f64" }) }
+      : { step };
     ({ params, state } = optimizer.update(tree(gradientAt(step, values)), state, params, options));
   }
   return (await params.layer.weight.data()) as Float64Array;
@@ -107,7 +125,13 @@ const cases: [string, optim.Optimizer, Update][] = [
   ["adagrad", optim.adagrad({ learningRate: rate }), formulas.adagrad({})],
   [
     "adagrad, all options",
-    optim.adagrad({ learningRate: rate, learningRateDecay: 0.1, weightDecay: 0.1, initialAccumulator: 0.5, epsilon: 1e-3 }),
+    optim.adagrad({
+      learningRate: rate,
+      learningRateDecay: 0.1,
+      weightDecay: 0.1,
+      initialAccumulator: 0.5,
+      epsilon: 1e-3,
+    }),
     formulas.adagrad({ learningRateDecay: 0.1, weightDecay: 0.1, initialAccumulator: 0.5, epsilon: 1e-3 }),
   ],
   ["rmsProp", optim.rmsProp({ learningRate: rate }), formulas.rmsProp({})],
@@ -120,9 +144,12 @@ const cases: [string, optim.Optimizer, Update][] = [
 
 describe.each(cases)("%s", (_name, optimizer, formula) => {
   const expected = reference(formula, () => rate);
-  test.each([["numbers", false], ["scalar tensors", true]] as const)("with %s for step and rate", async (_kind, traced) => {
+  test.each([
+    ["numbers", false],
+    ["scalar tensors", true],
+  ] as const)("with %s for step and rate", async (_kind, traced) => {
     const found = await run(optimizer, traced);
-    found.forEach((value, index) => expect(value).toBeCloseTo(expected[index] as number, 10));
+    expectClose(found, expected, 1e-11);
   });
 });
 
@@ -130,7 +157,7 @@ test("a schedule is asked for every step", async () => {
   const schedule = (step: number): number => 0.02 / (1 + step);
   const found = await run(optim.sgd({ learningRate: schedule, momentum: 0.9 }), true);
   const expected = reference(formulas.sgd({ momentum: 0.9 }), schedule);
-  found.forEach((value, index) => expect(value).toBeCloseTo(expected[index] as number, 10));
+  expectClose(found, expected, 1e-11);
 });
 
 test("adam's bias correction is exact in f32 at the first steps", async () => {
@@ -158,7 +185,11 @@ test("errors", () => {
   const scheduled = optim.sgd({ learningRate: () => Number.NaN });
   expect(() => optim.learningRateAt(scheduled, 3)).toThrow(/gives learning rate NaN at step 3/);
   const params = tree(initial);
-  expect(() => scheduled.update(params, {}, params, { step: tensor(0, { dtype: "i32" }) })).toThrow(/pass \{ step, learningRate \}/);
+  expect(() => scheduled.update(params, {}, params, { step: tensor(0, { dtype: "i32" }) })).toThrow(
+    /pass \{ step, learningRate \}/,
+  );
   const other = { layer: { bias: tensor([1]) } };
-  expect(() => optim.sgd({ learningRate: 1 }).update(other as never, {}, params, { step: 0 })).toThrow(/no tensor where the parameters have 'layer.weight'/);
+  expect(() => optim.sgd({ learningRate: 1 }).update(other as never, {}, params, { step: 0 })).toThrow(
+    /no tensor where the parameters have 'layer.weight'/,
+  );
 });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { expectClose } from "../support/close.ts";
 
 const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
@@ -65,14 +66,24 @@ interface Told {
 }
 
 async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
-  const { code, stdout, stderr } = await start(["run", script, "--workers", String(workers), ...flags, "--", JSON.stringify(settings)]).ended;
+  const { code, stdout, stderr } = await start([
+    "run",
+    script,
+    "--workers",
+    String(workers),
+    ...flags,
+    "--",
+    JSON.stringify(settings),
+  ]).ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
 }
 
 describe("heddle plan", () => {
   test("prints five lines and the plan, and trains nothing", async () => {
-    const { code, stdout } = await start(["plan", script, "--mesh", "data=2", "--", '{"epochs":1}'], { HEDDLE_NATIVE: "off" }).ended;
+    const { code, stdout } = await start(["plan", script, "--mesh", "data=2", "--", '{"epochs":1}'], {
+      HEDDLE_NATIVE: "off",
+    }).ended;
     expect(code).toBe(0);
     const lines = stdout.split("\n");
     expect(lines[0]).toMatch(/^plan +for 2 devices, mesh data=2; nothing is run$/);
@@ -89,18 +100,44 @@ describe("heddle plan", () => {
   });
 });
 
-describe("signals", () => {
-  test.each(["SIGINT", "SIGTERM"] as const)("%s ends a run within a second, with nothing half written", async (signal) => {
-    const settings = { epochs: 1000, directory, slow: 5 };
-    const { child, ended, until } = start(["run", script, "--executor", "reference", "--", JSON.stringify(settings)]);
-    await until("under way");
-    const sent = performance.now();
-    child.kill(signal);
-    const { code } = await ended;
-    expect(performance.now() - sent).toBeLessThan(2000);
-    expect(code).toBe(signal === "SIGINT" ? 130 : 143);
-    expect(readdirSync(directory).filter((name) => name.includes(".tmp"))).toEqual([]);
+describe("examples", { timeout: 60_000 }, () => {
+  const example = (name: string): string => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
+
+  test("eager.ts", async () => {
+    const { code, stdout } = await start(["run", example("eager")]).ended;
+    expect(code).toBe(0);
+    expect(stdout).toContain("the gradient of x³ at 2 is 12");
+    expect(stdout).toMatch(/step 75: loss 0\.000000/);
   });
+
+  test.skipIf(!native)("mlp.ts", async () => {
+    const { code, stdout } = await start(["run", example("mlp")]).ended;
+    expect(code).toBe(0);
+    expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
+  });
+
+  test("mnist.ts, as a plan for 64 devices", async () => {
+    const { code, stdout } = await start(["plan", example("mnist"), "--mesh", "data=64"]).ended;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^plan +for 64 devices, mesh data=64; nothing is run$/m);
+  });
+});
+
+describe("signals", () => {
+  test.each(["SIGINT", "SIGTERM"] as const)(
+    "%s ends a run within a second, with nothing half written",
+    async (signal) => {
+      const settings = { epochs: 1000, directory, slow: 5 };
+      const { child, ended, until } = start(["run", script, "--executor", "reference", "--", JSON.stringify(settings)]);
+      await until("under way");
+      const sent = performance.now();
+      child.kill(signal);
+      const { code } = await ended;
+      expect(performance.now() - sent).toBeLessThan(2000);
+      expect(code).toBe(signal === "SIGINT" ? 130 : 143);
+      expect(readdirSync(directory).filter((name) => name.includes(".tmp"))).toEqual([]);
+    },
+  );
 });
 
 describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
@@ -109,26 +146,40 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
   test("two workers give what one gives, to 1e-9 over 200 steps, and the same bits each time", async () => {
     const [one, two, again] = [await trained(1, settings), await trained(2, settings), await trained(2, settings)];
     expect(one.losses).toHaveLength(200);
-    one.losses.forEach((loss, step) => expect(Math.abs((two.losses[step] as number) - loss)).toBeLessThanOrEqual(1e-9 * Math.abs(loss)));
+    expectClose(two.losses, one.losses, 1e-9, 0);
     expect(two.accuracy).toBe(one.accuracy);
     expect(again).toEqual(two);
   });
 
   test("two virtual devices in one process give the bits of two processes", async () => {
-    const [two, virtual] = [await trained(2, { epochs: 10, dtype: "f32" }), await trained(1, { epochs: 10, dtype: "f32", virtual: 2 })];
+    const [two, virtual] = [
+      await trained(2, { epochs: 10, dtype: "f32" }),
+      await trained(1, { epochs: 10, dtype: "f32", virtual: 2 }),
+    ];
     expect(virtual).toEqual(two);
   });
 
   test("a resumed run of two workers gives the bits of one that was never interrupted", async () => {
     const whole = await trained(2, { epochs: 12 });
-    const { child, ended, until } = start(["run", script, "--workers", "2", "--", JSON.stringify({ epochs: 12, directory, slow: 20 })]);
+    const { child, ended, until } = start([
+      "run",
+      script,
+      "--workers",
+      "2",
+      "--",
+      JSON.stringify({ epochs: 12, directory, slow: 20 }),
+    ]);
     await until("under way");
     child.kill("SIGINT");
     expect((await ended).code).toBe(130);
     expect(existsSync(directory) && readdirSync(directory).some((name) => name.endsWith(".safetensors"))).toBe(true);
     const resumed = await trained(2, { epochs: 12, directory }, "--resume");
     expect(resumed.losses.length).toBeLessThan(48);
-    expect({ hash: resumed.hash, steps: resumed.steps, accuracy: resumed.accuracy }).toEqual({ hash: whole.hash, steps: whole.steps, accuracy: whole.accuracy });
+    expect({ hash: resumed.hash, steps: resumed.steps, accuracy: resumed.accuracy }).toEqual({
+      hash: whole.hash,
+      steps: whole.steps,
+      accuracy: whole.accuracy,
+    });
   });
 
   test("two ranks that run different programs are told so", async () => {
@@ -142,6 +193,8 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
   test("a NaN ends all of them with status 1", async () => {
     const { code, stderr } = await start(["run", script, "--workers", "2", "--", '{"epochs":4,"rate":1e200}']).ended;
     expect(code).toBe(1);
-    expect(stderr).toMatch(/the loss is (NaN|-?Infinity) at step \d+ \(epoch \d of 4, batch \d\), with learning rate 1e\+200/);
+    expect(stderr).toMatch(
+      /the loss is (NaN|-?Infinity) at step \d+ \(epoch \d of 4, batch \d\), with learning rate 1e\+200/,
+    );
   });
 });

@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Callbacks, type EpochRecord, optim, train, type TrainOptions, type TrainResult } from "heddle";
+import { type Callbacks, type EpochRecord, optim, type TrainOptions, type TrainResult, train } from "heddle";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { listCheckpoints, loadCheckpoint } from "../../src/train/checkpoint.ts";
 import { bars, convnet, options } from "./synthetic.ts";
@@ -26,7 +26,9 @@ const base = (more: Partial<TrainOptions> = {}): TrainOptions =>
 /** Ends a training when the loss of a step is known, as a kill would: what was not saved is lost. */
 async function interrupted(step: number, more: Partial<TrainOptions>): Promise<void> {
   const controller = new AbortController();
-  const callbacks: Callbacks = { onStep: (record) => (record.step === step ? controller.abort(new Error("killed")) : undefined) };
+  const callbacks: Callbacks = {
+    onStep: (record) => (record.step === step ? controller.abort(new Error("killed")) : undefined),
+  };
   await expect(train(base({ ...more, callbacks, signal: controller.signal }))).rejects.toThrow("killed");
 }
 
@@ -89,9 +91,14 @@ test("a new run moves the checkpoints of an earlier one aside", async () => {
 test("names in the file are PyTorch's", async () => {
   const { checkpoint } = await train(base({ epochs: 1, checkpoint: { directory } }));
   const { tensors, position, step } = await loadCheckpoint(checkpoint as string);
-  expect([...tensors.keys()].filter((name) => name.startsWith("params/")).sort()).toEqual(
-    ["params/0.bias", "params/0.weight", "params/4.bias", "params/4.weight", "params/7.bias", "params/7.weight"],
-  );
+  expect([...tensors.keys()].filter((name) => name.startsWith("params/")).sort()).toEqual([
+    "params/0.bias",
+    "params/0.weight",
+    "params/4.bias",
+    "params/4.weight",
+    "params/7.bias",
+    "params/7.weight",
+  ]);
   expect(tensors.has("optimizer/expAvgSq.4.weight")).toBe(true);
   expect({ step, position }).toEqual({ step: 4, position: { epoch: 1, step: 0 } });
 });

@@ -23,11 +23,23 @@ interface Settings {
   readonly slow?: number;
 }
 
-const { epochs, batch = 16, dtype = "f64", directory, every = 1, odd, rate = 0.05, virtual, slow = 0 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
+const {
+  epochs,
+  batch = 16,
+  dtype = "f64",
+  directory,
+  every = 1,
+  odd,
+  rate = 0.05,
+  virtual,
+  slow = 0,
+} = JSON.parse(process.argv[2] ?? "{}") as Settings;
 const found: number[] = [];
 const result = await train({
   model: convnet(),
-  data: bars(64).shuffle().batch(odd === true && process.env["RANK"] === "1" ? batch / 2 : batch),
+  data: bars(64)
+    .shuffle()
+    .batch(odd === true && process.env["RANK"] === "1" ? batch / 2 : batch),
   evaluate: bars(33, { seed: 5 }),
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.sgd({ learningRate: rate, momentum: 0.9, nesterov: true }),
@@ -46,4 +58,6 @@ const result = await train({
 });
 const hash = createHash("sha256");
 for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves) hash.update(await leaf.data());
-result.print(JSON.stringify({ losses: found, accuracy: result.accuracy, steps: result.steps, hash: hash.digest("hex") }));
+result.print(
+  JSON.stringify({ losses: found, accuracy: result.accuracy, steps: result.steps, hash: hash.digest("hex") }),
+);
