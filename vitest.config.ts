@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 
 const source = fileURLToPath(new URL("./src/", import.meta.url));
 
@@ -13,6 +13,8 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts", "src/**/*.test.ts"],
+    // These need Python packages, which `npm run test:xla` installs.
+    exclude: [...configDefaults.exclude, "test/xla/**"],
     pool: "forks",
     testTimeout: 20_000,
     hookTimeout: 60_000,

@@ -26,7 +26,7 @@ const result = await train({
   evaluate: test,
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.sgd({ learningRate: small ? 0.1 : 0.01, momentum: 0.9, nesterov: true }),
-  epochs: 5,
+  epochs: 6,
   checkpoint: { directory: small ? "checkpoints/mnist-small" : "checkpoints/mnist" },
 });
 

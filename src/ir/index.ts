@@ -9,6 +9,7 @@ export * from "./op.ts";
 export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./shape.ts";
+export * from "./stablehlo.ts";
 export * from "./trace.ts";
 export * from "./verify.ts";
 export * from "./walk.ts";

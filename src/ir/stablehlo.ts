@@ -95,6 +95,9 @@ export function hloTable(lists: readonly (readonly number[])[], width: number): 
   return `dense<${lists.length === 0 ? "" : `[${rows}]`}> : tensor<${lists.length}x${width}xi64>`;
 }
 
+/** Products in the precision of their dtype, also where hardware is faster with less. */
+export const hloFullPrecision = "[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]";
+
 /** The region that combines two scalars by an op of two inputs. */
 export const hloCombine = (name: string, dtype: HloDType): HloRegion => ({
   arguments: [
@@ -221,7 +224,7 @@ export class HloBlock {
       `${this.indent}${left} = "${op}"(${names(inputs)})`,
       bodies.length === 0 ? "" : ` (${bodies.join(", ")})`,
       entries.length === 0 ? "" : ` {${entries.join(", ")}}`,
-      ` : (${types(inputs)}) -> ${resultTypes(outputs)}`,
+      ` : (${types(inputs)}) -> ${hloResults(outputs)}`,
     ];
     this.lines.push(parts.join(""));
     return outputs.map((type, index) => ({ name: outputs.length === 1 ? name : `${name}#${index}`, type }));
@@ -240,15 +243,15 @@ const names = (values: readonly HloValue[]): string => values.map(({ name }) => 
 const types = (values: readonly HloValue[]): string => values.map(({ type }) => hloType(type)).join(", ");
 
 /** One type, or several in parentheses. */
-export function resultTypes(outputs: readonly HloType[]): string {
+export function hloResults(outputs: readonly HloType[]): string {
   const text = outputs.map(hloType).join(", ");
   return outputs.length === 1 ? text : `(${text})`;
 }
 
 /** The one StableHLO op that says the same as an op on the same inputs. */
 export const hloSame =
-  (name: string): HloRule<never> =>
-  ({ hlo, inputs, outputs }) =>
+  (name: string) =>
+  ({ hlo, inputs, outputs }: Pick<HloContext<Attrs>, "hlo" | "inputs" | "outputs">): HloValue[] =>
     hlo.op(name, inputs, outputs);
 
 /** Row-major coordinates of replicas over the axes of a mesh. */

@@ -8,6 +8,7 @@ import { activation, type Layer, positioned } from "./layer.ts";
 /** max(x, 0). */
 export const relu = (): Layer => activation(reluOf, "relu");
 
+/** The hyperbolic tangent. */
 export const tanh = (): Layer => activation(tanhOf, "tanh");
 
 /** 1 / (1 + exp(-x)). */

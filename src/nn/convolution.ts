@@ -1,11 +1,11 @@
 /** @module The 2-D convolution layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { conv2d as convolve, evalShape, type Tensor } from "../tensor/index.ts";
+import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey, type Tensors } from "./layer.ts";
+import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
 export type Size2d = number | readonly [number, number];

@@ -11,7 +11,6 @@ export {
   type Layer,
   type LayerLike,
   scopeKey,
-  type Tensors,
   type Variables,
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";

@@ -6,14 +6,9 @@
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
 import type { TensorType } from "../ir/shape.ts";
-import { evalShape, random, type Tensor } from "../tensor/index.ts";
+import { evalShape, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
-
-/** A named tree of tensors, such as `{ "0": { weight, bias } }`. */
-export interface Tensors {
-  readonly [name: string]: Tensor | Tensors;
-}
 
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
 export interface Variables {

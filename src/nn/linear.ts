@@ -1,11 +1,11 @@
 /** @module The linear layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { dotGeneral, type Tensor } from "../tensor/index.ts";
+import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey, type Tensors } from "./layer.ts";
+import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {

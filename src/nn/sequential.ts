@@ -1,7 +1,7 @@
 /** @module Layers one after another. */
-import type { Tensor } from "../tensor/index.ts";
+import type { Tensor, Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey, type Tensors } from "./layer.ts";
+import { asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey } from "./layer.ts";
 
 /** Without the children that have no variables, as PyTorch's `state_dict` leaves them out. */
 function withoutEmpty(entries: readonly (readonly [string, Tensors])[]): Tensors {

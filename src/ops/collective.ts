@@ -8,13 +8,21 @@ import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
+import { hloReductions } from "./hlo.ts";
 import { copyCall } from "./structure.ts";
 
 const planned = absent("appears in planned graphs only");
 const together = absent("needs all devices of the axis: the runtime carries it out");
 const local = absent("its types are those of one device already");
+
+/** The devices of a mesh are the replicas of StableHLO. */
+function hloGroups(hlo: HloBlock, axis: string) {
+  const { groups, size } = hlo.surroundings.axis(axis);
+  return { replica_groups: hloTable(groups, size) };
+}
 
 defineOp<{ axis: string }>({
   name: "axisIndex",
@@ -27,6 +35,13 @@ defineOp<{ axis: string }>({
   localize: local,
   cost: () => 0,
   reference: (_inputs, { axis }, _outputs, context) => [Int32Array.of(context.coordinate(axis))],
+  stablehlo: ({ hlo, outputs, attrs }) => {
+    const { size, inner } = hlo.surroundings.axis(attrs.axis);
+    const replica = hlo.one("replica_id", [], { shape: [], dtype: "u32" });
+    const outer = hlo.same("divide", replica, hlo.like(replica, inner));
+    const here = hlo.same("remainder", outer, hlo.like(replica, size));
+    return hlo.op("convert", [here], outputs);
+  },
   lower: {
     kind: "kernel",
     emit: (context) => [
@@ -77,6 +92,12 @@ defineOp<CollectiveAttrs & { reduction: Reduction; label: string }>({
   localize: local,
   cost: (inputs) => inputs.reduce((total, input) => total + sizeOf(input.shape), 0),
   reference: together,
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    inputs.map((input, index) =>
+      hlo.one("all_reduce", [input], outputs[index] as TensorType, hloGroups(hlo, attrs.axis), [
+        hloCombine(hloReductions[attrs.reduction], input.type.dtype),
+      ]),
+    ),
   lower: {
     kind: "kernel",
     inPlace: "each",
@@ -124,6 +145,8 @@ defineOp<CollectiveAttrs & { dim: number; label: string }>({
   localize: local,
   cost: () => 0,
   reference: together,
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
   lower: {
     kind: "kernel",
     emit: (context) => {
@@ -155,6 +178,11 @@ defineOp<CollectiveAttrs & { dim: number; reduction: Reduction; label: string }>
   localize: local,
   cost: ([input]) => sizeOf((input as TensorType).shape),
   reference: together,
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const attributes = { scatter_dimension: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) };
+    const { dtype } = outputs[0] as TensorType;
+    return hlo.op("reduce_scatter", inputs, outputs, attributes, [hloCombine(hloReductions[attrs.reduction], dtype)]);
+  },
   lower: {
     kind: "kernel",
     emit: (context) => {
@@ -184,6 +212,13 @@ defineOp<CollectiveAttrs & { from: number; to: number; label: string }>({
   localize: local,
   cost: () => 0,
   reference: together,
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    hlo.op("all_to_all", inputs, outputs, {
+      split_dimension: `${attrs.to} : i64`,
+      concat_dimension: `${attrs.from} : i64`,
+      split_count: `${attrs.parts} : i64`,
+      ...hloGroups(hlo, attrs.axis),
+    }),
   lower: {
     kind: "kernel",
     emit: (context) => {

@@ -63,6 +63,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       check?.(inputs, attrs);
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
+    stablehlo: absent("its body is spelled, as a function"),
     localize: absent("attributes hold no sizes"),
     cost: (inputs, _outputs, attrs) =>
       topological(graphOf(inputs, attrs).outputs).reduce(

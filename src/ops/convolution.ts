@@ -10,6 +10,7 @@ import { type KernelCall, type KernelContext, permuteView, type View } from "../
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted } from "./host.ts";
@@ -228,6 +229,21 @@ defineOp<ConvAttrs>({
     ];
   },
   lower: { kind: "kernel", strided: [0, 1], outputOrder, emit: lowerConv },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const { x, kernel, out, spatial } = convDims(attrs.layout);
+    const parts = [x, kernel, out].map((letters) => `[${[...letters].join(", ")}]`);
+    return hlo.op("convolution", inputs, outputs, {
+      dimension_numbers: `#stablehlo.conv<${parts[0]}x${parts[1]}->${parts[2]}>`,
+      window_strides: hloIntegers(attrs.strides),
+      padding: hloTable(attrs.padding, 2),
+      lhs_dilation: hloIntegers(attrs.inputDilation),
+      rhs_dilation: hloIntegers(attrs.kernelDilation),
+      window_reversal: spatial.length === 0 ? "array<i1>" : `array<i1: ${spatial.map(() => "false").join(", ")}>`,
+      feature_group_count: "1 : i64",
+      batch_group_count: "1 : i64",
+      precision_config: hloFullPrecision,
+    });
+  },
 });
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */

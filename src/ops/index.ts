@@ -1,7 +1,9 @@
 /** @module The ops: importing this folder defines them all. */
+import "./cast.ts";
 import "./collective.ts";
 import "./convolution.ts";
 import "./lookup.ts";
+import "./pieces.ts";
 import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";

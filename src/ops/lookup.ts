@@ -5,7 +5,17 @@ import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import {
+  formatShape,
+  formatType,
+  range,
+  type Shape,
+  sameShape,
+  sizeOf,
+  stridesOf,
+  type TensorType,
+} from "../ir/shape.ts";
+import { type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
@@ -48,6 +58,12 @@ function checkedIndex(name: string, indices: HostTensor, position: number, size:
     throw new HeddleError("value", `${name}: index ${index} at position ${position} is outside [0, ${size})`);
   }
   return index;
+}
+
+/** Rank of the indices, and the dims that StableHLO calls batching and those of a row in the gathered value. */
+function hloRows(indexRank: number, tableRank: number, batchDims: number) {
+  const row = range(tableRank - batchDims - 1).map((dim) => indexRank + dim);
+  return { rank: indexRank, batch: range(batchDims).join(", "), rest: row.join(", ") };
 }
 
 defineOp<{ batchDims: number }>({
@@ -98,6 +114,14 @@ defineOp<{ batchDims: number }>({
       }
     }
     return [out];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
+    const [x, indices] = inputs as [HloValue, HloValue];
+    const { rank, batch, rest } = hloRows(indices.type.shape.length, x.type.shape.length, batchDims);
+    return hlo.op("gather", inputs, outputs, {
+      dimension_numbers: `#stablehlo.gather<offset_dims = [${rest}], collapsed_slice_dims = [${batchDims}], operand_batching_dims = [${batch}], start_indices_batching_dims = [${batch}], start_index_map = [${batchDims}], index_vector_dim = ${rank}>`,
+      slice_sizes: hloIntegers(x.type.shape.map((size, dim) => (dim <= batchDims ? Math.min(1, size) : size))),
+    });
   },
   lower: {
     kind: "kernel",
@@ -181,6 +205,15 @@ defineOp<{ batchDims: number; size: number }>({
       }
     }
     return [dtype === "f32" ? Float32Array.from(total) : total];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
+    const [updates, indices] = inputs as [HloValue, HloValue];
+    const zeros = hlo.constant(outputs[0] as TensorType, 0);
+    const { rank, batch, rest } = hloRows(indices.type.shape.length, zeros.type.shape.length, batchDims);
+    const numbers = `#stablehlo.scatter<update_window_dims = [${rest}], inserted_window_dims = [${batchDims}], input_batching_dims = [${batch}], scatter_indices_batching_dims = [${batch}], scatter_dims_to_operand_dims = [${batchDims}], index_vector_dim = ${rank}>`;
+    return hlo.op("scatter", [zeros, indices, updates], outputs, { scatter_dimension_numbers: numbers }, [
+      hloCombine("add", updates.type.dtype),
+    ]);
   },
   lower: {
     kind: "kernel",
@@ -271,6 +304,8 @@ defineOp<{ sizes: Shape }>({
     });
     return [out];
   },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
   lower: {
     kind: "kernel",
     emit: (context) => {
@@ -351,6 +386,7 @@ defineOp({
     });
     return [out];
   },
+  stablehlo: hloSame("dynamic_update_slice"),
   lower: {
     kind: "kernel",
     inPlace: 0,

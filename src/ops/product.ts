@@ -6,6 +6,7 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { hloFullPrecision } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { permuted } from "./host.ts";
@@ -122,6 +123,19 @@ defineOp<DotAttrs>({
     return [out];
   },
   lower: { kind: "kernel", strided: [0, 1], emit: lowerDot },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const lists = {
+      lhs_batching_dimensions: attrs.xBatch,
+      rhs_batching_dimensions: attrs.yBatch,
+      lhs_contracting_dimensions: attrs.xContract,
+      rhs_contracting_dimensions: attrs.yContract,
+    };
+    const numbers = Object.entries(lists).map(([name, dims]) => `${name} = [${dims.join(", ")}]`);
+    return hlo.op("dot_general", inputs, outputs, {
+      dot_dimension_numbers: `#stablehlo.dot<${numbers.join(", ")}>`,
+      precision_config: hloFullPrecision,
+    });
+  },
 });
 
 /** Merges groups of dims into one dim each, copying when strides do not allow it. */

@@ -5,9 +5,11 @@ import type { View } from "../ir/kernel.ts";
 import type { HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import type { HloValue } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import * as emit from "./emit.ts";
+import { hloPhilox } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
 
@@ -75,6 +77,10 @@ defineOp<RandomAttrs>({
       out[linear] = lanes[index % 4] as number;
     });
     return [out];
+  },
+  stablehlo: ({ hlo, inputs, attrs: { shape, total, stream } }) => {
+    const [key, start] = inputs as [HloValue, HloValue];
+    return [hloPhilox(hlo, key, start, { shape, strides: stridesOf(total), stream })];
   },
   lower: {
     kind: "kernel",

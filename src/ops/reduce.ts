@@ -5,9 +5,11 @@ import { equationOf, letters, type Reduction } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatShape, formatType, otherDims, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
+import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 
 type ReduceAttrs = { op: "sum" | "max" | "min" | "and" | "or"; dims: readonly number[] };
@@ -110,6 +112,14 @@ defineOp<ReduceAttrs>({
     });
     return [dtypes[dtype].create(Array.from(out, (value) => roundTo(dtype, value)))];
   },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const x = inputs[0] as HloValue;
+    const { dtype } = outputs[0] as TensorType;
+    if (attrs.dims.length === 0) return inputs;
+    const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
+    const combined = hloCombine(hloReductions[attrs.op], dtype);
+    return hlo.op("reduce", [x, start], outputs, { dimensions: hloIntegers(attrs.dims) }, [combined]);
+  },
   lower: {
     kind: "kernel",
     strided: [0],
@@ -182,6 +192,17 @@ defineOp<{ dim: number }>({
       },
     );
     return [best];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const x = inputs[0] as HloValue;
+    const { dtype } = x.type;
+    const start = hlo.constant({ shape: [], dtype }, identityOf("max", dtype as DType));
+    const places = hloPlaces(hlo, x.type.shape, attrs.dim);
+    const types = [{ shape: outputs[0]?.shape as Shape, dtype }, outputs[0] as TensorType];
+    const values = [x, places.places, start, places.none];
+    return hlo
+      .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
+      .slice(1);
   },
   lower: {
     kind: "kernel",

@@ -5,11 +5,13 @@
 
 import { type DType, dtypes, isFloat, isInteger, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
-import { type Absent, type AnyOpDef, absent, type HostTensor, type Node } from "../ir/node.ts";
+import { type Absent, type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import { type HloBlock, type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
+import { hloErf } from "./hlo.ts";
 import { erf, roundHalfEven } from "./special.ts";
 
 /** Cotangent of one input from that of the output: `gradient(dy, x, y, out)`. */
@@ -18,6 +20,8 @@ type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefine
 interface ScalarRow {
   readonly doc: string;
   readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
+  /** StableHLO's name of it, or how to compose it. */
+  readonly stablehlo: string | ((hlo: HloBlock, x: HloValue, y: HloValue) => HloValue);
   /** The meaning on JavaScript numbers; rounding to the dtype follows. */
   readonly value: (x: number, y: number, dtype: DType) => number;
   /** One rule per input; undefined where the derivative is zero everywhere. */
@@ -43,6 +47,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   neg: {
     doc: "-x; integers wrap.",
     dtypes: "number",
+    stablehlo: "negate",
     value: (x) => -x,
     gradient: [(dy) => neg(dy)],
     linear: [[0]],
@@ -51,6 +56,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   abs: {
     doc: "|x|; the gradient at 0 is 0.",
     dtypes: "signed",
+    stablehlo: "abs",
     value: Math.abs,
     gradient: [(dy, x) => mul(dy, emit.sign(x))],
     linear: [],
@@ -59,6 +65,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   sign: {
     doc: "-1, 0 or 1; keeps -0 and NaN.",
     dtypes: "signed",
+    stablehlo: "sign",
     value: Math.sign,
     gradient: [none],
     linear: [],
@@ -67,6 +74,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   exp: {
     doc: "e to the x.",
     dtypes: "float",
+    stablehlo: "exponential",
     value: Math.exp,
     gradient: [(dy, _x, _y, out) => mul(dy, out)],
     linear: [],
@@ -75,6 +83,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   expm1: {
     doc: "exp(x) - 1, exact near 0.",
     dtypes: "float",
+    stablehlo: "exponential_minus_one",
     value: Math.expm1,
     gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))],
     linear: [],
@@ -83,6 +92,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   log: {
     doc: "Natural logarithm.",
     dtypes: "float",
+    stablehlo: "log",
     value: Math.log,
     gradient: [(dy, x) => div(dy, x)],
     linear: [],
@@ -91,6 +101,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   log1p: {
     doc: "log(1 + x), exact near 0.",
     dtypes: "float",
+    stablehlo: "log_plus_one",
     value: Math.log1p,
     gradient: [(dy, x) => div(dy, add(x, 1))],
     linear: [],
@@ -99,6 +110,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   sqrt: {
     doc: "Square root.",
     dtypes: "float",
+    stablehlo: "sqrt",
     value: Math.sqrt,
     gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)],
     linear: [],
@@ -107,6 +119,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   rsqrt: {
     doc: "1 / sqrt(x).",
     dtypes: "float",
+    stablehlo: "rsqrt",
     value: (x) => 1 / Math.sqrt(x),
     gradient: [(dy, x, _y, out) => mul(mul(dy, -0.5), div(out, x))],
     linear: [],
@@ -115,6 +128,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   tanh: {
     doc: "Hyperbolic tangent.",
     dtypes: "float",
+    stablehlo: "tanh",
     value: Math.tanh,
     gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))],
     linear: [],
@@ -123,6 +137,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   logistic: {
     doc: "1 / (1 + exp(-x)), the sigmoid.",
     dtypes: "float",
+    stablehlo: "logistic",
     value: (x) => 1 / (1 + Math.exp(-x)),
     gradient: [(dy, _x, _y, out) => mul(dy, mul(out, sub(1, out)))],
     linear: [],
@@ -131,6 +146,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   erf: {
     doc: "The error function.",
     dtypes: "float",
+    stablehlo: hloErf,
     value: erf,
     gradient: [(dy, x) => mul(dy, mul(emit.exp(neg(mul(x, x))), 2 / Math.sqrt(Math.PI)))],
     linear: [],
@@ -139,6 +155,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   sin: {
     doc: "Sine, in radians.",
     dtypes: "float",
+    stablehlo: "sine",
     value: Math.sin,
     gradient: [(dy, x) => mul(dy, emit.cos(x))],
     linear: [],
@@ -147,6 +164,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   cos: {
     doc: "Cosine, in radians.",
     dtypes: "float",
+    stablehlo: "cosine",
     value: Math.cos,
     gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))],
     linear: [],
@@ -155,6 +173,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   floor: {
     doc: "Largest integer not above x.",
     dtypes: "float",
+    stablehlo: "floor",
     value: Math.floor,
     gradient: [none],
     linear: [],
@@ -163,6 +182,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   ceil: {
     doc: "Smallest integer not below x.",
     dtypes: "float",
+    stablehlo: "ceil",
     value: Math.ceil,
     gradient: [none],
     linear: [],
@@ -171,6 +191,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   round: {
     doc: "Nearest integer, halves to even.",
     dtypes: "float",
+    stablehlo: "round_nearest_even",
     value: roundHalfEven,
     gradient: [none],
     linear: [],
@@ -179,6 +200,7 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
   not: {
     doc: "Logical not of bool, bitwise not of integers.",
     dtypes: "bits",
+    stablehlo: "not",
     value: (x, _y, dtype) => (dtype === "bool" ? 1 - x : ~x),
     gradient: absent("not defined on floats"),
     linear: [],
@@ -201,6 +223,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   add: {
     doc: "x + y.",
     dtypes: "number",
+    stablehlo: "add",
     value: (x, y) => x + y,
     gradient: [(dy) => dy, (dy) => dy],
     linear: [[0, 1]],
@@ -209,6 +232,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   sub: {
     doc: "x - y.",
     dtypes: "number",
+    stablehlo: "subtract",
     value: (x, y) => x - y,
     gradient: [(dy) => dy, (dy) => neg(dy)],
     linear: [[0, 1]],
@@ -217,6 +241,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   mul: {
     doc: "x times y; integers wrap.",
     dtypes: "number",
+    stablehlo: "multiply",
     value: (x, y, dtype) => (dtype === "i32" || dtype === "u32" ? Math.imul(x, y) : x * y),
     gradient: [(dy, _x, y) => mul(dy, y), (dy, x) => mul(dy, x)],
     linear: [[0], [1]],
@@ -225,6 +250,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   div: {
     doc: "x / y; integers truncate toward zero and division by zero is an error.",
     dtypes: "number",
+    stablehlo: "divide",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
       if (y === 0) throw new HeddleError("value", `div: ${dtype} division of ${x} by zero`);
@@ -237,6 +263,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   rem: {
     doc: "Remainder with the sign of x; integer remainder by zero is an error.",
     dtypes: "number",
+    stablehlo: "remainder",
     value: (x, y, dtype) => {
       if (isInteger(dtype) && y === 0) throw new HeddleError("value", `rem: ${dtype} remainder of ${x} by zero`);
       return x % y;
@@ -248,8 +275,9 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   pow: {
     doc: "x to the y. pow(x, 0) is 1; its gradients at x = 0 follow PyTorch (0 where y = 0 or x = 0).",
     dtypes: "float",
-    // JavaScript says NaN for 1 ** ±inf and 1 ** NaN, IEEE 754 says 1.
-    value: (x, y) => (x === 1 || y === 0 ? 1 : x ** y),
+    stablehlo: "power",
+    // JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
+    value: (x, y) => (x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y),
     gradient: [
       (dy, x, y) => select(emit.eq(y, 0), 0, mul(dy, mul(y, emit.pow(x, sub(y, 1))))),
       (dy, x, _y, out) => select(emit.gt(x, 0), mul(dy, mul(out, emit.log(select(emit.gt(x, 0), x, 1)))), 0),
@@ -260,6 +288,7 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   max: {
     doc: "The larger; NaN wins. Ties share the gradient.",
     dtypes: "number",
+    stablehlo: "maximum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
     gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
     linear: [],
@@ -268,19 +297,22 @@ const binaryRows: { readonly [name: string]: ScalarRow } = {
   min: {
     doc: "The smaller; NaN wins. Ties share the gradient.",
     dtypes: "number",
+    stablehlo: "minimum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
     gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
     linear: [],
     cost: 1,
   },
-  and: bitwise("And", (x, y) => x & y),
-  or: bitwise("Or", (x, y) => x | y),
-  xor: bitwise("Exclusive or", (x, y) => x ^ y),
-  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) =>
+  and: bitwise("And", "and", (x, y) => x & y),
+  or: bitwise("Or", "or", (x, y) => x | y),
+  xor: bitwise("Exclusive or", "xor", (x, y) => x ^ y),
+  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", "shift_left", (x, y, width) =>
     y >= width ? 0 : x << y,
   ),
-  shiftRight: shift("x shifted right by y bits: i32 keeps its sign, unsigned fill with 0.", (x, y, width, dtype) =>
-    dtype === "i32" ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y,
+  shiftRight: shift(
+    "x shifted right by y bits: i32 keeps its sign, unsigned fill with 0.",
+    (hlo, x, y) => hlo.same(x.type.dtype === "i32" ? "shift_right_arithmetic" : "shift_right_logical", x, y),
+    (x, y, width, dtype) => (dtype === "i32" ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
   ),
 };
 
@@ -288,10 +320,11 @@ function truncated(x: Node): Node {
   return select(emit.lt(x, 0), emit.ceil(x), emit.floor(x));
 }
 
-function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRow {
+function bitwise(doc: string, stablehlo: string, value: (x: number, y: number) => number): ScalarRow {
   return {
     doc: `${doc} of the bits, or of truth values.`,
     dtypes: "bits",
+    stablehlo,
     value,
     gradient: absent("not defined on floats"),
     linear: [],
@@ -299,10 +332,15 @@ function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRo
   };
 }
 
-function shift(doc: string, value: (x: number, y: number, width: number, dtype: DType) => number): ScalarRow {
+function shift(
+  doc: string,
+  stablehlo: ScalarRow["stablehlo"],
+  value: (x: number, y: number, width: number, dtype: DType) => number,
+): ScalarRow {
   return {
     doc,
     dtypes: "integer",
+    stablehlo,
     value: (x, y, dtype) => {
       const width = dtypes[dtype].bytes * 8;
       // A negative amount is an amount of the width or more, read as unsigned.
@@ -323,13 +361,15 @@ const compareRows: { readonly [name: string]: (x: number, y: number) => boolean 
   ge: (x, y) => x >= y,
 };
 
-function map(type: TensorType, count: number, at: (index: number) => number): TypedArray {
+/** Elements of a type, by index. */
+export function map(type: TensorType, count: number, at: (index: number) => number): TypedArray {
   const out = dtypes[type.dtype].create(count);
   for (let index = 0; index < count; index++) out[index] = at(index);
   return out;
 }
 
-function checkOperands(name: string, inputs: readonly TensorType[], arity: number): TensorType {
+/** Checks number and shapes of the inputs of an elementwise op; returns the first type. */
+export function checkOperands(name: string, inputs: readonly TensorType[], arity: number): TensorType {
   const first = inputs[0];
   if (inputs.length !== arity || first === undefined)
     throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
@@ -386,7 +426,13 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
       ];
     },
     lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
+    stablehlo: scalarHlo(row.stablehlo),
   });
+}
+
+function scalarHlo(spelling: ScalarRow["stablehlo"]): HloRule<Attrs> {
+  if (typeof spelling === "string") return hloSame(spelling);
+  return ({ hlo, inputs }) => [spelling(hlo, inputs[0] as HloValue, (inputs[1] ?? inputs[0]) as HloValue)];
 }
 
 function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {
@@ -431,108 +477,9 @@ for (const [name, value] of Object.entries(compareRows)) {
       ),
     ],
     lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
+    stablehlo: ({ hlo, inputs }) => [hlo.compare(name.toUpperCase(), inputs[0] as HloValue, inputs[1] as HloValue)],
   });
 }
-
-defineOp({
-  name: "isFinite",
-  doc: "Whether x is neither infinite nor NaN, as bool.",
-  example: {
-    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1, Infinity, Number.NaN) }],
-    attrs: {},
-    outputs: [{ dtype: "bool", shape: [3], data: Uint8Array.of(1, 0, 0) }],
-  },
-  infer: (inputs) => {
-    const first = checkOperands("isFinite", inputs, 1);
-    if (!isFloat(first.dtype))
-      throw new HeddleError("dtype", `isFinite: not defined for ${first.dtype} (${formatType(first)})`);
-    return { dtype: "bool", shape: first.shape };
-  },
-  equation: pointwiseEquation,
-  linear: [],
-  gradient: () => [undefined],
-  localize: absent("attributes hold no sizes"),
-  cost: costPerOutput(1),
-  reference: ([x], _attrs, [type]) => [
-    map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i]))),
-  ],
-  lower: {
-    kind: "scalar",
-    instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }),
-  },
-});
-
-defineOp({
-  name: "select",
-  doc: "Elementwise `condition ? onTrue : onFalse`; the condition is bool.",
-  example: {
-    inputs: [
-      { dtype: "bool", shape: [2], data: Uint8Array.of(1, 0) },
-      { dtype: "f32", shape: [2], data: Float32Array.of(1, 2) },
-      { dtype: "f32", shape: [2], data: Float32Array.of(3, 4) },
-    ],
-    attrs: {},
-    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, 4) }],
-  },
-  infer: (inputs) => {
-    checkOperands("select", inputs, 3);
-    const [condition, onTrue, onFalse] = inputs as [TensorType, TensorType, TensorType];
-    if (condition.dtype !== "bool")
-      throw new HeddleError("dtype", `select: the condition must be bool, got ${formatType(condition)}`);
-    if (onTrue.dtype !== onFalse.dtype)
-      throw new HeddleError("dtype", `select: dtypes differ: ${formatType(onTrue)}, ${formatType(onFalse)}`);
-    return onTrue;
-  },
-  equation: pointwiseEquation,
-  linear: [[1, 2]],
-  gradient: ({ node, cotangents }) => {
-    const condition = node.inputs[0] as Node;
-    const dy = cotangents[0] as Node;
-    return [undefined, select(condition, dy, 0), select(condition, 0, dy)];
-  },
-  localize: absent("attributes hold no sizes"),
-  cost: costPerOutput(1),
-  reference: ([condition, x, y], _attrs, [type]) => [
-    map(
-      type as TensorType,
-      (x as HostTensor).data.length,
-      (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number,
-    ),
-  ],
-  lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
-});
-
-function castValue(value: number, from: DType, to: DType): number {
-  if (to === "bool") return value !== 0 ? 1 : 0;
-  if (!isFloat(from) || isFloat(to)) return roundTo(to, value);
-  if (Number.isNaN(value)) return 0;
-  return Math.min(Math.max(Math.trunc(value), dtypes[to].lowest), dtypes[to].highest);
-}
-
-defineOp<{ dtype: DType }>({
-  name: "cast",
-  doc: "Converts to another dtype. Floats to integers truncate and saturate, NaN gives 0; integers among each other wrap.",
-  example: {
-    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1.5, -2.7, 1e20) }],
-    attrs: { dtype: "i32" },
-    outputs: [{ dtype: "i32", shape: [3], data: Int32Array.of(1, -2, 2147483647) }],
-  },
-  infer: (inputs, attrs) => ({ dtype: attrs.dtype, shape: checkOperands("cast", inputs, 1).shape }),
-  equation: pointwiseEquation,
-  linear: [],
-  gradient: ({ node, cotangents }) => {
-    const from = (node.inputs[0] as Node).dtype;
-    return [isFloat(from) && isFloat(node.dtype) ? emit.cast(cotangents[0] as Node, from) : undefined];
-  },
-  localize: absent("attributes hold no sizes"),
-  cost: costPerOutput(1),
-  reference: ([x], attrs, [type]) => [
-    map(type as TensorType, (x as HostTensor).data.length, (i) =>
-      castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype),
-    ),
-  ],
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
-});
 
 /** Names of the scalar functions by the number of their inputs. */
 export const scalarNames: {

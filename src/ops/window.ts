@@ -6,8 +6,10 @@ import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteV
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
+import { hloExtreme, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { identityOf } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
 
@@ -105,6 +107,12 @@ function winner(data: HostTensor["data"], offsets: Int32Array, count: number, op
   return best;
 }
 
+const hloWindow = ({ window, strides, padding }: WindowAttrs) => ({
+  window_dimensions: hloIntegers(window),
+  window_strides: hloIntegers(strides),
+  padding: hloTable(padding, 2),
+});
+
 const example: HostTensor = { dtype: "f32", shape: [1, 4], data: Float32Array.of(1, 3, 2, 0) };
 const exampleAttrs: WindowAttrs = {
   op: "max",
@@ -173,6 +181,12 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const { dtype } = outputs[0] as TensorType;
+    const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
+    const combined = hloCombine(hloReductions[attrs.op], dtype);
+    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloWindow(attrs), [combined]);
+  },
   lower: {
     kind: "kernel",
     strided: [0],
@@ -218,6 +232,12 @@ defineOp<WindowAttrs>({
     });
     return [dtypes[dtype].create(total)];
   },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const { dtype } = outputs[0] as TensorType;
+    const zero = hlo.constant({ shape: [], dtype }, 0);
+    const regions = [hloKeeps(attrs.op, dtype), hloCombine("add", dtype)];
+    return hlo.op("select_and_scatter", [...inputs, zero], outputs, hloWindow(attrs), regions);
+  },
   lower: {
     kind: "kernel",
     strided: [0, 1],
@@ -247,6 +267,16 @@ defineOp<WindowAttrs>({
       out[position] = source?.data[winner(data, offsets, count, attrs.op)] as number;
     });
     return [out];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+    const [x, source] = inputs as [HloValue, HloValue];
+    const { shape, dtype } = outputs[0] as TensorType;
+    const places = hloPlaces(hlo, x.type.shape);
+    const scalar = (value: number): HloValue => hlo.constant({ shape: [], dtype }, value);
+    const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
+    const types = [outputs[0] as TensorType, { shape, dtype: "i32" as const }, outputs[0] as TensorType];
+    const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
+    return hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloWindow(attrs), [region]).slice(2);
   },
   lower: {
     kind: "kernel",

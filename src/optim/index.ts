@@ -9,7 +9,6 @@ export {
   type Rule,
   type Schedule,
   type StepScalars,
-  type Tensors,
   type Updated,
   type UpdateOptions,
 } from "./optimizer.ts";

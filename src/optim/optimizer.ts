@@ -6,15 +6,10 @@
  *     let state = optimizer.init(params);
  *     ({ params, state } = optimizer.update(grads, state, params, { step }));
  */
-import { expm1, full, isTensor, type Tensor } from "../tensor/index.ts";
+import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-
-/** A named tree of tensors. */
-export interface Tensors {
-  readonly [name: string]: Tensor | Tensors;
-}
 
 /** The learning rate of a step, counted from 0. It is called on the host, so the program of a step stays the same. */
 export type Schedule = (step: number) => number;

@@ -4,4 +4,5 @@ export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./program.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";
+export { type StableHloOptions, stablehloText } from "./stablehlo.ts";
 export * from "./verify.ts";

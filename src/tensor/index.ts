@@ -5,6 +5,7 @@ export * from "./functions.ts";
 export * as random from "./random.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
 export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,
   compileFunction,

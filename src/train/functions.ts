@@ -2,8 +2,8 @@
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { scopeKey, type Tensors } from "../nn/index.ts";
-import { evalShape, random, type Shapes, type Tensor, valueAndGrad } from "../tensor/index.ts";
+import { scopeKey } from "../nn/index.ts";
+import { evalShape, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";

@@ -1,9 +1,8 @@
 /** @module What `train` returns. */
 import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { formatType, sameType } from "../ir/shape.ts";
-import type { Tensors } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
-import { distribute, meshOf, type Tensor, tensor } from "../tensor/index.ts";
+import { distribute, meshOf, type Tensor, type Tensors, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
 import { seenType } from "./functions.ts";

@@ -105,7 +105,8 @@ async function setAside(directory: string, warn: (text: string) => void): Promis
   const folder = resolve(directory, `earlier-${number}`);
   await mkdir(folder);
   for (const { path } of earlier) await rename(path, join(folder, basename(path)));
-  warn(`moved ${earlier.length} checkpoints of an earlier run to ${folder}`);
+  const what = earlier.length === 1 ? "the checkpoint" : `the ${earlier.length} checkpoints`;
+  warn(`moved ${what} of an earlier run to ${folder}`);
 }
 
 const exists = (path: string): Promise<boolean> =>

@@ -1,5 +1,5 @@
 /** Optimizers against PyTorch's documented formulas, written down once more in plain numbers. */
-import { optim, type Tensor, tensor } from "heddle";
+import { optim, type Tensor, type Tensors, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import { expectClose } from "../support/close.ts";
 
@@ -173,7 +173,7 @@ test("the state is a tree beside the parameters", () => {
   const params = tree(initial);
   const state = optim.rmsProp({ learningRate: 1, momentum: 0.5, centered: true }).init(params);
   expect(Object.keys(state)).toEqual(["squareAvg", "gradAvg", "momentumBuffer"]);
-  expect(Object.keys((state["squareAvg"] as optim.Tensors)["layer"] as object)).toEqual(["weight"]);
+  expect(Object.keys((state["squareAvg"] as Tensors)["layer"] as object)).toEqual(["weight"]);
   expect(optim.sgd({ learningRate: 1 }).init(params)).toEqual({});
 });
 

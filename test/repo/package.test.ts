@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -72,12 +81,16 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
     expect(found).toMatchObject({ loaded: true });
   });
 
-  test.skipIf(!nativeBuilt)("an MLP trains on the native executor, in one process and in two", () => {
-    copyFileSync(join(root, "examples/mlp.ts"), join(app, "mlp.ts"));
-    for (const workers of ["1", "2"]) {
-      const output = run("npx", ["heddle", "run", "mlp.ts", "--workers", workers], app);
-      expect(output).toMatch(/native executor/);
-      expect(Number(/([0-9.]+) % of the points/.exec(output)?.[1])).toBeGreaterThan(95);
-    }
-  }, 60_000);
+  test.skipIf(!nativeBuilt)(
+    "an MLP trains on the native executor, in one process and in two",
+    () => {
+      copyFileSync(join(root, "examples/mlp.ts"), join(app, "mlp.ts"));
+      for (const workers of ["1", "2"]) {
+        const output = run("npx", ["heddle", "run", "mlp.ts", "--workers", workers], app);
+        expect(output).toMatch(/native executor/);
+        expect(Number(/([0-9.]+) % of the points/.exec(output)?.[1])).toBeGreaterThan(95);
+      }
+    },
+    60_000,
+  );
 });

@@ -130,6 +130,14 @@ const castCases: readonly (readonly [from: DType, to: DType, pairs: readonly (re
   ],
   [
     "bool",
+    "u8",
+    [
+      [1, 1],
+      [0, 0],
+    ],
+  ],
+  [
+    "bool",
     "i32",
     [
       [1, 1],

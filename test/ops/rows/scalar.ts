@@ -236,8 +236,8 @@ const exactBinary: readonly Row[] = [
   exact(
     "pow",
     "IEEE 754 special cases",
-    [f32(1, 1, nan, 0, 0, -2, -8, inf), f32(nan, inf, 0, 0, -1, 3, 0.5, -1)],
-    [1, 1, 1, 1, inf, -8, nan, 0],
+    [f32(1, 1, nan, 0, 0, -2, -8, inf, -1, -1), f32(nan, inf, 0, 0, -1, 3, 0.5, -1, inf, -inf)],
+    [1, 1, 1, 1, inf, -8, nan, 0, 1, 1],
   ),
   exact("max", "NaN wins", [f32(nan, 1, nan, inf), f32(1, nan, nan, nan)], [nan, nan, nan, nan]),
   exact("min", "NaN wins", [f32(nan, 1, -inf), f32(1, nan, nan)], [nan, nan, nan]),

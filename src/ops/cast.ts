@@ -1,0 +1,138 @@
+/** @module Elementwise ops whose operands have several dtypes: isFinite, select, cast. */
+
+import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
+import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { type HloBlock, type HloValue, hloSame } from "../ir/stablehlo.ts";
+import { HeddleError } from "../util/errors.ts";
+import * as emit from "./emit.ts";
+import { checkOperands, map } from "./scalar.ts";
+
+const { select } = emit;
+
+defineOp({
+  name: "isFinite",
+  doc: "Whether x is neither infinite nor NaN, as bool.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1, Infinity, Number.NaN) }],
+    attrs: {},
+    outputs: [{ dtype: "bool", shape: [3], data: Uint8Array.of(1, 0, 0) }],
+  },
+  infer: (inputs) => {
+    const first = checkOperands("isFinite", inputs, 1);
+    if (!isFloat(first.dtype))
+      throw new HeddleError("dtype", `isFinite: not defined for ${first.dtype} (${formatType(first)})`);
+    return { dtype: "bool", shape: first.shape };
+  },
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: () => [undefined],
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([x], _attrs, [type]) => [
+    map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i]))),
+  ],
+  lower: {
+    kind: "scalar",
+    instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }),
+  },
+  stablehlo: ({ hlo, inputs, outputs }) => hlo.op("is_finite", inputs, outputs),
+});
+
+defineOp({
+  name: "select",
+  doc: "Elementwise `condition ? onTrue : onFalse`; the condition is bool.",
+  example: {
+    inputs: [
+      { dtype: "bool", shape: [2], data: Uint8Array.of(1, 0) },
+      { dtype: "f32", shape: [2], data: Float32Array.of(1, 2) },
+      { dtype: "f32", shape: [2], data: Float32Array.of(3, 4) },
+    ],
+    attrs: {},
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, 4) }],
+  },
+  infer: (inputs) => {
+    checkOperands("select", inputs, 3);
+    const [condition, onTrue, onFalse] = inputs as [TensorType, TensorType, TensorType];
+    if (condition.dtype !== "bool")
+      throw new HeddleError("dtype", `select: the condition must be bool, got ${formatType(condition)}`);
+    if (onTrue.dtype !== onFalse.dtype)
+      throw new HeddleError("dtype", `select: dtypes differ: ${formatType(onTrue)}, ${formatType(onFalse)}`);
+    return onTrue;
+  },
+  equation: pointwiseEquation,
+  linear: [[1, 2]],
+  gradient: ({ node, cotangents }) => {
+    const condition = node.inputs[0] as Node;
+    const dy = cotangents[0] as Node;
+    return [undefined, select(condition, dy, 0), select(condition, 0, dy)];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([condition, x, y], _attrs, [type]) => [
+    map(
+      type as TensorType,
+      (x as HostTensor).data.length,
+      (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number,
+    ),
+  ],
+  lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
+  stablehlo: hloSame("select"),
+});
+
+function castValue(value: number, from: DType, to: DType): number {
+  if (to === "bool") return value !== 0 ? 1 : 0;
+  if (!isFloat(from) || isFloat(to)) return roundTo(to, value);
+  if (Number.isNaN(value)) return 0;
+  return Math.min(Math.max(Math.trunc(value), dtypes[to].lowest), dtypes[to].highest);
+}
+
+/** StableHLO leaves open what becomes of values that do not fit, so each case is spelled out. */
+function castHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
+  const from = x.type.dtype as DType;
+  if (from === to) return x;
+  if (to === "bool") return hlo.compare("NE", x, hlo.like(x, 0));
+  if (isFloat(from) && !isFloat(to)) {
+    const { lowest, highest } = dtypes[to];
+    const type = { shape: x.type.shape, dtype: to };
+    const below = hlo.compare("LE", x, hlo.like(x, lowest));
+    const above = hlo.compare("GE", x, hlo.like(x, roundTo(from, highest)));
+    const inside = hlo.select(below, hlo.constant(type, lowest), hlo.convert(x, to));
+    const bounded = hlo.select(above, hlo.constant(type, highest), inside);
+    return hlo.select(hlo.compare("NE", x, x), hlo.constant(type, 0), bounded);
+  }
+  const fits = isFloat(from) || isFloat(to) || from === "bool" || dtypes[from].bytes < dtypes[to].bytes;
+  if (fits) return hlo.convert(x, to);
+  const bits = hlo.one("bitcast_convert", [x], { shape: x.type.shape, dtype: "u32" });
+  if (to === "u32") return bits;
+  if (to === "i32") return hlo.one("bitcast_convert", [x], { shape: x.type.shape, dtype: to });
+  return hlo.convert(hlo.same("and", bits, hlo.like(bits, 255)), to);
+}
+
+defineOp<{ dtype: DType }>({
+  name: "cast",
+  doc: "Converts to another dtype. Floats to integers truncate and saturate, NaN gives 0; integers among each other wrap.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1.5, -2.7, 1e20) }],
+    attrs: { dtype: "i32" },
+    outputs: [{ dtype: "i32", shape: [3], data: Int32Array.of(1, -2, 2147483647) }],
+  },
+  infer: (inputs, attrs) => ({ dtype: attrs.dtype, shape: checkOperands("cast", inputs, 1).shape }),
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: ({ node, cotangents }) => {
+    const from = (node.inputs[0] as Node).dtype;
+    return [isFloat(from) && isFloat(node.dtype) ? emit.cast(cotangents[0] as Node, from) : undefined];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: costPerOutput(1),
+  reference: ([x], attrs, [type]) => [
+    map(type as TensorType, (x as HostTensor).data.length, (i) =>
+      castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype),
+    ),
+  ],
+  lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
+  stablehlo: ({ hlo, inputs, attrs }) => [castHlo(hlo, inputs[0] as HloValue, attrs.dtype)],
+});

@@ -1,0 +1,18 @@
+/** @module Where XLA on the CPU means something else: docs/stablehlo.md, "Differences in meaning". */
+import type { DType } from "../../src/ir/index.ts";
+import type { Row } from "../support/row.ts";
+
+/** Why a row of the table is not compared; undefined: it is. What XLA does instead is in differences.test.ts. */
+export function differenceOf(row: Row): string | undefined {
+  return row.fails === undefined ? undefined : "a value error here, a value in XLA";
+}
+
+const smallestNormal: { readonly [dtype: string]: number } = { f32: 2 ** -126, f64: 2 ** -1022 };
+
+/** Whether a number is the same, relative to its size; XLA may give 0 where it is subnormal. */
+export function sameInXla(actual: number, expected: number, dtype: DType, tolerance: number): boolean {
+  if (Object.is(actual, expected)) return true;
+  const smallest = smallestNormal[dtype] ?? 0;
+  if (actual === 0 && Math.abs(expected) < smallest) return true;
+  return tolerance > 0 && Math.abs(actual - expected) <= tolerance * Math.abs(expected);
+}
