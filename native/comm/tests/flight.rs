@@ -107,7 +107,7 @@ fn a_killed_rank_is_named_and_leaves_its_record() {
         }
         group.all_reduce(&[Part::in_place(&mut values)], Dtype::F32, Reduction::Max, "gradients 0").err()
     });
-    assert!(killed.unwrap().elapsed() < Duration::from_secs(2));
+    assert!(killed.unwrap().elapsed() < Duration::from_secs(10));
     let error = error.unwrap().to_string();
     assert!(
         error.starts_with("rank 1 closed its connection during allReduce max f32 x 500000 'gradients 0'"),

