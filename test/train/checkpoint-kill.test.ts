@@ -47,6 +47,7 @@ test("killed at 20 random moments, the last checkpoint is whole and none that wa
   timeout: 120_000,
 }, async () => {
   let before = 0;
+  let files = 0;
   let temporaries = 0;
   for (let round = 0; round < 20; round++) {
     const delay = Math.random() * 60;
@@ -59,13 +60,14 @@ test("killed at 20 random moments, the last checkpoint is whole and none that wa
     const step = checkpoint?.step ?? 0;
     expect(step, what).toBeGreaterThanOrEqual(Math.max(saved, before));
     if (checkpoint !== undefined) expectWhole(checkpoint, step, 500_000);
-    // What the dead writer left is gone, and what is there is what it kept, plus one when it died before removing it.
+    // What the dead writer left is gone. Each kill between a commit and the removal that follows leaves one file more.
     const left = readdirSync(folder);
     expect(
       left.filter((name) => !/^step-\d{8}\.safetensors$/.test(name)),
       what,
     ).toEqual([]);
-    expect(left.length, what).toBeLessThanOrEqual(3);
+    expect(left.length, what).toBeLessThanOrEqual(Math.max(2, files) + 1);
+    files = left.length;
     before = step;
   }
   // Otherwise the kills were not in the middle of writes.
