@@ -64,6 +64,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
     localize: absent("attributes hold no sizes"),
+    control: absent("owns no graphs"),
     cost: (inputs, _outputs, attrs) =>
       topological(graphOf(inputs, attrs).outputs).reduce(
         (total, node) =>
