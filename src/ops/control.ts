@@ -11,6 +11,7 @@ import { formatType, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
+import { sliceOf } from "./host.ts";
 import { branchGradient, scanGradient } from "./control-gradient.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
@@ -77,13 +78,6 @@ const costOf = (graph: Graph): number =>
   }, 0);
 
 const scalarIndex = (value: number): HostTensor => ({ ...index, data: Int32Array.of(value) });
-
-/** Element `at` of dim 0. */
-function sliceOf({ dtype, shape, data }: HostTensor, at: number): HostTensor {
-  const inner = shape.slice(1);
-  const size = sizeOf(inner);
-  return { dtype, shape: inner, data: data.slice(at * size, (at + 1) * size) };
-}
 
 const scanControl = ({ body, length, carries, slices, reverse }: ScanAttrs): LoopControl => ({
   kind: "loop",

@@ -25,6 +25,7 @@ export {
 export { type ConvAttrs, convDims } from "./convolution.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
+export { sliceOf } from "./host.ts";
 export { foldKeys } from "./random.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
