@@ -205,7 +205,7 @@ describe("the layout of other networks", () => {
 
 describe("the pipeline", () => {
   it("runs passes by name, times and counts them", () => {
-    const { graph, reports } = runPasses(leNet(), standardPasses, { skip: ["channelsLast", "expand"] });
+    const { graph, reports } = runPasses(leNet(), standardPasses, { skip: ["channelsLast", "expand", "prune"] });
     expect(reports).toHaveLength(1);
     expect(reports[0]).toMatchObject({ name: "simplify", nodesAfter: topological(graph.outputs).length });
     expect(reports[0]?.milliseconds).toBeGreaterThanOrEqual(0);
