@@ -87,7 +87,12 @@ function keepDuringCollectives(
       if (role !== "read") written.add(ref.origin as Storage);
     });
     for (const flight of flights)
-      if (flight.end === flight.latest && index < flight.end && [...used].some((storage) => flight.written.has(storage))) flight.end = index;
+      if (
+        flight.end === flight.latest &&
+        index < flight.end &&
+        [...used].some((storage) => flight.written.has(storage))
+      )
+        flight.end = index;
     if (call.k !== "collective") return;
     // An iteration ends when its collectives have.
     const latest = (loops.find(({ first, last }) => first < index && index < last)?.last ?? calls.length - 1) + 1;

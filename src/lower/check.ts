@@ -57,9 +57,15 @@ function checkLoop(
     const used = start.find((accesses) => accesses.length > 0) ?? [];
     const inside = value.first > first && value.last < last;
     // Where it takes the place of another value, that one is read.
-    if (inside && lowered.layout.some((other) => other.last === value.first && other.offset === value.offset && other !== value)) continue;
+    if (
+      inside &&
+      lowered.layout.some((other) => other.last === value.first && other.offset === value.offset && other !== value)
+    )
+      continue;
     if (!inside || used.some((access) => access.role === "read"))
-      fail(`${lowered.name}: ${value.label} (steps ${value.first} to ${value.last}) gives way within the loop ${first} to ${last}`);
+      fail(
+        `${lowered.name}: ${value.label} (steps ${value.first} to ${value.last}) gives way within the loop ${first} to ${last}`,
+      );
   }
 }
 
@@ -89,9 +95,7 @@ function checkFlights(
         (access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)),
       );
       if (hit !== undefined)
-        fail(
-          `${name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`,
-        );
+        fail(`${name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`);
     }
     if (step.k === "collective") flying.push({ start: index, accesses });
   });

@@ -27,7 +27,12 @@ export interface ControlContext {
    * Lowers an inner program on the given inputs. `places` are where outputs are to be; undefined: anywhere. Outputs that
    * are `read` by the caller are not made.
    */
-  lower(program: Program, inputs: readonly View[], places: readonly (Storage | undefined)[], read: ReadonlySet<number>): Inner;
+  lower(
+    program: Program,
+    inputs: readonly View[],
+    places: readonly (Storage | undefined)[],
+    read: ReadonlySet<number>,
+  ): Inner;
 }
 
 const i32: TensorType = { dtype: "i32", shape: [] };
@@ -45,8 +50,12 @@ export function loopCalls(step: LoopStep, results: readonly View[], context: Con
   if (length === 0) return calls;
   const count = pool.tensor("temporary", i32, "count");
   const at = sliceCalls(pool, count, length ?? 1);
-  const sliced = body.inputs.slice(1 + carries, 1 + carries + slices).map(({ type }) => pool.tensor("temporary", type, "slice"));
-  const rows = step.arguments.slice(carries, carries + slices).map((value) => rowMajor(context.view(value), pool, calls));
+  const sliced = body.inputs
+    .slice(1 + carries, 1 + carries + slices)
+    .map(({ type }) => pool.tensor("temporary", type, "slice"));
+  const rows = step.arguments
+    .slice(carries, carries + slices)
+    .map((value) => rowMajor(context.view(value), pool, calls));
   const constants = step.arguments.slice(carries + slices).map((value) => context.view(value));
   const inputs = [count, ...carry, ...sliced, ...constants];
   // What the body only passes on is stacked before the carries change.
@@ -62,7 +71,8 @@ export function loopCalls(step: LoopStep, results: readonly View[], context: Con
     ...inner.calls,
     ...inner.outputs.flatMap((from, place) => (from === undefined ? [] : [stack(place, from)])),
   ];
-  if (sliced.length + results.length > carries) calls.push(...emitGenerated({ name: "const", dtype: "i32", literal: 0 }, at.zero).calls);
+  if (sliced.length + results.length > carries)
+    calls.push(...emitGenerated({ name: "const", dtype: "i32", literal: 0 }, at.zero).calls);
   if (condition === undefined) return [...calls, { k: "loop", count: length, reverse, out: addressOf(count), steps }];
   const tested = context.lower(condition, inputs, [undefined], new Set());
   const test = addressOf(tested.outputs[0] as View);

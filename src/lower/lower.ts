@@ -220,13 +220,17 @@ class Lowering {
       const arguments_ = step.arguments.map((value) => this.view(value));
       arguments_.forEach((view, place) => {
         // A loop makes first carries that cost nothing itself.
-        const made = step.kind === "loop" && place < step.carries && this.generators.get(step.arguments[place] as ValueId);
+        const made =
+          step.kind === "loop" && place < step.carries && this.generators.get(step.arguments[place] as ValueId);
         if (made === undefined || made === false) this.lastStep.set(storageOf(view), index);
       });
       if (step.kind !== "run") {
         const name = step.kind === "collective" ? step.op : step.kind;
         for (const value of step.results)
-          this.views.set(value, this.pool.tensor("value", this.typeOf(value), `${name} ${formatType(this.typeOf(value))}`));
+          this.views.set(
+            value,
+            this.pool.tensor("value", this.typeOf(value), `${name} ${formatType(this.typeOf(value))}`),
+          );
         return;
       }
       const graph = expandGraph(step.region, this.target.kernels ?? "all");

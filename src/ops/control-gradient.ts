@@ -100,9 +100,12 @@ function backwardBody(
     constants: own.slice(carries + slices, inputs.length),
   };
   const all = [specs[0] as (typeof specs)[number], ...Object.values(parts).flat()];
-  return traceGraph(`gradient of ${body.name}`.replaceAll(" ", "-"), all, (index, ...rest) => {
+  return traceGraph(`gradient-of-${body.name}`, all, (index, ...rest) => {
     let at = 0;
-    const next = (part: readonly unknown[]): Node[] => rest.slice(at, (at += part.length)) as Node[];
+    const next = (part: readonly unknown[]): Node[] => {
+      at += part.length;
+      return rest.slice(at - part.length, at) as Node[];
+    };
     const [carry, sums, values, flowing, constants] = Object.values(parts).map(next) as [
       Node[],
       Node[],
@@ -118,11 +121,7 @@ function backwardBody(
     given.forEach((place, order) => {
       cotangents[carries + place] = flowing[order];
     });
-    const wrt = [
-      ...pick(values, by.start),
-      ...pick(constants, by.constants),
-      ...pick(values.slice(carries), by.xs),
-    ];
+    const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
     const pulled = pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     return pulled.map((value, order) => {
       const sum = sums[order - carry.length];
@@ -151,7 +150,9 @@ export function branchGradient(context: GradientContext<CondLike>): (Node | unde
         cotangents[place] = nodes[operands.length + order];
       });
       const wrt = pick(own, by);
-      return context.pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
+      return context
+        .pullback(outputs, cotangents, wrt)
+        .map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     });
   };
   const flowing = given.map((place) => context.cotangents[place] as Node);

@@ -11,8 +11,8 @@ import { formatType, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
-import { sliceOf } from "./host.ts";
 import { branchGradient, scanGradient } from "./control-gradient.ts";
+import { sliceOf } from "./host.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
 export type WhileAttrs = { condition: Graph; body: Graph; carries: number };
@@ -47,7 +47,10 @@ function checkInputs(op: string, graph: Graph, given: readonly TensorType[]): vo
   graph.inputs.forEach((input, place) => {
     const type = given[place] as TensorType;
     if (!sameType(typeOf(input), type))
-      throw new HeddleError("op", `${op}: '${nameOf(input)}' is ${formatType(typeOf(input))}, gets ${formatType(type)}`);
+      throw new HeddleError(
+        "op",
+        `${op}: '${nameOf(input)}' is ${formatType(typeOf(input))}, gets ${formatType(type)}`,
+      );
   });
 }
 
@@ -68,7 +71,10 @@ function checkCarries(op: string, body: Graph, carries: number): void {
 
 function checkTest(op: string, what: string, type: TensorType | undefined): void {
   if (type?.dtype !== "bool" || type.shape.length !== 0)
-    throw new HeddleError("dtype", `${op}: ${what} must be a bool scalar, got ${type === undefined ? "nothing" : formatType(type)}`);
+    throw new HeddleError(
+      "dtype",
+      `${op}: ${what} must be a bool scalar, got ${type === undefined ? "nothing" : formatType(type)}`,
+    );
 }
 
 const costOf = (graph: Graph): number =>
@@ -103,7 +109,10 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
     });
     checkInputs("scan", body, [index, ...given]);
     checkCarries("scan", body, carries);
-    return body.outputs.map(({ dtype, shape }, place) => ({ dtype, shape: place < carries ? shape : [length, ...shape] }));
+    return body.outputs.map(({ dtype, shape }, place) => ({
+      dtype,
+      shape: place < carries ? shape : [length, ...shape],
+    }));
   },
   gradient: scanGradient,
   cost: (_inputs, _outputs, { body, length }) => length * costOf(body),

@@ -1,8 +1,8 @@
 /** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
 
 import { equationOf, letters } from "../ir/equation.ts";
-import type { View } from "../ir/kernel.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { View } from "../ir/kernel.ts";
 import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";

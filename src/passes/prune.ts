@@ -79,12 +79,15 @@ function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopContro
     body.inputs,
   );
   for (const place of reached(condition?.outputs ?? [], condition?.inputs ?? [])) needed.add(place);
-  const inputs = range(node.inputs.length).filter((place) => (place < carries ? live.has(place) : needed.has(place + 1)));
+  const inputs = range(node.inputs.length).filter((place) =>
+    place < carries ? live.has(place) : needed.has(place + 1),
+  );
   const own = [0, ...inputs.map((place) => place + 1)];
   const attrs: { [key: string]: Attrs[string] } = { ...node.attrs, carries: inputs.filter((p) => p < carries).length };
   if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
   for (const [key, value] of Object.entries(node.attrs))
-    if (isGraph(value)) attrs[key] = prune(narrowed(value, own, value === body ? results : range(value.outputs.length)));
+    if (isGraph(value))
+      attrs[key] = prune(narrowed(value, own, value === body ? results : range(value.outputs.length)));
   return { inputs, results, attrs };
 }
 
@@ -93,7 +96,11 @@ function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
   const graphs = Object.entries(node.attrs).filter((entry): entry is [string, Graph] => isGraph(entry[1]));
   const needed = new Set<number>();
   for (const [, { inputs, outputs }] of graphs)
-    for (const place of reached(results.map((result) => outputs[result] as Node), inputs)) needed.add(place);
+    for (const place of reached(
+      results.map((result) => outputs[result] as Node),
+      inputs,
+    ))
+      needed.add(place);
   const inputs = range(node.inputs.length - 1).filter((place) => needed.has(place));
   const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowed(graph, inputs, results))]));
   return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
@@ -103,11 +110,15 @@ function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
 function narrowed(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
   const specs = inputSpecs(graph);
   const wanted = { ...graph, outputs: outputs.map((place) => graph.outputs[place] as Node) };
-  return traceGraph(graph.name, inputs.map((place) => specs[place] as (typeof specs)[number]), (...given) => {
-    // An input that nothing reads is never copied, so any node may stand in its place.
-    const all = specs.map((_spec, place) => given[inputs.indexOf(place)] ?? (given[0] as Node));
-    return inlineGraph(wanted, all);
-  });
+  return traceGraph(
+    graph.name,
+    inputs.map((place) => specs[place] as (typeof specs)[number]),
+    (...given) => {
+      // An input that nothing reads is never copied, so any node may stand in its place.
+      const all = specs.map((_spec, place) => given[inputs.indexOf(place)] ?? (given[0] as Node));
+      return inlineGraph(wanted, all);
+    },
+  );
 }
 
 function rebuild(graph: Graph, inputs: readonly Node[], { kept, wanted }: Needs): Node[] {

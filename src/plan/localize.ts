@@ -12,7 +12,15 @@ import { isAll } from "../passes/match.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { OwnedPlan } from "./control.ts";
-import { formatLayout, type Layout, localType, type Placement, replicate, sameLayout, withPlacement } from "./layout.ts";
+import {
+  formatLayout,
+  type Layout,
+  localType,
+  type Placement,
+  replicate,
+  sameLayout,
+  withPlacement,
+} from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import type { Decision } from "./propagate.ts";
@@ -30,10 +38,7 @@ export interface LocalTarget {
 }
 
 /** The graph of one device that follows from the decisions. */
-export function localGraph(
-  { graph, decisions, inputs, outputs }: OwnedPlan,
-  target: LocalTarget,
-): Graph {
+export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, target: LocalTarget): Graph {
   const { mesh } = target;
   const localizer = new Localizer(decisions, target);
   const local = withTrace(new Trace(), (): Graph => {

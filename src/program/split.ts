@@ -140,8 +140,7 @@ class Splitter {
   private steps(): WorkStep[] {
     const users = usersOf(this.order);
     const needed = new Set<Node>(this.graph.outputs);
-    for (const part of this.parts)
-      if (part.kind === "apart") for (const input of part.node.inputs) needed.add(input);
+    for (const part of this.parts) if (part.kind === "apart") for (const input of part.node.inputs) needed.add(input);
     const steps: WorkStep[] = [];
     this.parts.forEach((part, index) => {
       const step = part.kind === "run" ? this.run(part.nodes, index, users, needed) : this.workOf(part.node, users);

@@ -59,7 +59,11 @@ class ProgramVerifier {
   private made(step: WorkStep, given: readonly TensorType[]): readonly TensorType[] {
     for (const program of programsOf(step)) {
       verifyProgram(program);
-      if (program.axes.some(({ name, size }, index) => name !== this.program.axes[index]?.name || size !== this.program.axes[index]?.size))
+      if (
+        program.axes.some(
+          ({ name, size }, index) => name !== this.program.axes[index]?.name || size !== this.program.axes[index]?.size,
+        )
+      )
         this.fail(`'${program.name}' is for other axes`);
       if (program.donated.some((donor) => donor !== undefined)) this.fail(`'${program.name}' donates its inputs`);
     }
@@ -90,7 +94,11 @@ class ProgramVerifier {
     const made = body.outputs.map(({ type }) => type);
     if (made.length < carries) this.fail(`the body gives ${made.length} values for ${carries} carries`);
     if (condition === undefined)
-      return made.map((type, place) => (place < carries ? this.carried(type, given, place) : { dtype: type.dtype, shape: [length as number, ...type.shape] }));
+      return made.map((type, place) =>
+        place < carries
+          ? this.carried(type, given, place)
+          : { dtype: type.dtype, shape: [length as number, ...type.shape] },
+      );
     this.takes(condition, all);
     const [test, ...more] = condition.outputs.map(({ type }) => type);
     if (test === undefined || more.length > 0 || !sameType(test, { dtype: "bool", shape: [] }))
@@ -101,13 +109,15 @@ class ProgramVerifier {
 
   private carried(type: TensorType, given: readonly TensorType[], place: number): TensorType {
     const before = given[place] as TensorType;
-    if (!sameType(type, before)) this.fail(`carry ${place} is ${formatType(before)} before and ${formatType(type)} after`);
+    if (!sameType(type, before))
+      this.fail(`carry ${place} is ${formatType(before)} before and ${formatType(type)} after`);
     return type;
   }
 
   private branch({ branches }: BranchStep, given: readonly TensorType[]): TensorType[] {
     const [test, ...operands] = given;
-    if (test === undefined || !sameType(test, { dtype: "bool", shape: [] })) this.fail("the first argument is no bool scalar");
+    if (test === undefined || !sameType(test, { dtype: "bool", shape: [] }))
+      this.fail("the first argument is no bool scalar");
     const [left, right] = branches.map((program) => {
       this.takes(program, operands);
       return program.outputs.map(({ type }) => type);
@@ -120,7 +130,9 @@ class ProgramVerifier {
   private takes(program: Program, given: readonly TensorType[]): void {
     const wanted = program.inputs.map(({ type }) => type);
     if (wanted.length !== given.length || !wanted.every((type, index) => sameType(type, given[index] as TensorType)))
-      this.fail(`'${program.name}' takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`);
+      this.fail(
+        `'${program.name}' takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`,
+      );
   }
 
   private region({ region }: RunStep, given: readonly TensorType[]): TensorType[] {

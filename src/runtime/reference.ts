@@ -141,7 +141,11 @@ function runStep(step: Step, options: ExecutorOptions, held: Held): void {
     case "branch": {
       const [tests, given] = [argumentsOf(step, held).map(([test]) => test), argumentsOf(step, held)];
       const taken = step.branches[agreed(tests as HostTensor[], "cond") ? 0 : 1];
-      const results = runProgram(taken, options, given.map(([, ...operands]) => operands));
+      const results = runProgram(
+        taken,
+        options,
+        given.map(([, ...operands]) => operands),
+      );
       results.forEach((tensors, device) => {
         store(step, held, device, tensors);
       });

@@ -68,7 +68,10 @@ function withSameCaptured(traced: readonly Traced[], own: number): { graphs: Gra
     const specs = inputSpecs(graph).slice(0, own);
     const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
     return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
-      inlineGraph(graph, [...inputs.slice(0, own), ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node)]),
+      inlineGraph(graph, [
+        ...inputs.slice(0, own),
+        ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node),
+      ]),
     );
   });
   return { graphs, captured };
@@ -92,7 +95,8 @@ function runOnce<Result>(name: string, build: () => Result): Result {
     return nodesOf(output.leaves);
   });
   const values = captured.map((tensor) => tensor.value);
-  const runtime = values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
+  const runtime =
+    values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
   const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
   const key = `${graphFingerprint(graph)} ${layouts.map((layout) => formatLayout(layout ?? [])).join(";")}`;
   const entry = eager.get(runtime, key) ?? { compiled: compileGraph(graph, runtime, { inputs: layouts }) };
@@ -108,17 +112,25 @@ const named = (flat: FlatTree<Tensor>, what: string, types: readonly TensorType[
 /** Refuses a carry that comes out of an iteration unlike it went in. */
 function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tensor>): void {
   if (treeKey(before.shape) !== treeKey(after.shape)) {
-    throw new HeddleError("argument", `${what}: the carry has the leaves ${list(before)} before an iteration and ${list(after)} after it`, {
-      hint: "the function must give the carry in the form in which it takes it",
-    });
+    throw new HeddleError(
+      "argument",
+      `${what}: the carry has the leaves ${list(before)} before an iteration and ${list(after)} after it`,
+      {
+        hint: "the function must give the carry in the form in which it takes it",
+      },
+    );
   }
   before.leaves.forEach((leaf, place) => {
     const next = after.leaves[place] as Tensor;
     if (sameType(leaf, next)) return;
     const path = before.paths[place] === "" ? "the carry" : `carry '${before.paths[place]}'`;
-    throw new HeddleError("shape", `${what}: ${path} is ${formatType(leaf)} before an iteration and ${formatType(next)} after it`, {
-      hint: "a carry keeps its shape and dtype: cast or reshape it in the function, or start from another value",
-    });
+    throw new HeddleError(
+      "shape",
+      `${what}: ${path} is ${formatType(leaf)} before an iteration and ${formatType(next)} after it`,
+      {
+        hint: "a carry keeps its shape and dtype: cast or reshape it in the function, or start from another value",
+      },
+    );
   });
 }
 
@@ -135,7 +147,10 @@ function lengthOf(xs: FlatTree<Tensor>, given: number | undefined): number {
   }
   xs.leaves.forEach((leaf, place) => {
     if (leaf.shape[0] !== length)
-      throw new HeddleError("shape", `scan: '${xs.paths[place]}' of shape ${formatShape(leaf.shape)} has no ${length} slices along dim 0`);
+      throw new HeddleError(
+        "shape",
+        `scan: '${xs.paths[place]}' of shape ${formatShape(leaf.shape)} has no ${length} slices along dim 0`,
+      );
   });
   return length;
 }
@@ -182,7 +197,10 @@ export function scan<Carry, X, Y>(
       })
       .map(Tensor.ofNode);
     const ys = stacked as FlatTree<Tensor>;
-    return [unflattenTree(start.shape, results.slice(0, carries)), unflattenTree(ys.shape, results.slice(carries))] as [Carry, Y];
+    return [unflattenTree(start.shape, results.slice(0, carries)), unflattenTree(ys.shape, results.slice(carries))] as [
+      Carry,
+      Y,
+    ];
   });
 }
 
@@ -236,7 +254,10 @@ export function cond<Operands extends readonly unknown[], Result>(
       traceBody(graphName(fn, name), specs, (leaves) => fn(...(unflattenTree(given.shape, leaves) as Operands)));
     const [left, right] = [branch("onTrue", onTrue), branch("onFalse", onFalse)];
     if (treeKey(left.output.shape) !== treeKey(right.output.shape))
-      throw new HeddleError("argument", `cond: the branches give the leaves ${list(left.output)} and ${list(right.output)}`);
+      throw new HeddleError(
+        "argument",
+        `cond: the branches give the leaves ${list(left.output)} and ${list(right.output)}`,
+      );
     const { graphs, captured } = withSameCaptured([left, right], given.leaves.length);
     const [whenTrue, whenFalse] = graphs as [Graph, Graph];
     const results = ops.cond([predicate.node, ...nodesOf(given.leaves), ...capturedNodes(captured)], {

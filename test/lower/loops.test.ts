@@ -29,7 +29,10 @@ function compare(
   checkLowered(lowered);
   const results = simulate(lowered, inputs);
   ops.evaluateGraph(graph, inputs).forEach((expected, index) => {
-    expect(difference((results[index] as HostTensor).data, expected.data, tolerance), `output ${index}`).toBeUndefined();
+    expect(
+      difference((results[index] as HostTensor).data, expected.data, tolerance),
+      `output ${index}`,
+    ).toBeUndefined();
   });
 }
 
@@ -58,12 +61,25 @@ describe("lowered loops compute what their graphs say", () => {
     const half = (device: number): HostTensor => ({
       dtype: "f64",
       shape: [5, 2, 2],
-      data: Float64Array.from({ length: 20 }, (_zero, at) => x.data[Math.floor(at / 4) * 8 + device * 4 + (at % 4)] as number),
+      data: Float64Array.from(
+        { length: 20 },
+        (_zero, at) => x.data[Math.floor(at / 4) * 8 + device * 4 + (at % 4)] as number,
+      ),
     });
-    const results = simulateMesh(lowered, [2], [[half(0), ...rest], [half(1), ...rest]]);
+    const results = simulateMesh(
+      lowered,
+      [2],
+      [
+        [half(0), ...rest],
+        [half(1), ...rest],
+      ],
+    );
     const [expected] = ops.evaluateGraph(graph, [x, ...rest]) as [HostTensor];
     results.forEach(([part], device) => {
-      const wanted = Float64Array.from({ length: 40 }, (_zero, at) => expected.data[Math.floor(at / 8) * 16 + device * 8 + (at % 8)] as number);
+      const wanted = Float64Array.from(
+        { length: 40 },
+        (_zero, at) => expected.data[Math.floor(at / 8) * 16 + device * 8 + (at % 8)] as number,
+      );
       expect(difference((part as HostTensor).data, wanted, 1e-12)).toBeUndefined();
     });
   });

@@ -2,7 +2,15 @@ import { describe, expect, it } from "vitest";
 import { type Graph, type HostTensor, inputSpecs } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
-import { collectivesOf, formatLayout, type Layout, mesh, planGraph, shardedOn, verifyPlan } from "../../src/plan/index.ts";
+import {
+  collectivesOf,
+  formatLayout,
+  type Layout,
+  mesh,
+  planGraph,
+  shardedOn,
+  verifyPlan,
+} from "../../src/plan/index.ts";
 import { countProgram, parseProgram, printProgram, splitGraph, verifyProgram } from "../../src/program/index.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
 import { powerIteration, recurrentStates, recurrentStep } from "./loops.ts";
@@ -10,7 +18,10 @@ import { runPlan } from "./run.ts";
 
 const samples = (graph: Graph): HostTensor[] =>
   inputSpecs(graph).map(({ type }, index) =>
-    makeTensor({ ...type, values: { low: type.dtype === "u32" ? 0 : -1, high: type.dtype === "u32" ? 2 ** 31 : 1, seed: 50 + index } }),
+    makeTensor({
+      ...type,
+      values: { low: type.dtype === "u32" ? 0 : -1, high: type.dtype === "u32" ? 2 ** 31 : 1, seed: 50 + index },
+    }),
   );
 
 const two = mesh({ data: 2 });
@@ -44,7 +55,9 @@ describe("loops on two devices", () => {
   });
 
   it("may communicate in every iteration", () => {
-    const plan = planGraph(passed(recurrentStates(4, 5)), two, { inputs: [undefined, undefined, undefined, ...on([0])] });
+    const plan = planGraph(passed(recurrentStates(4, 5)), two, {
+      inputs: [undefined, undefined, undefined, ...on([0])],
+    });
     const program = splitGraph(plan.local, two.axes);
     expect(countProgram(program).collectives.reduce((total, { count }) => total + count, 0)).toBe(5);
   });

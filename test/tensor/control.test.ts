@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
+import { countProgram } from "../../src/program/index.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   add,
@@ -18,7 +19,6 @@ import {
   whileLoop,
   zeros,
 } from "../../src/tensor/index.ts";
-import { countProgram } from "../../src/program/index.ts";
 
 const numbers = (x: Tensor): number[] => [...x.dataSync()];
 const close = (actual: Tensor, expected: Tensor, digits = 5): void => {
@@ -44,13 +44,21 @@ describe("scan", () => {
     const scale = tensor([10, 100]);
     const run = (start: { a: Tensor; n: Tensor }, xs: { u: Tensor }) =>
       scan(
-        ({ a, n }, { u }, index) => [{ a: a.mul(0.5).add(u.mul(scale)), n: n.add(index) }, { a, list: [n] }],
+        ({ a, n }, { u }, index) => [
+          { a: a.mul(0.5).add(u.mul(scale)), n: n.add(index) },
+          { a, list: [n] },
+        ],
         start,
         xs,
         { reverse: true },
       );
     const start = { a: tensor([1, 1]), n: tensor(0, { dtype: "i32" }) };
-    const xs = { u: tensor([[1, 2], [3, 4]]) };
+    const xs = {
+      u: tensor([
+        [1, 2],
+        [3, 4],
+      ]),
+    };
     for (const [carry, ys] of [run(start, xs), jit(run)(start, xs)]) {
       expect(numbers(carry.a)).toEqual([25.25, 400.25]);
       expect(carry.n.itemSync()).toBe(1);
@@ -60,7 +68,11 @@ describe("scan", () => {
   });
 
   it("uses what the functions around it have made, at any depth", () => {
-    const table = tensor([[1, 2], [3, 4], [5, 6]]);
+    const table = tensor([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]);
     const run = jit((x: Tensor) => {
       const doubled = x.mul(2);
       return scan(
@@ -75,7 +87,11 @@ describe("scan", () => {
     });
     let state = 0.5;
     const shifts: number[] = [];
-    for (const row of [[1, 2], [3, 4], [5, 6]]) {
+    for (const row of [
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]) {
       const shifted = state + 1;
       shifts.push(shifted);
       for (const value of row) state += value + shifted;
@@ -90,10 +106,14 @@ describe("scan", () => {
     const params = { w: random.normal(random.key(2), [3, 3]), h: random.normal(random.key(3), [2, 3]) };
     const cell = (h: Tensor, x: Tensor, w: Tensor): Tensor => h.matmul(w).add(x).tanh();
     const looped = valueAndGrad(({ w, h }: typeof params, inputs: Tensor) => {
-      const [last, states] = scan((state, x: Tensor) => {
-        const next = cell(state, x, w);
-        return [next, next.mul(next)];
-      }, h, inputs);
+      const [last, states] = scan(
+        (state, x: Tensor) => {
+          const next = cell(state, x, w);
+          return [next, next.mul(next)];
+        },
+        h,
+        inputs,
+      );
       return last.sum().add(states.sum());
     });
     const unrolled = valueAndGrad(({ w, h }: typeof params, inputs: Tensor) => {
@@ -118,7 +138,8 @@ describe("scan", () => {
   });
 
   it("runs the forward pass once when it is differentiated", () => {
-    const loss = (w: Tensor, xs: Tensor): Tensor => scan((h: Tensor, x: Tensor) => [h.mul(w).add(x), null], zeros([4]), xs)[0].sum();
+    const loss = (w: Tensor, xs: Tensor): Tensor =>
+      scan((h: Tensor, x: Tensor) => [h.mul(w).add(x), null], zeros([4]), xs)[0].sum();
     const { program } = planFunction(valueAndGrad(loss), [zeros([4]), zeros([6, 4])], mesh({}));
     expect(program.steps.filter((one) => one.kind === "loop")).toHaveLength(2);
   });
@@ -126,17 +147,30 @@ describe("scan", () => {
   it("draws other numbers in each iteration, the same on any mesh", async () => {
     const key = random.key(7);
     const run = (x: Tensor): Tensor =>
-      scan((h: Tensor, row: Tensor) => {
-        const kept = select(random.bernoulli(key, 0.5, row.shape), row, zeros(row.shape));
-        return [h.add(kept), kept];
-      }, zeros([4]), x)[1];
+      scan(
+        (h: Tensor, row: Tensor) => {
+          const kept = select(random.bernoulli(key, 0.5, row.shape), row, zeros(row.shape));
+          return [h.add(kept), kept];
+        },
+        zeros([4]),
+        x,
+      )[1];
     const ones = tensor(new Float32Array(24).fill(1), { shape: [6, 4] });
     const [eager, compiled] = [run(ones), jit(run)(ones)];
     expect(numbers(compiled)).toEqual(numbers(eager));
-    const rows = Array.from({ length: 6 }, (_zero, row) => numbers(eager).slice(row * 4, row * 4 + 4).join());
+    const rows = Array.from({ length: 6 }, (_zero, row) =>
+      numbers(eager)
+        .slice(row * 4, row * 4 + 4)
+        .join(),
+    );
     expect(new Set(rows).size).toBeGreaterThan(2);
     const two = localRuntime({ axes: mesh({ data: 2 }).axes });
-    const split = distribute(two, ones.dataSync(), { dtype: "f32", shape: [6, 4] }, shardedOn(mesh({ data: 2 }), { data: 1 }));
+    const split = distribute(
+      two,
+      ones.dataSync(),
+      { dtype: "f32", shape: [6, 4] },
+      shardedOn(mesh({ data: 2 }), { data: 1 }),
+    );
     expect(numbers(jit(run)(split))).toEqual(numbers(eager));
     two.close();
   });
@@ -159,18 +193,23 @@ describe("scan", () => {
       /has the leaves \[\(itself\)\] before an iteration and \[0, 1\] after it/,
     );
     expect(() => scan((h: Tensor) => [h, null], zeros([]), null)).toThrow(/number of iterations is not known/);
-    expect(() => scan((h: Tensor, _x: { a: Tensor; b: Tensor }) => [h, null], zeros([]), { a: zeros([2]), b: zeros([3]) })).toThrow(
-      /'b' of shape \[3\] has no 2 slices/,
-    );
+    expect(() =>
+      scan((h: Tensor, _x: { a: Tensor; b: Tensor }) => [h, null], zeros([]), { a: zeros([2]), b: zeros([3]) }),
+    ).toThrow(/'b' of shape \[3\] has no 2 slices/);
   });
 
   it("refuses values that leave a body by other ways", () => {
     let leaked: Tensor | undefined;
     const run = jit((x: Tensor) => {
-      scan((h: Tensor) => {
-        leaked = h.mul(2);
-        return [h, null];
-      }, x, null, { length: 1 });
+      scan(
+        (h: Tensor) => {
+          leaked = h.mul(2);
+          return [h, null];
+        },
+        x,
+        null,
+        { length: 1 },
+      );
       return (leaked as Tensor).add(1);
     });
     expect(() => run(zeros([]))).toThrow(/belongs to another trace/);
@@ -191,20 +230,36 @@ describe("whileLoop", () => {
 
   it("uses tensors from outside in its condition and its body", () => {
     const [limit, factor] = [tensor(100), tensor(3)];
-    const run = (x: Tensor): Tensor => whileLoop((value) => value.lt(limit), (value) => value.mul(factor), x);
+    const run = (x: Tensor): Tensor =>
+      whileLoop(
+        (value) => value.lt(limit),
+        (value) => value.mul(factor),
+        x,
+      );
     expect(jit(run)(tensor(1)).itemSync()).toBe(243);
     expect(run(tensor(500)).itemSync()).toBe(500);
   });
 
   it("has no gradient, and says what has one", () => {
-    const run = grad((x: Tensor) => whileLoop((value) => value.lt(10), (value) => value.mul(2), x));
+    const run = grad((x: Tensor) =>
+      whileLoop(
+        (value) => value.lt(10),
+        (value) => value.mul(2),
+        x,
+      ),
+    );
     expect(() => run(tensor(1))).toThrow(/has no gradient: .*use scan/);
   });
 });
 
 describe("cond", () => {
   const run = (test: Tensor, x: Tensor): { y: Tensor } =>
-    cond(test, (v) => ({ y: v.mul(v) }), (v) => ({ y: add(v, x).neg() }), x);
+    cond(
+      test,
+      (v) => ({ y: v.mul(v) }),
+      (v) => ({ y: add(v, x).neg() }),
+      x,
+    );
 
   it("takes one branch, eagerly, compiled and differentiated", () => {
     for (const fn of [run, jit(run)]) {
@@ -217,12 +272,22 @@ describe("cond", () => {
   });
 
   it("wants branches of one form", () => {
-    expect(() => cond(tensor(true), (x: Tensor) => x, (x: Tensor) => x.sum(), zeros([2]))).toThrow(
-      /result 0 is f32\[2\] of one branch and f32\[\] of the other/,
-    );
-    expect(() => cond(tensor([true, false]), (x: Tensor) => x, (x: Tensor) => x, zeros([2]))).toThrow(
-      /the predicate must be a bool scalar, got bool\[2\]/,
-    );
+    expect(() =>
+      cond(
+        tensor(true),
+        (x: Tensor) => x,
+        (x: Tensor) => x.sum(),
+        zeros([2]),
+      ),
+    ).toThrow(/result 0 is f32\[2\] of one branch and f32\[\] of the other/);
+    expect(() =>
+      cond(
+        tensor([true, false]),
+        (x: Tensor) => x,
+        (x: Tensor) => x,
+        zeros([2]),
+      ),
+    ).toThrow(/the predicate must be a bool scalar, got bool\[2\]/);
   });
 
   it("works in a loop over devices that hold parts", () => {
@@ -230,14 +295,24 @@ describe("cond", () => {
     const two = localRuntime({ axes: axes.axes });
     const step = (x: Tensor): Tensor =>
       scan(
-        (h: Tensor, _x, index) => [cond(h.sum().lt(20), (v) => v.mul(2), (v) => v.sub(index.cast("f32")), h), null],
+        (h: Tensor, _x, index) => [
+          cond(
+            h.sum().lt(20),
+            (v) => v.mul(2),
+            (v) => v.sub(index.cast("f32")),
+            h,
+          ),
+          null,
+        ],
         x,
         null,
         { length: 5 },
       )[0];
     const x = tensor([1, 2, 3, 4]);
     const fn = compileFunction(step, [x], two, { layouts: () => shardedOn(axes, { data: 0 }) });
-    expect(numbers(fn.run(distribute(two, x.dataSync(), { dtype: "f32", shape: [4] }, shardedOn(axes, { data: 0 }))))).toEqual(numbers(step(x)));
+    expect(
+      numbers(fn.run(distribute(two, x.dataSync(), { dtype: "f32", shape: [4] }, shardedOn(axes, { data: 0 })))),
+    ).toEqual(numbers(step(x)));
     two.close();
   });
 });

@@ -1,7 +1,8 @@
 /** @module Rows of the op table: loops and branches. */
+
+import type { DType } from "../../../src/ir/dtype.ts";
 import type { InputSpec } from "../../../src/ir/graph.ts";
 import { traceGraph } from "../../../src/ir/graph.ts";
-import type { DType } from "../../../src/ir/dtype.ts";
 import type { Graph, HostTensor, Node } from "../../../src/ir/node.ts";
 import * as ops from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
@@ -23,10 +24,11 @@ function recurrent([h, xs, w, u]: Node[], reverse = false): Node[] {
 }
 
 /** The same in plain loops: last state and all states. */
-function recurrentValues([h, xs, w, u]: HostTensor[], reverse = false): number[][] {
-  const [length, rows, inner] = xs?.shape as [number, number, number];
-  const width = h?.shape[1] as number;
-  let state = [...(h?.data ?? [])];
+function recurrentValues(inputs: HostTensor[], reverse = false): number[][] {
+  const [h, xs, w, u] = inputs as [HostTensor, HostTensor, HostTensor, HostTensor];
+  const [length, rows, inner] = xs.shape as [number, number, number];
+  const width = h.shape[1] as number;
+  let state = [...h.data];
   const stack = new Array<number>(length * rows * width);
   for (let step = 0; step < length; step++) {
     const at = reverse ? length - 1 - step : step;
@@ -34,9 +36,9 @@ function recurrentValues([h, xs, w, u]: HostTensor[], reverse = false): number[]
       const [row, column] = [Math.floor(place / width), place % width];
       let total = 0;
       for (let k = 0; k < inner; k++)
-        total += (xs?.data[(at * rows + row) * inner + k] as number) * (w?.data[k * width + column] as number);
+        total += (xs.data[(at * rows + row) * inner + k] as number) * (w.data[k * width + column] as number);
       for (let k = 0; k < width; k++)
-        total += (state[row * width + k] as number) * (u?.data[k * width + column] as number);
+        total += (state[row * width + k] as number) * (u.data[k * width + column] as number);
       return Math.tanh(total);
     });
     next.forEach((value, place) => {
@@ -71,20 +73,28 @@ function fibonacci([a, b]: Node[]): Node[] {
 /** The outer loop runs over rows, the inner one over their elements. */
 function nested([xs, scale]: Node[]): Node[] {
   const rows = xs as Node;
-  const inner = traceGraph("inner", [count, spec("s", rows.dtype), spec("x", rows.dtype), spec("k", rows.dtype)], (_i, s, x, k) => {
-    const next = ops.add(ops.mul(s as Node, k as Node), ops.sin(x as Node));
-    return [next, ops.mul(next, next)];
-  });
-  const outer = traceGraph("outer", [count, spec("s", rows.dtype), like("row", rows, 1), like("k", scale as Node)], (_i, s, row, k) => {
-    const results = ops.scan([s as Node, row as Node, k as Node], {
-      body: inner,
-      length: rows.shape[1] as number,
-      carries: 1,
-      slices: 1,
-      reverse: false,
-    });
-    return [results[0] as Node, results[1] as Node];
-  });
+  const inner = traceGraph(
+    "inner",
+    [count, spec("s", rows.dtype), spec("x", rows.dtype), spec("k", rows.dtype)],
+    (_i, s, x, k) => {
+      const next = ops.add(ops.mul(s as Node, k as Node), ops.sin(x as Node));
+      return [next, ops.mul(next, next)];
+    },
+  );
+  const outer = traceGraph(
+    "outer",
+    [count, spec("s", rows.dtype), like("row", rows, 1), like("k", scale as Node)],
+    (_i, s, row, k) => {
+      const results = ops.scan([s as Node, row as Node, k as Node], {
+        body: inner,
+        length: rows.shape[1] as number,
+        carries: 1,
+        slices: 1,
+        reverse: false,
+      });
+      return [results[0] as Node, results[1] as Node];
+    },
+  );
   const attrs = { body: outer, length: rows.shape[0] as number, carries: 1, slices: 1, reverse: true };
   return ops.scan([ops.constant(rows.dtype, 0.25), rows, scale as Node], attrs);
 }
@@ -155,13 +165,8 @@ export const scanRows: readonly Row[] = [
 function doubling([x, limit]: Node[]): Node[] {
   const [start, most] = [x as Node, limit as Node];
   const specs = [count, like("x", start), spec("n", "i32"), like("limit", most)];
-  const condition = traceGraph("below", specs, (_i, value, _n, top) => [
-    ops.lt(ops.sum(value as Node), top as Node),
-  ]);
-  const body = traceGraph("double", specs, (i, value) => [
-    ops.mul(value as Node, 2),
-    ops.add(i as Node, 1),
-  ]);
+  const condition = traceGraph("below", specs, (_i, value, _n, top) => [ops.lt(ops.sum(value as Node), top as Node)]);
+  const body = traceGraph("double", specs, (i, value) => [ops.mul(value as Node, 2), ops.add(i as Node, 1)]);
   return ops.whileLoop([start, ops.constant("i32", 0), most], { condition, body, carries: 2 });
 }
 
