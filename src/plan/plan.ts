@@ -1,11 +1,12 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
+import { controlOf } from "../ir/control.ts";
 import { inputSpecs, mapGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
-import { nodesWithin } from "../ir/walk.ts";
+import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
@@ -143,7 +144,7 @@ export function verifyPlan(plan: Plan): void {
 const isCollective = (node: Node): boolean => Object.hasOwn(collectiveTraffic, node.op.name);
 
 /** The collectives of a plan, in order; those inside a loop once. */
-export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);
+export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
 
 /** What one collective sends. */
 export interface Traffic {
@@ -154,16 +155,26 @@ export interface Traffic {
   readonly values: number;
   /** Bytes of its local inputs. */
   readonly payload: number;
-  /** Bytes that each device sends. */
+  /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
   readonly sent: number;
+}
+
+/** The collectives of a graph and of those that its ops own, and how often each runs. */
+function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; readonly times: number }[] {
+  return topological(graph.outputs).flatMap((node) => {
+    const control = controlOf(node);
+    const inner = times * (control?.kind === "loop" ? (control.length ?? 1) : 1);
+    const owned = Object.values(node.attrs).filter(isGraph);
+    return [...(isCollective(node) ? [{ node, times }] : []), ...owned.flatMap((one) => collectivesWithin(one, inner))];
+  });
 }
 
 /** What each collective of a plan sends, in order. */
 export function trafficOf(plan: Plan): Traffic[] {
-  return collectivesOf(plan).map((node) => {
+  return collectivesWithin(plan.local).map(({ node, times }) => {
     const name = node.op.name as CollectiveName;
     const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
-    const sent = collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
+    const sent = times * collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
     return {
       name,
       axis: String(node.attrs["axis"]),

@@ -9,6 +9,7 @@ import {
   mesh,
   planGraph,
   shardedOn,
+  trafficOf,
   verifyPlan,
 } from "../../src/plan/index.ts";
 import { countProgram, parseProgram, printProgram, splitGraph, verifyProgram } from "../../src/program/index.ts";
@@ -60,6 +61,7 @@ describe("loops on two devices", () => {
     });
     const program = splitGraph(plan.local, two.axes);
     expect(countProgram(program).collectives.reduce((total, { count }) => total + count, 0)).toBe(5);
+    expect(trafficOf(plan).reduce((total, { sent }) => total + sent, 0)).toBe(countProgram(program).bytesSent);
   });
 
   it("leave results cut as the body gives them", () => {
