@@ -66,7 +66,7 @@ function dependents(outputs: readonly Node[], wrt: readonly Node[]): Set<Node> {
 
 function inputCotangents(node: Node, cotangents: readonly (Node | undefined)[]): readonly (Node | undefined)[] {
   const { gradient, body } = node.op;
-  if (!isAbsent(gradient)) return gradient({ node, cotangents });
+  if (!isAbsent(gradient)) return gradient({ node, cotangents, pullback });
   if (isAbsent(body)) {
     const where = describePosition(positionOf(node));
     throw new HeddleError(

@@ -5,6 +5,7 @@
  * are derived by the op once, when it is made.
  */
 import type { Plain } from "../util/text.ts";
+import type { Control } from "./control.ts";
 import type { TypedArray } from "./dtype.ts";
 import type { Equation } from "./equation.ts";
 import type { LowerRule } from "./kernel.ts";
@@ -63,7 +64,16 @@ export interface ReferenceContext {
 export interface GradientContext<A extends Attrs> {
   readonly node: Node<A>;
   readonly cotangents: readonly (Node | undefined)[];
+  /** Cotangents of `wrt` in the trace in progress: how an op that owns graphs differentiates them. */
+  readonly pullback: Pullback;
 }
+
+/** Cotangents of `wrt` given those of `outputs`; undefined where nothing flows. */
+export type Pullback = (
+  outputs: readonly Node[],
+  cotangents: readonly (Node | undefined)[],
+  wrt: readonly Node[],
+) => (Node | undefined)[];
 
 /** A mesh axis that splits dims of an op: which dim of each input and output (undefined: none). */
 export interface Split {
@@ -123,6 +133,8 @@ export interface OpDef<A extends Attrs = Attrs> {
    * a primitive.
    */
   readonly body: ((inputs: readonly Node[], attrs: A) => readonly Node[]) | Absent;
+  /** For loops and branches, the graphs that the op owns and when they run. */
+  readonly control: ((attrs: A) => Control) | Absent;
 }
 
 export interface OpExample<A extends Attrs = Attrs> {

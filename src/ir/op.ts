@@ -9,11 +9,11 @@ const registry = new Map<string, AnyOpDef>();
  *
  * @throws HeddleError `op` when the name is taken by another definition.
  */
-export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body">): OpDef<A> {
-  return enter({ ...definition, body: absent("a primitive") });
+export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "control">): OpDef<A> {
+  return enter({ ...definition, body: absent("a primitive"), control: absent("owns no graphs") });
 }
 
-/** Enters an op in the registry; `defineOp` and `defineComposite` are the ways to call it. */
+/** Enters an op in the registry; `defineOp`, `defineComposite` and `defineControl` are the ways to call it. */
 export function enter<A extends Attrs>(definition: OpDef<A>): OpDef<A> {
   if (!/^[a-z][A-Za-z0-9]*$/.test(definition.name))
     throw new HeddleError("op", `'${definition.name}' is not a name for an op`);

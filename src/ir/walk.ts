@@ -1,5 +1,6 @@
 /** @module Orders over the nodes of a graph. */
-import type { Node } from "./node.ts";
+import type { Graph, Node } from "./node.ts";
+import { isGraph } from "./trace.ts";
 
 /**
  * All nodes that `outputs` need, in the order in which they were made. Inputs are always older than their users, so this
@@ -23,4 +24,12 @@ export function usersOf(nodes: readonly Node[]): Map<Node, Node[]> {
   const users = new Map<Node, Node[]>(nodes.map((node) => [node, []]));
   for (const node of nodes) for (const input of new Set(node.inputs)) users.get(input)?.push(node);
   return users;
+}
+
+/** All nodes of a graph and of the graphs that its ops own. */
+export function nodesWithin(graph: Graph): Node[] {
+  return topological(graph.outputs).flatMap((node) => [
+    node,
+    ...Object.values(node.attrs).flatMap((value) => (isGraph(value) ? nodesWithin(value) : [])),
+  ]);
 }

@@ -1,5 +1,6 @@
 /** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
 import { type KernelCall, Ref } from "../ir/kernel.ts";
+import type { Flat } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
 /** How a call uses a piece of memory. */
@@ -27,10 +28,12 @@ export interface Life {
   lastUse: number;
   firstWrite: number;
   lastRead: number;
+  /** Whether the first call that uses it reads it. */
+  readFirst: boolean;
 }
 
-/** When each piece of memory is used. */
-export function livesOf(calls: readonly KernelCall[]): Map<Storage, Life> {
+/** When each piece of memory is used, by the numbers of the flattened calls. */
+export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> {
   const lives = new Map<Storage, Life>();
   calls.forEach((call, index) => {
     eachRef(call, (ref, role) => {
@@ -42,21 +45,40 @@ export function livesOf(calls: readonly KernelCall[]): Map<Storage, Life> {
         lastUse: index,
         firstWrite: Infinity,
         lastRead: -1,
+        readFirst: false,
       };
       lives.set(storage, life);
       life.last = index;
       life.lastUse = index;
       if (role !== "read") life.firstWrite = Math.min(life.firstWrite, index);
       if (role !== "write") life.lastRead = index;
+      if (role === "read" && life.first === index) life.readFirst = true;
     });
   });
-  if (calls.some((call) => call.k === "collective")) keepDuringCollectives(calls, lives);
+  if (calls.some((call) => call.k === "collective")) keepDuringCollectives(calls, loops, lives);
+  for (const loop of loops) for (const life of lives.values()) keepDuringLoop(loop, life);
   return lives;
 }
 
+/** What an iteration does not make for itself must be there, or not be overwritten, in the next one. */
+function keepDuringLoop({ first, last }: { first: number; last: number }, life: Life): void {
+  if (life.last < first || life.first > last) return;
+  const inside = life.first > first && life.last < last && !life.readFirst;
+  if (inside && life.storage.inArena) return;
+  if (life.firstWrite > first && life.firstWrite < last) life.firstWrite = first;
+  if (life.lastRead > first && life.lastRead < last) life.lastRead = last;
+  life.first = Math.min(life.first, first);
+  life.last = Math.max(life.last, last);
+  life.lastUse = Math.max(life.lastUse, last);
+}
+
 /** A collective may run beside the calls after it, up to the first that reads what it brings. */
-function keepDuringCollectives(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
-  const flights: { readonly all: Set<Storage>; readonly written: Set<Storage>; end: number }[] = [];
+function keepDuringCollectives(
+  calls: readonly KernelCall[],
+  loops: Flat<KernelCall>["loops"],
+  lives: ReadonlyMap<Storage, Life>,
+): void {
+  const flights: { readonly all: Set<Storage>; readonly written: Set<Storage>; latest: number; end: number }[] = [];
   calls.forEach((call, index) => {
     const used = new Set<Storage>();
     const written = new Set<Storage>();
@@ -65,8 +87,16 @@ function keepDuringCollectives(calls: readonly KernelCall[], lives: ReadonlyMap<
       if (role !== "read") written.add(ref.origin as Storage);
     });
     for (const flight of flights)
-      if (flight.end === calls.length && [...used].some((storage) => flight.written.has(storage))) flight.end = index;
-    if (call.k === "collective") flights.push({ all: used, written, end: calls.length });
+      if (
+        flight.end === flight.latest &&
+        index < flight.end &&
+        [...used].some((storage) => flight.written.has(storage))
+      )
+        flight.end = index;
+    if (call.k !== "collective") return;
+    // An iteration ends when its collectives have.
+    const latest = (loops.find(({ first, last }) => first < index && index < last)?.last ?? calls.length - 1) + 1;
+    flights.push({ all: used, written, latest, end: latest });
   });
   for (const flight of flights) {
     for (const storage of flight.all) {

@@ -5,6 +5,7 @@ import { HeddleError } from "../util/errors.ts";
 import type { LoweredStep } from "./json.ts";
 import { type Access, accessesOf, coveredBytes } from "./kernels.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
+import { type Flat, flatten } from "./nest.ts";
 
 /** What {@link checkLowered} looked at. */
 export interface CheckReport {
@@ -23,41 +24,78 @@ const inPlaceKernels: ReadonlySet<string> = new Set(["fused", "dynamicUpdateSlic
  * @throws HeddleError `verify` naming the step and the field or the values.
  */
 export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = []): CheckReport {
+  const { calls, loops } = flatten(lowered.json.steps);
   const spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)];
   let accesses = 0;
-  lowered.json.steps.forEach((step, index) => {
+  calls.forEach((step, index) => {
     const found = accessesOf(step, axes);
     accesses += found.length;
     const where = `${lowered.name} step ${index} (${step.k})`;
     for (const access of found) checkBounds(access, spaces, where);
     checkOverlaps(step, found, where);
   });
-  checkFlights(lowered, axes);
-  return { steps: lowered.json.steps.length, accesses, shared: checkLives(lowered) };
+  checkFlights(lowered.name, calls, loops, axes);
+  for (const loop of loops) checkLoop(lowered, calls, loop, axes);
+  return { steps: calls.length, accesses, shared: checkLives(lowered, calls) };
+}
+
+type Loop = Flat<LoweredStep>["loops"][number];
+
+/** What was made before a loop, or is read in it before it is written, keeps its place through all iterations. */
+function checkLoop(
+  lowered: LoweredProgram,
+  calls: readonly LoweredStep[],
+  { first, last }: Loop,
+  axes: readonly number[],
+): void {
+  for (const value of lowered.layout) {
+    const whole = value.first <= first && value.last >= last;
+    if (whole || value.last < first || value.first > last) continue;
+    const touches = (access: Access): boolean =>
+      access.at[0] === 0 && access.at[1] >= value.offset && access.at[1] < value.offset + value.bytes;
+    const start = calls.slice(value.first, value.last + 1).map((call) => accessesOf(call, axes).filter(touches));
+    const used = start.find((accesses) => accesses.length > 0) ?? [];
+    const inside = value.first > first && value.last < last;
+    // Where it takes the place of another value, that one is read.
+    if (
+      inside &&
+      lowered.layout.some((other) => other.last === value.first && other.offset === value.offset && other !== value)
+    )
+      continue;
+    if (!inside || used.some((access) => access.role === "read"))
+      fail(
+        `${lowered.name}: ${value.label} (steps ${value.first} to ${value.last}) gives way within the loop ${first} to ${last}`,
+      );
+  }
 }
 
 /** A collective may run beside the steps after it, up to the first that reads what it brings: none takes its memory. */
-function checkFlights(lowered: LoweredProgram, axes: readonly number[]): void {
+function checkFlights(
+  name: string,
+  calls: readonly LoweredStep[],
+  loops: readonly Loop[],
+  axes: readonly number[],
+): void {
   let flying: { readonly start: number; readonly accesses: readonly Access[] }[] = [];
   const meets = (one: Access, other: Access): boolean => {
     const [a, b] = [coveredBytes(one), coveredBytes(other)];
     return one.at[0] === other.at[0] && a.low < b.high && b.low < a.high;
   };
-  lowered.json.steps.forEach((step, index) => {
+  calls.forEach((step, index) => {
     const accesses = accessesOf(step, axes);
     const lands = (flight: { accesses: readonly Access[] }): boolean =>
       flight.accesses.some(
         (one) => one.role === "write" && accesses.some((other) => other.role === "read" && meets(one, other)),
       );
-    flying = flying.filter((flight) => !lands(flight));
+    const ended = loops.find((loop) => loop.last === index);
+    // An iteration ends when its collectives have.
+    flying = flying.filter((flight) => !lands(flight) && (ended === undefined || flight.start < ended.first));
     for (const { start, accesses: held } of flying) {
       const hit = accesses.find(
         (access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)),
       );
       if (hit !== undefined)
-        fail(
-          `${lowered.name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`,
-        );
+        fail(`${name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`);
     }
     if (step.k === "collective") flying.push({ start: index, accesses });
   });
@@ -97,7 +135,7 @@ function checkOverlaps(step: LoweredStep, accesses: readonly Access[], where: st
   });
 }
 
-function checkLives(lowered: LoweredProgram): number {
+function checkLives(lowered: LoweredProgram, calls: readonly LoweredStep[]): number {
   const values = [...lowered.layout].sort((left, right) => left.offset - right.offset);
   let shared = 0;
   values.forEach((one, index) => {
@@ -110,7 +148,7 @@ function checkLives(lowered: LoweredProgram): number {
       if (early.last < late.first) continue;
       // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
       const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
-      if (takesOver && inPlaceKernels.has(lowered.json.steps[early.last]?.k ?? "")) continue;
+      if (takesOver && inPlaceKernels.has(calls[early.last]?.k ?? "")) continue;
       fail(
         `${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`,
       );

@@ -2,6 +2,7 @@
 import { type KernelCall, type View, wholeView } from "../ir/kernel.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { livesOf, readsInPlace } from "./access.ts";
+import { flatten } from "./nest.ts";
 import type { Storage, StoragePool } from "./storage.ts";
 
 /**
@@ -16,14 +17,15 @@ export function donateBuffers(
   copy: (from: View, to: View) => void,
   outputs: readonly TensorType[],
 ): void {
-  const lives = livesOf(calls);
+  const flat = flatten(calls);
+  const lives = livesOf(flat);
   const late: { readonly from: View; readonly to: View }[] = [];
   for (const [storage, donor] of donors) {
     const written = lives.get(storage)?.firstWrite ?? Infinity;
     const read = lives.get(donor)?.lastRead ?? -1;
     if (read < written) continue;
     const takesOver = inPlace.some(([from, to]) => from === donor && to === storage);
-    if (read === written && (takesOver || readsInPlace(calls[written] as KernelCall, donor, storage))) continue;
+    if (read === written && (takesOver || readsInPlace(flat.calls[written] as KernelCall, donor, storage))) continue;
     const index = storage.output as number;
     const type = outputs[index] as TensorType;
     const to = pool.tensor("value", type, storage.label);

@@ -166,6 +166,10 @@ const table: Table = {
     write(step, shapeOf(step, "rows cols")),
   ],
   axisIndex: (step) => [write(step, [], "i32")],
+  // What a loop or branch holds has accesses of its own.
+  loop: (step) => [write(step, [], "i32"), ...(step["test"] === undefined ? [] : [read(step, "test", [], "bool")])],
+  branch: (step) => [read(step, "test", [], "bool")],
+  end: () => [],
   collective: (step, axes) => {
     const size = axes[num(step, "axis")] ?? 1;
     const grow = growth[step["op"] as string] ?? (() => 1);

@@ -1,18 +1,20 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
-import { isContiguous, type KernelCall, type ScalarInstruction, type View } from "../ir/kernel.ts";
+import { isContiguous, type KernelCall, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import type { CollectiveStep, Program, RunStep, ValueId } from "../program/program.ts";
+import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
+import { branchCalls, type Inner, loopCalls } from "./control.ts";
 import { donateBuffers } from "./donate.ts";
 import { type EmitTarget, type EmittedCalls, emitCopy, emitGenerated, emitGroup, emitKernel } from "./emit.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
+import { flatten, replaceStorages } from "./nest.ts";
 import { scheduleUnits } from "./schedule.ts";
 import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
@@ -61,7 +63,7 @@ export interface ArenaValue {
   readonly label: string;
   readonly offset: number;
   readonly bytes: number;
-  /** Indices of the first and last step that use it. */
+  /** Numbers of the first and last step that use it, as `flatten` counts them. */
   readonly first: number;
   readonly last: number;
 }
@@ -83,11 +85,24 @@ interface Region {
   readonly copies: OutputCopy[];
 }
 
+/** What an inner program is given by the one around it. */
+interface Surroundings {
+  readonly pool: StoragePool;
+  readonly inputs: readonly View[];
+  /** Where each output is to be; undefined: anywhere. */
+  readonly places: readonly (Storage | undefined)[];
+  /** Outputs that need not be made. */
+  readonly read: ReadonlySet<number>;
+}
+
 class Lowering {
   private readonly program: Program;
   private readonly target: LowerTarget;
   private readonly emitTarget: EmitTarget;
-  private readonly pool = new StoragePool();
+  private readonly around: Surroundings | undefined;
+  private readonly pool: StoragePool;
+  /** Memory with a smaller number belongs to the program around this one. */
+  private readonly firstOwn: number;
   private readonly views = new Map<ValueId, View>();
   private readonly inputs: readonly Storage[];
   private readonly generators = new Map<ValueId, ScalarInstruction | undefined>();
@@ -98,23 +113,49 @@ class Lowering {
   private readonly calls: KernelCall[] = [];
   private readonly inPlace: (readonly [Storage, Storage])[] = [];
 
-  constructor(program: Program, target: LowerTarget) {
+  constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
     this.target = target;
+    this.around = around;
+    this.pool = around?.pool ?? new StoragePool();
+    this.firstOwn = this.pool.all.length;
     this.emitTarget = { slots: target.slots, axisIndex: (axis) => this.axisIndex(axis) };
     this.inputs = program.inputs.map((input, index) => {
-      const view = this.pool.tensor("input", input.type, input.name, index);
+      const view = around?.inputs[index] ?? this.pool.tensor("input", input.type, input.name, index);
       this.views.set(index, view);
       return storageOf(view);
     });
   }
 
   lower(): LoweredProgram {
+    this.emitAll();
+    return this.assemble();
+  }
+
+  /** Lowers a program that runs inside another one. */
+  lowerInner(): Inner {
+    this.emitAll();
+    const moved = new Map<Storage, Storage>();
+    const outputs = new Array<View | undefined>(this.program.outputs.length).fill(undefined);
+    for (const storage of this.pool.all.slice(this.firstOwn)) {
+      const index = storage.output;
+      if (index === undefined) continue;
+      const place = this.donorOf(index);
+      if (place !== undefined) moved.set(storage, place);
+      else outputs[index] = wholeView(storage, this.outputTypes()[index] as TensorType);
+      storage.output = undefined;
+    }
+    const inPlace = this.inPlace.map(([from, to]) => [moved.get(from) ?? from, moved.get(to) ?? to] as const);
+    return { calls: replaceStorages(this.calls, moved), outputs, inPlace };
+  }
+
+  private emitAll(): void {
     this.placeValues();
     this.claimOutputs();
     this.program.steps.forEach((step, index) => {
       if (step.kind === "run") this.runRegion(this.regions.get(index) as Region, index);
       else if (step.kind === "collective") this.add(this.collective(step));
+      else if (step.kind !== "free") this.calls.push(...this.control(step));
     });
     // Outputs of a program without any region.
     for (const copy of this.looseCopies) this.add(emitCopy(copy.from, copy.to));
@@ -127,7 +168,33 @@ class Lowering {
       (from, to) => this.add(emitCopy(from, to)),
       this.outputTypes(),
     );
-    return this.assemble();
+  }
+
+  private control(step: LoopStep | BranchStep): KernelCall[] {
+    const results = step.results.map((value) => this.view(value));
+    const context = {
+      pool: this.pool,
+      view: (value: ValueId) => this.view(value),
+      generator: (value: ValueId) => this.generators.get(value),
+      lower: (
+        program: Program,
+        inputs: readonly View[],
+        places: readonly (Storage | undefined)[],
+        read: ReadonlySet<number>,
+      ): Inner => {
+        const inner = new Lowering(program, this.target, { pool: this.pool, inputs, places, read }).lowerInner();
+        this.inPlace.push(...inner.inPlace);
+        return inner;
+      },
+    };
+    return step.kind === "loop" ? loopCalls(step, results, context) : branchCalls(step, results, context);
+  }
+
+  /** The memory that an output takes over. */
+  private donorOf(output: number): Storage | undefined {
+    if (this.around !== undefined) return this.around.places[output];
+    const donor = this.program.donated[output];
+    return donor === undefined ? undefined : this.inputs[donor];
   }
 
   private axisIndex(axis: string): number {
@@ -147,16 +214,22 @@ class Lowering {
     // What leaves the device, or the program, is row-major.
     const plain = new Set<ValueId>(this.program.outputs.map((output) => output.value));
     for (const step of this.program.steps)
-      if (step.kind === "collective") for (const value of step.arguments) plain.add(value);
+      if (step.kind !== "run" && step.kind !== "free") for (const value of step.arguments) plain.add(value);
     this.program.steps.forEach((step, index) => {
       if (step.kind === "free") return;
       const arguments_ = step.arguments.map((value) => this.view(value));
-      for (const view of arguments_) this.lastStep.set(storageOf(view), index);
-      if (step.kind === "collective") {
+      arguments_.forEach((view, place) => {
+        // A loop makes first carries that cost nothing itself.
+        const made =
+          step.kind === "loop" && place < step.carries && this.generators.get(step.arguments[place] as ValueId);
+        if (made === undefined || made === false) this.lastStep.set(storageOf(view), index);
+      });
+      if (step.kind !== "run") {
+        const name = step.kind === "collective" ? step.op : step.kind;
         for (const value of step.results)
           this.views.set(
             value,
-            this.pool.tensor("value", this.typeOf(value), `${step.op} ${formatType(this.typeOf(value))}`),
+            this.pool.tensor("value", this.typeOf(value), `${name} ${formatType(this.typeOf(value))}`),
           );
         return;
       }
@@ -182,14 +255,19 @@ class Lowering {
 
   /** Lets each output be made in its own buffer where one value can be; the rest are copied there. */
   private claimOutputs(): void {
-    const last = [...this.regions.values()].at(-1);
+    const [at, last] = [...this.regions].at(-1) ?? [-1, undefined];
+    // What a later step makes cannot be copied by a region before it.
+    const ended = this.program.steps.some((step, index) => index > at && step.kind !== "run" && step.kind !== "free");
+    const copies = ended || last === undefined ? this.looseCopies : last.copies;
     this.program.outputs.forEach((output, index) => {
+      if (this.around?.read.has(index) === true) return;
       const from = this.view(output.value);
       const storage = storageOf(from);
       const whole = from.offset === 0 && isContiguous(from) && storage.bytes === bytesOf(output.type);
-      if (whole && storage.input !== undefined && storage.input === this.program.donated[index]) return;
+      if (whole && storage === this.donorOf(index)) return;
+      const own = storage.kind === "value" && storage.id >= this.firstOwn;
       const generator = this.generators.get(output.value);
-      if (generator === undefined && whole && storage.kind === "value" && storage.output === undefined) {
+      if (generator === undefined && whole && own && storage.output === undefined) {
         storage.output = index;
         this.outputs.set(index, storage);
         return;
@@ -197,7 +275,7 @@ class Lowering {
       const to = this.pool.tensor("value", output.type, output.name);
       storageOf(to).output = index;
       this.outputs.set(index, storageOf(to));
-      (last?.copies ?? this.looseCopies).push({ kind: "output", from, to, generator });
+      copies.push({ kind: "output", from, to, generator });
     });
   }
 
@@ -211,11 +289,9 @@ class Lowering {
     const ordered = scheduleUnits({
       units,
       wanted: [...wanted, ...copies.map((copy) => storageOf(copy.to))],
-      keeps: (storage) => later.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
-      donor: (storage) => {
-        const donor = storage.output === undefined ? undefined : this.program.donated[storage.output];
-        return donor === undefined ? undefined : this.inputs[donor];
-      },
+      keeps: (storage) =>
+        storage.id < this.firstOwn || later.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
+      donor: (storage) => (storage.output === undefined ? undefined : this.donorOf(storage.output)),
     });
     for (const unit of ordered) this.add(this.emit(unit, values));
   }
@@ -260,8 +336,8 @@ class Lowering {
   /** Storage of each output that is to take over an input's buffer, and that input's storage. */
   private donations(): [Storage, Storage][] {
     return [...this.outputs].flatMap(([index, storage]): [Storage, Storage][] => {
-      const donor = this.program.donated[index];
-      return donor === undefined ? [] : [[storage, this.inputs[donor] as Storage]];
+      const donor = this.donorOf(index);
+      return donor === undefined ? [] : [[storage, donor]];
     });
   }
 
@@ -270,8 +346,9 @@ class Lowering {
   }
 
   private assemble(): LoweredProgram {
-    const lives = livesOf(this.calls);
-    const arena = layOutArena(this.calls, lives, this.inPlace);
+    const flat = flatten(this.calls);
+    const lives = livesOf(flat);
+    const arena = layOutArena(flat.calls, lives, this.inPlace);
     const arguments_ = this.arguments();
     const space = (storage: Storage): number =>
       storage.input ??

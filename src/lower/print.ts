@@ -5,6 +5,7 @@ import { formatBytes } from "../util/text.ts";
 import type { LoweredStep } from "./json.ts";
 import { type Access, accessesOf } from "./kernels.ts";
 import type { LoweredProgram } from "./lower.ts";
+import { nestedIn } from "./nest.ts";
 
 /**
  * Prints the kernel calls with the shapes of what they read and write; `*` marks an output in place of an input.
@@ -16,7 +17,24 @@ import type { LoweredProgram } from "./lower.ts";
  */
 export function printLowered(lowered: LoweredProgram, axes: readonly number[] = []): string {
   const head = `lowered @${lowered.name}: ${lowered.json.steps.length} calls, arena ${formatBytes(lowered.arenaBytes)}`;
-  return `${[head, ...lowered.json.steps.map((step, index) => `${index} ${printStep(step, axes)}`)].join("\n")}\n`;
+  return `${[head, ...printSteps(lowered.json.steps, axes, "")].join("\n")}\n`;
+}
+
+/** One line per call, what a loop or branch holds indented below it. */
+function printSteps(steps: readonly LoweredStep[], axes: readonly number[], indent: string): string[] {
+  return steps.flatMap((step, index) => {
+    const inner = nestedIn(step).flatMap((list, place) => [
+      ...(place === 0 ? [] : [`${indent}  then`]),
+      ...printSteps(list, axes, `${indent}  `),
+    ]);
+    return [`${indent}${index} ${inner.length === 0 ? printStep(step, axes) : controlName(step)}`, ...inner];
+  });
+}
+
+function controlName(step: LoweredStep): string {
+  if (step.k === "branch") return "branch";
+  if (step["test"] !== undefined) return "loop while";
+  return `loop ${String(step["count"])}${step["reverse"] === true ? " reverse" : ""}`;
 }
 
 function printStep(step: LoweredStep, axes: readonly number[]): string {

@@ -65,6 +65,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     },
     stablehlo: absent("its body is spelled, as a function"),
     localize: absent("attributes hold no sizes"),
+    control: absent("owns no graphs"),
     cost: (inputs, _outputs, attrs) =>
       topological(graphOf(inputs, attrs).outputs).reduce(
         (total, node) =>

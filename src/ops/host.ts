@@ -61,3 +61,10 @@ export function inverseOrder(order: readonly number[]): number[] {
   });
   return inverse;
 }
+
+/** Element `at` of dim 0. */
+export function sliceOf({ dtype, shape, data }: HostTensor, at: number): HostTensor {
+  const inner = shape.slice(1);
+  const size = sizeOf(inner);
+  return { dtype, shape: inner, data: data.slice(at * size, (at + 1) * size) };
+}

@@ -1,6 +1,7 @@
 /** @module The ops: importing this folder defines them all. */
 import "./cast.ts";
 import "./collective.ts";
+import "./control.ts";
 import "./convolution.ts";
 import "./lookup.ts";
 import "./pieces.ts";
@@ -14,9 +15,20 @@ import "./window.ts";
 export { relu } from "./activation.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
+export {
+  type CondAttrs,
+  cond,
+  resultsOf,
+  type ScanAttrs,
+  scan,
+  type WhileAttrs,
+  whileLoop,
+} from "./control.ts";
 export { type ConvAttrs, convDims } from "./convolution.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
+export { sliceOf } from "./host.ts";
+export { foldKeys } from "./random.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export type { WindowAttrs } from "./window.ts";

@@ -1,11 +1,14 @@
 /** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
 
 import { equationOf, letters } from "../ir/equation.ts";
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { View } from "../ir/kernel.ts";
-import type { HostTensor, Node } from "../ir/node.ts";
+import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import type { HloValue } from "../ir/stablehlo.ts";
+import { apply } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import * as emit from "./emit.ts";
@@ -15,7 +18,7 @@ import { blockStart, splitShape } from "./local.ts";
 
 type RandomAttrs = { shape: Shape; total: Shape; stream: number };
 
-defineOp<RandomAttrs>({
+const randomBitsOp = defineOp<RandomAttrs>({
   name: "randomBits",
   doc: "Uniform u32 words. The word at a position depends on the key (u32[2]), the stream and the position in the whole tensor of shape `total`, of which this is the block that begins at `start` (i32 per dim).",
   example: {
@@ -101,3 +104,24 @@ defineOp<RandomAttrs>({
     },
   },
 });
+
+/**
+ * The body of a loop with keys folded with the count of its first input, where bits would be the same in every
+ * iteration. `own` is how many inputs differ by iteration.
+ */
+export function foldKeys(body: Graph, own: number): Graph {
+  const varying = new Set<Node>(body.inputs.slice(0, own));
+  for (const node of topological(body.outputs)) {
+    const fixed = !node.inputs.some((input) => varying.has(input));
+    // What is folded varies, and so does what is made from it.
+    if (!fixed || node.op === randomBitsOp) varying.add(node);
+  }
+  const folded = (node: Node): boolean => node.op === randomBitsOp && !node.inputs.some((input) => varying.has(input));
+  return traceGraph(body.name, inputSpecs(body), (...given) =>
+    inlineGraph(body, given, (node, inputs) =>
+      folded(node)
+        ? apply(node.op, [emit.foldIn(inputs[0] as Node, given[0] as Node), ...inputs.slice(1)], node.attrs)
+        : apply(node.op, inputs, node.attrs),
+    ),
+  );
+}

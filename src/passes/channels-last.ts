@@ -6,7 +6,7 @@
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { nodesWithin } from "../ir/walk.ts";
 import { inverseOrder } from "../ops/host.ts";
 import { type ConvAttrs, call, convDims, transpose } from "../ops/index.ts";
 import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
@@ -116,7 +116,7 @@ function towardsOutput(orders: ReadonlySet<string>) {
 /** Orders of the transposes that follow convolutions of the forward kind. */
 function convOrders(graph: Graph): Set<string> {
   const orders = new Set<string>();
-  for (const node of topological(graph.outputs)) {
+  for (const node of nodesWithin(graph)) {
     if (!isOp(node, "conv") || nativeForm(node).kernel !== undefined) continue;
     orders.add(String(orderOfLetters(nativeForm(node).out, convDims((node.attrs as ConvAttrs).layout).out)));
   }
@@ -136,6 +136,6 @@ const layoutRules = (orders: ReadonlySet<string>): readonly Rule[] => [
 
 /** The graph with its convolutions in the layouts of the native kernels. */
 export function channelsLast(graph: Graph, trace?: RewriteTrace): Graph {
-  if (!topological(graph.outputs).some((node) => isOp(node, "conv"))) return graph;
+  if (!nodesWithin(graph).some((node) => isOp(node, "conv"))) return graph;
   return rewriteGraph(graph, [...layoutRules(convOrders(graph)), ...simplifyRules], trace);
 }

@@ -5,6 +5,7 @@ import { topological } from "../ir/walk.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import { channelsLast } from "./channels-last.ts";
 import { expand } from "./expand.ts";
+import { prune } from "./prune.ts";
 import { simplify } from "./simplify.ts";
 
 export interface Pass {
@@ -15,6 +16,11 @@ export interface Pass {
 }
 
 export const standardPasses: readonly Pass[] = [
+  {
+    name: "prune",
+    why: "scans stack their carries for a gradient that may not be asked for; first, since what goes needs no other pass",
+    run: prune,
+  },
   {
     name: "expand",
     why: "composites without a kernel hide ops from the rules; their named gradients are taken by now",

@@ -1,13 +1,26 @@
 /** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
 
+import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
-import { isAbsent, type Node, type Split } from "../ir/node.ts";
+import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
-import { apply, atPositionOf } from "../ir/trace.ts";
+import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
 import { call, ownPart } from "../ops/index.ts";
+import { isAll } from "../passes/match.ts";
 import { HeddleError } from "../util/errors.ts";
-import { formatLayout, type Layout, localType, type Placement, sameLayout, withPlacement } from "./layout.ts";
+import { type BucketSizes, formBuckets } from "./buckets.ts";
+import type { OwnedPlan } from "./control.ts";
+import {
+  formatLayout,
+  type Layout,
+  localType,
+  type Placement,
+  replicate,
+  sameLayout,
+  withPlacement,
+} from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import type { Decision } from "./propagate.ts";
@@ -17,17 +30,57 @@ import { type Strategy, strategiesOf } from "./strategy.ts";
 // An op that does at most this much work per element is made again in parts rather than cut from the whole.
 const cheapPerElement = 32;
 
+/** What making local graphs depends on besides the decisions. */
+export interface LocalTarget {
+  readonly mesh: Mesh;
+  readonly machine: Machine;
+  readonly buckets: BucketSizes;
+}
+
+/** The graph of one device that follows from the decisions. */
+export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, target: LocalTarget): Graph {
+  const { mesh } = target;
+  const localizer = new Localizer(decisions, target);
+  const local = withTrace(new Trace(), (): Graph => {
+    const parameters = inputSpecs(graph).map(({ name, type }, index) => {
+      const node = parameter(index, { name, type: localType(type, inputs[index] as Layout, mesh) });
+      localizer.bind(graph.inputs[index] as Node, node);
+      return node;
+    });
+    // In the order of the program; what turns out not to be needed in this layout is dropped below.
+    for (const node of topological(graph.outputs))
+      if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
+    return {
+      kind: "graph",
+      name: graph.name,
+      inputs: parameters,
+      outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index] as Layout)),
+    };
+  });
+  return formBuckets(pruned(local), target.buckets);
+}
+
+/** The same graph in a fresh trace: nodes that were tried and not used are dropped. */
+function pruned(graph: Graph): Graph {
+  return withTrace(new Trace(), (): Graph => {
+    const inputs = inputSpecs(graph).map((spec, index) => parameter(index, spec));
+    return { kind: "graph", name: graph.name, inputs, outputs: inlineGraph(graph, inputs) };
+  });
+}
+
 /** Emits local nodes for the nodes of a planned graph, each in any layout that is asked for, at most once. */
-export class Localizer {
+class Localizer {
   private readonly made = new Map<Node, Map<string, Node>>();
   private readonly decisions: ReadonlyMap<Node, Decision>;
   private readonly mesh: Mesh;
   private readonly machine: Machine;
+  private readonly target: LocalTarget;
 
-  constructor(decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine) {
+  constructor(decisions: ReadonlyMap<Node, Decision>, target: LocalTarget) {
     this.decisions = decisions;
-    this.mesh = mesh;
-    this.machine = machine;
+    this.target = target;
+    this.mesh = target.mesh;
+    this.machine = target.machine;
   }
 
   /** Says which local node a parameter is. */
@@ -57,6 +110,9 @@ export class Localizer {
   private make(node: Node, layout: Layout): Node {
     const own = this.layoutOf(node);
     if (sameLayout(own, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
+    const started = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
+    // Zeros are their own contributions.
+    if (!sameLayout(started, layout) && isAll(node, 0)) return this.obtain(node, started);
     return this.derive(node, layout) ?? this.redistribute(node, own, layout);
   }
 
@@ -78,6 +134,8 @@ export class Localizer {
 
   private localOp(node: Node, inputs: readonly Node[], strategies: readonly Strategy[]): Node {
     const { localize } = node.op;
+    const owned = this.decisions.get(node)?.owned;
+    if (owned !== undefined) return apply(node.op, inputs, this.localAttrs(node.attrs, owned));
     if (isAbsent(localize)) return apply(node.op, inputs, node.attrs);
     const splits = strategies.flatMap((strategy, index): Split[] => {
       const { name, size } = this.mesh.axes[index] as MeshAxis;
@@ -90,6 +148,15 @@ export class Localizer {
       return [...split.inputs, ...split.outputs].some((dim) => dim !== undefined) ? [split] : [];
     });
     return splits.length === 0 ? apply(node.op, inputs, node.attrs) : localize({ attrs: node.attrs, inputs, splits });
+  }
+
+  private localAttrs(attrs: Attrs, owned: ReadonlyMap<Graph, OwnedPlan>): Attrs {
+    return Object.fromEntries(
+      Object.entries(attrs).map(([key, value]) => [
+        key,
+        isGraph(value) ? localGraph(owned.get(value) as OwnedPlan, this.target) : value,
+      ]),
+    );
   }
 
   /**

@@ -1,19 +1,20 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
-import { inlineGraph, inputSpecs, mapGraph, parameter } from "../ir/graph.ts";
-import { type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { controlOf } from "../ir/control.ts";
+import { inputSpecs, mapGraph } from "../ir/graph.ts";
+import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
-import { apply, Trace, withTrace } from "../ir/trace.ts";
+import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
-import { topological } from "../ir/walk.ts";
+import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type BucketSizes, defaultBuckets, formBuckets } from "./buckets.ts";
+import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
-import { Localizer } from "./localize.ts";
+import { localGraph } from "./localize.ts";
 import { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
 import { formatMesh, type Mesh } from "./mesh.ts";
-import { propagate } from "./propagate.ts";
+import { type Decision, propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
 export interface PlannedValue {
@@ -61,58 +62,36 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     mesh,
     machine,
   );
-  const localizer = new Localizer(decisions, mesh, machine);
   const outputs = graph.outputs.map((node, index): PlannedValue => {
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;
+    const own = (decisions.get(node) as Decision).layouts[0] as Layout;
     const layout =
-      options.outputs?.[index] ??
-      localizer.layoutOf(node).map((placement) => (placement.kind === "partial" ? replicate : placement));
+      options.outputs?.[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement));
     checkLayout(`output '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
-  const local = withTrace(new Trace(), (): Graph => {
-    const parameters = inputs.map(({ name, type, layout }, index) => {
-      const node = parameter(index, { name, type: localType(type, layout, mesh) });
-      localizer.bind(graph.inputs[index] as Node, node);
-      return node;
-    });
-    // In the order of the program; what turns out not to be needed in this layout is dropped below.
-    for (const node of topological(graph.outputs))
-      if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
-    return {
-      kind: "graph",
-      name: graph.name,
-      inputs: parameters,
-      outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index]?.layout as Layout)),
-    };
-  });
-  return {
-    name: graph.name,
-    mesh,
-    inputs,
-    outputs,
-    local: formBuckets(pruned(local), options.buckets ?? defaultBuckets),
-  };
+  const layouts = (values: readonly PlannedValue[]): Layout[] => values.map(({ layout }) => layout);
+  const local = localGraph(
+    { graph, decisions, inputs: layouts(inputs), outputs: layouts(outputs) },
+    { mesh, machine, buckets: options.buckets ?? defaultBuckets },
+  );
+  return { name: graph.name, mesh, inputs, outputs, local };
 }
 
 /** Composites that say nothing of their sharding are planned by their bodies. */
 function expandUnplannable(graph: Graph): Graph {
   const unplannable = (node: Node): boolean => !isAbsent(node.op.body) && isAbsent(node.op.equation);
-  if (!topological(graph.outputs).some(unplannable)) return graph;
+  if (!nodesWithin(graph).some(unplannable)) return graph;
+  const within = (attrs: Attrs): Attrs =>
+    Object.fromEntries(
+      Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? expandUnplannable(value) : value]),
+    );
   return expandUnplannable(
     mapGraph(graph, (node, inputs) =>
-      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs),
+      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, within(node.attrs)),
     ),
   );
-}
-
-/** The same graph in a fresh trace: nodes that were tried and not used are dropped. */
-function pruned(graph: Graph): Graph {
-  return withTrace(new Trace(), (): Graph => {
-    const inputs = inputSpecs(graph).map((spec, index) => parameter(index, spec));
-    return { kind: "graph", name: graph.name, inputs, outputs: inlineGraph(graph, inputs) };
-  });
 }
 
 function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh): void {
@@ -164,8 +143,8 @@ export function verifyPlan(plan: Plan): void {
 
 const isCollective = (node: Node): boolean => Object.hasOwn(collectiveTraffic, node.op.name);
 
-/** The collectives of a plan, in order. */
-export const collectivesOf = (plan: Plan): Node[] => topological(plan.local.outputs).filter(isCollective);
+/** The collectives of a plan, in order; those inside a loop once. */
+export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
 
 /** What one collective sends. */
 export interface Traffic {
@@ -176,16 +155,26 @@ export interface Traffic {
   readonly values: number;
   /** Bytes of its local inputs. */
   readonly payload: number;
-  /** Bytes that each device sends. */
+  /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
   readonly sent: number;
+}
+
+/** The collectives of a graph and of those that its ops own, and how often each runs. */
+function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; readonly times: number }[] {
+  return topological(graph.outputs).flatMap((node) => {
+    const control = controlOf(node);
+    const inner = times * (control?.kind === "loop" ? (control.length ?? 1) : 1);
+    const owned = Object.values(node.attrs).filter(isGraph);
+    return [...(isCollective(node) ? [{ node, times }] : []), ...owned.flatMap((one) => collectivesWithin(one, inner))];
+  });
 }
 
 /** What each collective of a plan sends, in order. */
 export function trafficOf(plan: Plan): Traffic[] {
-  return collectivesOf(plan).map((node) => {
+  return collectivesWithin(plan.local).map(({ node, times }) => {
     const name = node.op.name as CollectiveName;
     const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
-    const sent = collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
+    const sent = times * collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
     return {
       name,
       axis: String(node.attrs["axis"]),

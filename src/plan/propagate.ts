@@ -4,10 +4,12 @@
  * Splitting starts at inputs that are split and follows the ops' equations; what is replicated stays so unless an op
  * needs a part of it. Among the strategies that fit, the cheapest by the machine's rates is taken.
  */
+import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
+import { decideControl, type OwnedPlan } from "./control.ts";
 import { type Layout, localType, type Placement, replicated } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
@@ -18,6 +20,8 @@ import { type Strategy, strategiesOf } from "./strategy.ts";
 export interface Decision {
   readonly strategies: readonly Strategy[];
   readonly layouts: readonly Layout[];
+  /** Plans of the graphs that the node's op owns. */
+  readonly owned?: ReadonlyMap<Graph, OwnedPlan>;
 }
 
 /** Decides for every node of the graph. `inputs` are the layouts of its parameters. */
@@ -41,6 +45,8 @@ function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
 
 function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine): Decision {
   const current = node.inputs.map((input) => (decisions.get(input) as Decision).layouts[0] as Layout);
+  if (controlOf(node) !== undefined)
+    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, mesh, machine));
   const strategies: Strategy[] = [];
   let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
   let outputTypes = node.types;

@@ -4,7 +4,7 @@ import { parameterOp } from "../ir/leaf.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological, usersOf } from "../ir/walk.ts";
-import type { CollectiveStep, Program } from "./program.ts";
+import type { CollectiveStep, Program, Step } from "./program.ts";
 
 /** The collectives of one kind on one axis. */
 export interface CollectiveCount {
@@ -28,24 +28,70 @@ export interface ProgramCount {
   readonly argumentBytes: number;
 }
 
-/** Counts one run of a program on one device, without running it. */
-export function countProgram(program: Program): ProgramCount {
-  let operations = 0;
-  let bytesMoved = 0;
+interface Work {
+  readonly operations: number;
+  readonly bytesMoved: number;
+  readonly collectives: readonly CollectiveCount[];
+}
+
+const nothing: Work = { operations: 0, bytesMoved: 0, collectives: [] };
+
+function together(one: Work, other: Work): Work {
   const collectives = new Map<string, CollectiveCount>();
-  for (const step of program.steps) {
-    if (step.kind === "run") {
-      const counted = countNodes(topological(step.region.outputs), new Set(step.region.outputs));
-      operations += counted.operations;
-      bytesMoved += counted.bytesMoved;
-    } else if (step.kind === "collective") {
-      const sent = bytesSent(program, step);
-      const key = `${step.op} ${step.axis}`;
-      const known = collectives.get(key) ?? { op: step.op, axis: step.axis, count: 0, bytesSent: 0 };
-      collectives.set(key, { ...known, count: known.count + 1, bytesSent: known.bytesSent + sent });
+  for (const each of [...one.collectives, ...other.collectives]) {
+    const key = `${each.op} ${each.axis}`;
+    const known = collectives.get(key) ?? { ...each, count: 0, bytesSent: 0 };
+    collectives.set(key, {
+      ...known,
+      count: known.count + each.count,
+      bytesSent: known.bytesSent + each.bytesSent,
+    });
+  }
+  return {
+    operations: one.operations + other.operations,
+    bytesMoved: one.bytesMoved + other.bytesMoved,
+    collectives: [...collectives.values()],
+  };
+}
+
+const repeated = (work: Work, times: number): Work => ({
+  operations: work.operations * times,
+  bytesMoved: work.bytesMoved * times,
+  collectives: work.collectives.map((one) => ({ ...one, count: one.count * times, bytesSent: one.bytesSent * times })),
+});
+
+const workOf = (program: Program): Work =>
+  program.steps.reduce((total, step) => together(total, workOfStep(program, step)), nothing);
+
+function workOfStep(program: Program, step: Step): Work {
+  switch (step.kind) {
+    case "free":
+      return nothing;
+    case "run":
+      return { ...countNodes(topological(step.region.outputs), new Set(step.region.outputs)), collectives: [] };
+    case "collective":
+      return {
+        ...nothing,
+        collectives: [{ op: step.op, axis: step.axis, count: 1, bytesSent: bytesSent(program, step) }],
+      };
+    case "loop": {
+      // How often a condition holds is not known: one iteration is what can be said.
+      const test = step.condition === undefined ? nothing : workOf(step.condition);
+      return together(repeated(workOf(step.body), step.length ?? 1), test);
+    }
+    case "branch": {
+      const [left, right] = step.branches.map(workOf) as [Work, Work];
+      return left.operations >= right.operations ? left : right;
     }
   }
-  const total = [...collectives.values()].reduce((sum, one) => sum + one.bytesSent, 0);
+}
+
+/**
+ * Counts one run of a program on one device, without running it: of a loop all iterations (one where a condition ends
+ * it), of a branch the one with more arithmetic.
+ */
+export function countProgram(program: Program): ProgramCount {
+  const { operations, bytesMoved, collectives } = workOf(program);
   const arguments_ = program.inputs.reduce((sum, input) => sum + bytesOf(input.type), 0);
   const results = program.outputs.reduce(
     (sum, output, index) => (program.donated[index] === undefined ? sum + bytesOf(output.type) : sum),
@@ -54,8 +100,8 @@ export function countProgram(program: Program): ProgramCount {
   return {
     operations,
     bytesMoved,
-    collectives: [...collectives.values()],
-    bytesSent: total,
+    collectives,
+    bytesSent: collectives.reduce((sum, one) => sum + one.bytesSent, 0),
     argumentBytes: arguments_ + results,
   };
 }

@@ -86,6 +86,8 @@ class ProgramReader {
     const op = match[2] as string;
     if (op === "run")
       this.steps.push({ kind: "run", region: parseGraph(this.indented()), arguments: arguments_, results });
+    else if (op === "loop") this.steps.push(this.loop(match[4] ?? "{}", arguments_, results));
+    else if (op === "branch") this.steps.push(this.branch(arguments_, results));
     else this.steps.push(this.collective(op, match[4] ?? "{}", arguments_, results));
   }
 
@@ -95,6 +97,30 @@ class ProgramReader {
     if (axis === undefined) throw this.error(`${op} names no axis`);
     const said = reduction === undefined ? {} : { reduction };
     return { kind: "collective", op, axis, ...said, label: label ?? "", attrs, arguments: arguments_, results };
+  }
+
+  private loop(text: string, arguments_: readonly ValueId[], results: readonly ValueId[]): Step {
+    const { length, reverse, carries, slices } = this.attrs(text);
+    const [body, condition, ...more] = this.programs();
+    if (body === undefined || more.length > 0) throw this.error("a loop has a body and at most a condition");
+    if (typeof carries !== "number" || typeof slices !== "number" || typeof reverse !== "boolean")
+      throw this.error("a loop says its carries, its slices and whether it is reversed");
+    const count = typeof length === "number" ? length : undefined;
+    return { kind: "loop", body, condition, length: count, reverse, carries, slices, arguments: arguments_, results };
+  }
+
+  private branch(arguments_: readonly ValueId[], results: readonly ValueId[]): Step {
+    const [onTrue, onFalse, ...more] = this.programs();
+    if (onTrue === undefined || onFalse === undefined || more.length > 0) throw this.error("a branch has two programs");
+    return { kind: "branch", branches: [onTrue, onFalse], arguments: arguments_, results };
+  }
+
+  /** The programs below this line. */
+  private programs(): Program[] {
+    return this.indented()
+      .split(/(?<=^\})\n(?=program )/m)
+      .filter((text) => text !== "")
+      .map(parseProgram);
   }
 
   private attrs(text: string): Attrs {

@@ -2,7 +2,7 @@
 import { printGraph } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
-import type { Program, Step, ValueId } from "./program.ts";
+import { type BranchStep, type LoopStep, type Program, programsOf, type Step, type ValueId } from "./program.ts";
 
 /**
  * Prints a program; regions are indented graphs.
@@ -18,6 +18,8 @@ import type { Program, Step, ValueId } from "./program.ts";
  *       free %1
  *       output %2 y
  *     }
+ *
+ * A loop is followed by the program of its body (and that of its condition), a branch by those of both branches.
  *
  * An output that takes over the buffer of an input ends with `<- %0`.
  */
@@ -42,6 +44,20 @@ function printStep(step: Step, types: readonly TensorType[]): string[] {
   const results = step.results.map((value) => `%${value} ${formatType(types[value] as TensorType)}`).join(", ");
   if (step.kind === "collective")
     return [`  ${results} = ${step.op}(${list(step.arguments)}) ${canonicalJson(step.attrs as Plain)}`];
-  const region = printGraph(step.region).trimEnd().split("\n");
-  return [`  ${results} = run(${list(step.arguments)})`, ...region.map((line) => (line === "" ? "" : `    ${line}`))];
+  const head = `  ${results} = ${step.kind}(${list(step.arguments)})`;
+  if (step.kind !== "run")
+    return [`${head}${controlText(step)}`, ...programsOf(step).flatMap((program) => indented(printProgram(program)))];
+  return [head, ...indented(printGraph(step.region))];
+}
+
+const indented = (text: string): string[] =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => (line === "" ? "" : `    ${line}`));
+
+function controlText(step: LoopStep | BranchStep): string {
+  if (step.kind === "branch") return "";
+  const { length, reverse, carries, slices } = step;
+  return ` ${canonicalJson({ ...(length === undefined ? {} : { length }), reverse, carries, slices })}`;
 }

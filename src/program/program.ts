@@ -45,13 +45,54 @@ export interface CollectiveStep {
   readonly results: readonly ValueId[];
 }
 
+/**
+ * Runs a body again and again. It takes the count of the iteration, the carries, slice `count` of the next arguments, and
+ * the further arguments whole; it gives the next carries and values that are stacked. Results are the last carries and
+ * the stacks.
+ */
+export interface LoopStep {
+  readonly kind: "loop";
+  readonly body: Program;
+  /** Runs before each iteration on what the body takes; its only output, a bool, says whether to go on. */
+  readonly condition: Program | undefined;
+  /** Undefined where the condition decides. */
+  readonly length: number | undefined;
+  readonly reverse: boolean;
+  readonly carries: number;
+  readonly slices: number;
+  readonly arguments: readonly ValueId[];
+  readonly results: readonly ValueId[];
+}
+
+/** Runs one of two programs on the arguments after the first: the first where that, a bool, is true. */
+export interface BranchStep {
+  readonly kind: "branch";
+  readonly branches: readonly [onTrue: Program, onFalse: Program];
+  readonly arguments: readonly ValueId[];
+  readonly results: readonly ValueId[];
+}
+
 /** Values that no later step needs. */
 export interface FreeStep {
   readonly kind: "free";
   readonly values: readonly ValueId[];
 }
 
-export type Step = RunStep | CollectiveStep | FreeStep;
+/** A step that makes values. */
+export type WorkStep = RunStep | CollectiveStep | LoopStep | BranchStep;
+
+export type Step = WorkStep | FreeStep;
+
+/** The programs that a step runs. */
+export function programsOf(step: Step): readonly Program[] {
+  if (step.kind === "branch") return step.branches;
+  if (step.kind !== "loop") return [];
+  return step.condition === undefined ? [step.body] : [step.body, step.condition];
+}
+
+/** All steps of a program and of the programs that they run. */
+export const stepsWithin = (program: Program): Step[] =>
+  program.steps.flatMap((step) => [step, ...programsOf(step).flatMap(stepsWithin)]);
 
 /** What one class of devices does. */
 export interface Program {

@@ -3,6 +3,7 @@
  * their inputs exist, so that they travel while the rest goes on.
  */
 
+import { controlOf } from "../ir/control.ts";
 import type { Reduction } from "../ir/equation.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
@@ -11,7 +12,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { CollectiveStep, Program, ProgramAxis, RunStep, Step, ValueId } from "./program.ts";
+import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
 /** What {@link splitGraph} may be told besides the graph. */
 export interface SplitOptions {
@@ -27,6 +28,9 @@ export function isCollective(node: Node): boolean {
   return typeof node.attrs["axis"] === "string" && typeof node.attrs["parts"] === "number";
 }
 
+/** Whether the op is a step of its own: it communicates, or runs programs. */
+const isApart = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;
+
 /** Whether a region that needs this value makes it again instead of getting it: views and constants cost nothing. */
 function isRepeated(node: Node): boolean {
   const { lower } = node.op;
@@ -39,7 +43,7 @@ export function splitGraph(graph: Graph, axes: readonly ProgramAxis[], options: 
   return new Splitter(graph, axes, options).program();
 }
 
-type Part = { readonly kind: "run"; readonly nodes: Node[] } | { readonly kind: "collective"; readonly node: Node };
+type Part = { readonly kind: "run"; readonly nodes: Node[] } | { readonly kind: "apart"; readonly node: Node };
 
 class Splitter {
   private readonly graph: Graph;
@@ -61,10 +65,10 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const node of this.collectives()) {
+    for (const node of this.apart()) {
       this.ensure(node.inputs);
       this.place.set(node, this.parts.length);
-      this.parts.push({ kind: "collective", node });
+      this.parts.push({ kind: "apart", node });
     }
     this.ensure(this.graph.outputs);
     const steps = this.steps();
@@ -88,14 +92,14 @@ class Splitter {
     };
   }
 
-  /** Collectives by the length of the longest path to them: gradients of the last layers come first. */
-  private collectives(): Node[] {
+  /** Collectives, loops and branches by the length of the longest path to them: gradients of the last layers come first. */
+  private apart(): Node[] {
     const depth = new Map<Node, number>();
     for (const node of this.order)
       depth.set(node, 1 + node.inputs.reduce((most, input) => Math.max(most, depth.get(input) as number), 0));
-    const found = this.order.filter(isCollective);
+    const found = this.order.filter(isApart);
     for (const node of found) {
-      if (!this.axes.some((axis) => axis.name === node.attrs["axis"])) {
+      if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
         throw new HeddleError(
           "program",
           `${node.op.name}: there is no axis '${String(node.attrs["axis"])}' among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`,
@@ -133,14 +137,13 @@ class Splitter {
     return this.types.length - 1;
   }
 
-  private steps(): (RunStep | CollectiveStep)[] {
+  private steps(): WorkStep[] {
     const users = usersOf(this.order);
     const needed = new Set<Node>(this.graph.outputs);
-    for (const part of this.parts)
-      if (part.kind === "collective") for (const input of part.node.inputs) needed.add(input);
-    const steps: (RunStep | CollectiveStep)[] = [];
+    for (const part of this.parts) if (part.kind === "apart") for (const input of part.node.inputs) needed.add(input);
+    const steps: WorkStep[] = [];
     this.parts.forEach((part, index) => {
-      const step = part.kind === "run" ? this.run(part.nodes, index, users, needed) : this.collective(part.node, users);
+      const step = part.kind === "run" ? this.run(part.nodes, index, users, needed) : this.workOf(part.node, users);
       if (step !== undefined) steps.push(step);
     });
     return steps;
@@ -155,7 +158,7 @@ class Splitter {
     // Users of views elsewhere are users of what the view shows.
     const leaves = (node: Node): boolean =>
       (users.get(node) as readonly Node[]).some(
-        (user) => (this.place.get(user) !== index && !isCollective(user)) || (isRepeated(user) && leaves(user)),
+        (user) => (this.place.get(user) !== index && !isApart(user)) || (isRepeated(user) && leaves(user)),
       );
     const results = nodes.filter(
       (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && leaves(node))),
@@ -176,8 +179,8 @@ class Splitter {
     };
   }
 
-  private collective(node: Node, users: ReadonlyMap<Node, readonly Node[]>): CollectiveStep {
-    const { axis, reduction, label } = node.attrs as { axis: string; reduction?: Reduction; label?: string };
+  /** The step of a collective, a loop or a branch. */
+  private workOf(node: Node, users: ReadonlyMap<Node, readonly Node[]>): WorkStep {
     const arguments_ = node.inputs.map((input) => this.ids.get(input) as ValueId);
     const results = node.types.map((type, index) => {
       const id = this.types.length;
@@ -188,6 +191,18 @@ class Splitter {
       if (node.types.length === 1) this.ids.set(node, id);
       return id;
     });
+    const control = controlOf(node);
+    if (control?.kind === "loop") {
+      const { body, condition, length, reverse, carries, slices } = control;
+      const parts = { body: this.owned(body), condition: condition === undefined ? undefined : this.owned(condition) };
+      return { kind: "loop", ...parts, length, reverse, carries, slices, arguments: arguments_, results };
+    }
+    if (control?.kind === "branch") {
+      const [onTrue, onFalse] = control.branches;
+      const branches = [this.owned(onTrue), this.owned(onFalse)] as const;
+      return { kind: "branch", branches, arguments: arguments_, results };
+    }
+    const { axis, reduction, label } = node.attrs as { axis: string; reduction?: Reduction; label?: string };
     return {
       kind: "collective",
       op: node.op.name,
@@ -198,6 +213,10 @@ class Splitter {
       arguments: arguments_,
       results,
     };
+  }
+
+  private owned(graph: Graph): Program {
+    return splitGraph(graph, this.axes);
   }
 }
 
@@ -255,7 +274,7 @@ function cut(
 }
 
 /** Adds a free step after the last use of each value that is neither an input nor an output. */
-function withFrees(steps: readonly (RunStep | CollectiveStep)[], inputs: number, outputs: readonly ValueId[]): Step[] {
+function withFrees(steps: readonly WorkStep[], inputs: number, outputs: readonly ValueId[]): Step[] {
   const last = new Map<ValueId, number>();
   steps.forEach((step, index) => {
     for (const value of [...step.results, ...step.arguments]) last.set(value, index);

@@ -4,7 +4,8 @@ import { opNamed } from "../ir/op.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { CollectiveStep, Program, RunStep, ValueId } from "./program.ts";
+import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId, WorkStep } from "./program.ts";
+import { programsOf } from "./program.ts";
 
 /**
  * Verifies a program: every value is defined once and before its use, freed once and after its last use; types agree
@@ -44,15 +45,94 @@ class ProgramVerifier {
     this.donations();
   }
 
-  private types(step: RunStep | CollectiveStep): void {
+  private types(step: WorkStep): void {
     for (const value of step.arguments) this.use(value);
     const given = step.arguments.map((value) => this.typeOf(value));
-    const made = step.kind === "run" ? this.region(step, given) : this.collective(step, given);
+    const made = this.made(step, given);
     if (made.length !== step.results.length)
       this.fail(`gives ${made.length} results, ${step.results.length} are named`);
     step.results.forEach((value, index) => {
       this.define(value, made[index] as TensorType);
     });
+  }
+
+  private made(step: WorkStep, given: readonly TensorType[]): readonly TensorType[] {
+    for (const program of programsOf(step)) {
+      verifyProgram(program);
+      if (
+        program.axes.some(
+          ({ name, size }, index) => name !== this.program.axes[index]?.name || size !== this.program.axes[index]?.size,
+        )
+      )
+        this.fail(`'${program.name}' is for other axes`);
+      if (program.donated.some((donor) => donor !== undefined)) this.fail(`'${program.name}' donates its inputs`);
+    }
+    switch (step.kind) {
+      case "run":
+        return this.region(step, given);
+      case "collective":
+        return this.collective(step, given);
+      case "loop":
+        return this.loop(step, given);
+      case "branch":
+        return this.branch(step, given);
+    }
+  }
+
+  private loop(step: LoopStep, given: readonly TensorType[]): TensorType[] {
+    const { body, condition, length, carries, slices } = step;
+    if ((length === undefined) === (condition === undefined)) this.fail("needs either a length or a condition");
+    if (length !== undefined && (!Number.isInteger(length) || length < 0)) this.fail(`cannot run ${length} times`);
+    if (condition !== undefined && slices > 0) this.fail("cannot slice without a length");
+    const taken = given.map((type, place): TensorType => {
+      if (place < carries || place >= carries + slices) return type;
+      if (type.shape[0] !== length) this.fail(`%${step.arguments[place]} ${formatType(type)} has no ${length} slices`);
+      return { dtype: type.dtype, shape: type.shape.slice(1) };
+    });
+    const all: TensorType[] = [{ dtype: "i32", shape: [] }, ...taken];
+    this.takes(body, all);
+    const made = body.outputs.map(({ type }) => type);
+    if (made.length < carries) this.fail(`the body gives ${made.length} values for ${carries} carries`);
+    if (condition === undefined)
+      return made.map((type, place) =>
+        place < carries
+          ? this.carried(type, given, place)
+          : { dtype: type.dtype, shape: [length as number, ...type.shape] },
+      );
+    this.takes(condition, all);
+    const [test, ...more] = condition.outputs.map(({ type }) => type);
+    if (test === undefined || more.length > 0 || !sameType(test, { dtype: "bool", shape: [] }))
+      this.fail("the condition does not give a bool scalar");
+    if (made.length > carries) this.fail("cannot stack values without a length");
+    return made.map((type, place) => this.carried(type, given, place));
+  }
+
+  private carried(type: TensorType, given: readonly TensorType[], place: number): TensorType {
+    const before = given[place] as TensorType;
+    if (!sameType(type, before))
+      this.fail(`carry ${place} is ${formatType(before)} before and ${formatType(type)} after`);
+    return type;
+  }
+
+  private branch({ branches }: BranchStep, given: readonly TensorType[]): TensorType[] {
+    const [test, ...operands] = given;
+    if (test === undefined || !sameType(test, { dtype: "bool", shape: [] }))
+      this.fail("the first argument is no bool scalar");
+    const [left, right] = branches.map((program) => {
+      this.takes(program, operands);
+      return program.outputs.map(({ type }) => type);
+    }) as [TensorType[], TensorType[]];
+    if (left.length !== right.length || !left.every((type, place) => sameType(type, right[place] as TensorType)))
+      this.fail(`the branches give ${left.map(formatType).join(", ")} and ${right.map(formatType).join(", ")}`);
+    return left;
+  }
+
+  private takes(program: Program, given: readonly TensorType[]): void {
+    const wanted = program.inputs.map(({ type }) => type);
+    if (wanted.length !== given.length || !wanted.every((type, index) => sameType(type, given[index] as TensorType)))
+      this.fail(
+        `'${program.name}' takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`,
+      );
   }
 
   private region({ region }: RunStep, given: readonly TensorType[]): TensorType[] {

@@ -6,8 +6,8 @@
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
-import { evaluateGraph } from "../ops/index.ts";
-import type { CollectiveStep, Program, ProgramAxis } from "../program/program.ts";
+import { evaluateGraph, sliceOf } from "../ops/index.ts";
+import type { CollectiveStep, LoopStep, Program, ProgramAxis, Step, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
 import { runCollective } from "./collectives.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
@@ -97,36 +97,112 @@ function interpret(
   options: ExecutorOptions,
   inputs: readonly (readonly DeviceBuffer[])[],
 ): DeviceBuffer[][] {
-  const held = inputs.map(
-    (buffers) =>
-      new Map(program.inputs.map(({ type }, index) => [index, asTensor(buffers[index] as DeviceBuffer, type)])),
+  const given = inputs.map((buffers) =>
+    program.inputs.map(({ type }, index) => asTensor(buffers[index] as DeviceBuffer, type)),
   );
-  for (const step of program.steps) {
-    if (step.kind === "free") for (const values of held) for (const value of step.values) values.delete(value);
-    else if (step.kind === "collective") communicate(step, options, held);
-    else {
+  const results = runProgram(program, options, given);
+  // A value that is an input passed through must not share memory with it.
+  return results.map((tensors, device) =>
+    tensors.map((tensor) => asBuffer(given[device]?.includes(tensor) === true ? copyOf(tensor) : tensor)),
+  );
+}
+
+/** Values by device and number. */
+type Held = readonly Map<number, HostTensor>[];
+
+/** Runs a program on all devices, step by step: `inputs[device][input]` to `[device][output]`. */
+function runProgram(
+  program: Program,
+  options: ExecutorOptions,
+  inputs: readonly (readonly HostTensor[])[],
+): HostTensor[][] {
+  const held = inputs.map((tensors) => new Map(tensors.map((tensor, index) => [index, tensor])));
+  for (const step of program.steps) runStep(step, options, held);
+  return held.map((values) => program.outputs.map(({ value }) => values.get(value) as HostTensor));
+}
+
+function runStep(step: Step, options: ExecutorOptions, held: Held): void {
+  switch (step.kind) {
+    case "free":
+      for (const values of held) for (const value of step.values) values.delete(value);
+      return;
+    case "collective":
+      communicate(step, options, held);
+      return;
+    case "run":
       options.devices.forEach((device, index) => {
-        const values = held[index] as Map<number, HostTensor>;
         const coordinate = (axis: string): number => coordinateOf(options.axes, device, axis);
-        const results = evaluateGraph(
-          step.region,
-          step.arguments.map((value) => values.get(value) as HostTensor),
-          { coordinate },
-        );
-        step.results.forEach((value, result) => {
-          values.set(value, results[result] as HostTensor);
-        });
+        store(step, held, index, evaluateGraph(step.region, argumentsOf(step, held)[index] ?? [], { coordinate }));
+      });
+      return;
+    case "loop":
+      runLoop(step, options, held);
+      return;
+    case "branch": {
+      const [tests, given] = [argumentsOf(step, held).map(([test]) => test), argumentsOf(step, held)];
+      const taken = step.branches[agreed(tests as HostTensor[], "cond") ? 0 : 1];
+      const results = runProgram(
+        taken,
+        options,
+        given.map(([, ...operands]) => operands),
+      );
+      results.forEach((tensors, device) => {
+        store(step, held, device, tensors);
       });
     }
   }
-  // A value that is an input passed through must not share memory with it.
-  return held.map((values) =>
-    program.outputs.map(({ value }) =>
-      asBuffer(
-        value < program.inputs.length ? copyOf(values.get(value) as HostTensor) : (values.get(value) as HostTensor),
-      ),
-    ),
+}
+
+const argumentsOf = (step: WorkStep, held: Held): HostTensor[][] =>
+  held.map((values) => step.arguments.map((value) => values.get(value) as HostTensor));
+
+function store(step: WorkStep, held: Held, device: number, tensors: readonly HostTensor[]): void {
+  step.results.forEach((value, result) => {
+    held[device]?.set(value, tensors[result] as HostTensor);
+  });
+}
+
+/** Devices that went different ways would wait for each other's collectives for ever. */
+function agreed(tests: readonly HostTensor[], what: string): boolean {
+  const [first, ...others] = tests.map(({ data }) => data[0]);
+  if (others.some((other) => other !== first))
+    throw new HeddleError("value", `${what}: the condition is not the same on all devices`);
+  return first !== 0;
+}
+
+function runLoop(step: LoopStep, options: ExecutorOptions, held: Held): void {
+  const { body, condition, length, reverse, carries, slices } = step;
+  const given = argumentsOf(step, held);
+  let state = given.map((tensors) => tensors.slice(0, carries));
+  const stacks = given.map(() =>
+    body.outputs.slice(carries).map(({ type: { dtype, shape } }): HostTensor => {
+      const whole = [length as number, ...shape];
+      return { dtype, shape: whole, data: dtypes[dtype].create(sizeOf(whole)) };
+    }),
   );
+  for (let count = 0; count < (length ?? Infinity); count++) {
+    const at = reverse ? (length as number) - 1 - count : count;
+    const taken = given.map((tensors, device) => [
+      { dtype: "i32" as const, shape: [], data: Int32Array.of(at) },
+      ...(state[device] as HostTensor[]),
+      ...tensors.slice(carries, carries + slices).map((tensor) => sliceOf(tensor, at)),
+      ...tensors.slice(carries + slices),
+    ]);
+    if (condition !== undefined) {
+      const tests = runProgram(condition, options, taken).map(([test]) => test as HostTensor);
+      if (!agreed(tests, "while")) break;
+    }
+    const results = runProgram(body, options, taken);
+    state = results.map((tensors) => tensors.slice(0, carries));
+    results.forEach((tensors, device) => {
+      tensors.slice(carries).forEach(({ data }, place) => {
+        stacks[device]?.[place]?.data.set(data, at * data.length);
+      });
+    });
+  }
+  held.forEach((_values, device) => {
+    store(step, held, device, [...(state[device] as HostTensor[]), ...(stacks[device] as HostTensor[])]);
+  });
 }
 
 const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });
@@ -136,7 +212,7 @@ function coordinateOf(axes: readonly ProgramAxis[], device: LocalDevice, axis: s
 }
 
 /** Runs one collective in every group of devices that differ on its axis alone. */
-function communicate(step: CollectiveStep, options: ExecutorOptions, held: readonly Map<number, HostTensor>[]): void {
+function communicate(step: CollectiveStep, options: ExecutorOptions, held: Held): void {
   const axis = options.axes.findIndex(({ name }) => name === step.axis);
   const groups = new Map<string, number[]>();
   options.devices.forEach(({ coordinates }, index) => {

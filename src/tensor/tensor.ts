@@ -13,7 +13,7 @@ import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { captureNode, isTracing, traceFunction } from "./tracing.ts";
+import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
 import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
 
 /** A tensor or a number that takes its dtype from the other operand. */
@@ -63,7 +63,7 @@ export class Tensor {
   /** This tensor in the trace in progress. */
   get node(): Node {
     const held = this.contents();
-    return "op" in held ? held : captureNode(this, this);
+    return "op" in held ? nodeHere(held) : captureNode(this, this);
   }
 
   get isTraced(): boolean {
@@ -264,7 +264,7 @@ export function operate<Statics extends readonly unknown[]>(
 }
 
 /** The error with the user's source line, where it has none yet. */
-function placed(error: unknown): unknown {
+export function placed(error: unknown): unknown {
   if (!(error instanceof HeddleError) || error.where !== undefined) return error;
   const where = describePosition(capturePosition());
   return where === undefined ? error : error.at(where);

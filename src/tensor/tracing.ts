@@ -13,20 +13,33 @@ export interface TracedFunction<Captured> {
 }
 
 interface Session {
+  readonly trace: Trace;
+  /** The trace around this one, of whose values it may use some. */
+  readonly around: Session | undefined;
   readonly captured: Map<object, Node>;
   readonly inputs: Node[];
 }
 
 const sessions = new WeakMap<Trace, Session>();
 
-/** Runs `body` on nodes of the given types; concrete tensors that it uses become further inputs. */
+const currentSession = (): Session | undefined => {
+  const trace = currentTrace();
+  return trace === undefined ? undefined : sessions.get(trace);
+};
+
+/**
+ * Runs `body` on nodes of the given types; values from outside become further inputs: concrete tensors, and, where
+ * `nested`, nodes of the traces around it (the body of a loop).
+ */
 export function traceFunction<Captured extends object>(
   name: string,
   inputs: readonly { name: string; type: TensorType }[],
   body: (nodes: readonly Node[]) => readonly Node[],
+  options: { readonly nested?: boolean } = {},
 ): TracedFunction<Captured> {
   const trace = new Trace();
-  const session: Session = { captured: new Map(), inputs: [] };
+  const around = options.nested === true ? currentSession() : undefined;
+  const session: Session = { trace, around, captured: new Map(), inputs: [] };
   sessions.set(trace, session);
   return withTrace(trace, () => {
     session.inputs.push(...inputs.map((input, index) => parameter(index, input)));
@@ -36,23 +49,29 @@ export function traceFunction<Captured extends object>(
   });
 }
 
-/** The node that stands for a concrete tensor in the trace in progress. */
-export function captureNode(tensor: object, type: TensorType): Node {
-  const trace = currentTrace();
-  const session = trace === undefined ? undefined : sessions.get(trace);
+/** The node that stands for a concrete tensor, or for a node of a trace around this one, in the trace in progress. */
+export function captureNode(value: object, type: TensorType): Node {
+  const session = currentSession();
   if (session === undefined)
     throw new HeddleError("trace", "a tensor's value cannot be used here: no function is being traced");
-  const known = session.captured.get(tensor);
+  const known = session.captured.get(value);
   if (known !== undefined) return known;
   const index = session.inputs.length;
   const node = parameter(index, { name: `captured${session.captured.size}`, type });
   session.inputs.push(node);
-  session.captured.set(tensor, node);
+  session.captured.set(value, node);
+  return node;
+}
+
+/** The node itself, or what stands for it in the trace in progress when a trace around that one has made it. */
+export function nodeHere(node: Node): Node {
+  const session = currentSession();
+  if (session === undefined || session.trace.owns(node)) return node;
+  for (let outer = session.around; outer !== undefined; outer = outer.around)
+    if (outer.trace.owns(node)) return captureNode(node, { dtype: node.dtype, shape: node.shape });
+  // Left to the trace, whose error says what is wrong.
   return node;
 }
 
 /** Whether a user function is being traced now. */
-export const isTracing = (): boolean => {
-  const trace = currentTrace();
-  return trace !== undefined && sessions.has(trace);
-};
+export const isTracing = (): boolean => currentSession() !== undefined;

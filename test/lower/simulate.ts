@@ -42,10 +42,7 @@ export function simulateMesh(
   });
   // As a consumer of the text would see it.
   const json = JSON.parse(lowered.text) as { steps: LoweredStep[] };
-  for (const step of json.steps) {
-    if (step.k === "collective" && axes.length > 0) communicate(step, devices, axes);
-    else for (const device of devices) run(step, device);
-  }
+  runSteps(json.steps, devices, axes);
   return devices.map(({ memory }) => {
     const outputs: HostTensor[] = [];
     lowered.arguments.forEach((argument, index) => {
@@ -53,6 +50,36 @@ export function simulateMesh(
     });
     return outputs;
   });
+}
+
+function runSteps(steps: readonly LoweredStep[], devices: readonly Device[], axes: readonly number[]): void {
+  for (const step of steps) {
+    if (step.k === "loop") runLoop(step, devices, axes);
+    else if (step.k === "branch")
+      runSteps(step[holds(step, devices) ? "steps" : "otherwise"] as LoweredStep[], devices, axes);
+    else if (step.k === "collective" && axes.length > 0) communicate(step, devices, axes);
+    else for (const device of devices) run(step, device);
+  }
+}
+
+/** Whether the test of a loop or branch holds; all devices must agree. */
+function holds(step: LoweredStep, devices: readonly Device[]): boolean {
+  const test = accessesOf(step).find((access) => access.name === "test") as Access;
+  const values = new Set(devices.map(({ memory }) => memory.read(test).data[0]));
+  if (values.size !== 1) throw new Error("devices go different ways");
+  return !values.has(0);
+}
+
+function runLoop(step: LoweredStep, devices: readonly Device[], axes: readonly number[]): void {
+  const count = step["count"] as number | undefined;
+  const place = accessesOf(step)[0] as Access;
+  for (let index = 0; index < (count ?? Infinity); index++) {
+    const at = step["reverse"] === true ? (count as number) - 1 - index : index;
+    for (const { memory } of devices) memory.write(place, Int32Array.of(at));
+    runSteps((step["condition"] ?? []) as LoweredStep[], devices, axes);
+    if (count === undefined && !holds(step, devices)) return;
+    runSteps(step["steps"] as LoweredStep[], devices, axes);
+  }
 }
 
 /** Carries out a collective among the devices that differ in its axis only. */

@@ -4,6 +4,7 @@ import { evaluateGraph } from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
 import { type Layout, mesh, type Plan, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
+import { powerIteration, recurrentStates, recurrentStep } from "../plan/loops.ts";
 import { mlpForward, mlpStep } from "../plan/networks.ts";
 import { runPlan } from "../plan/run.ts";
 import { difference, randomFrom } from "../support/tensors.ts";
@@ -53,6 +54,14 @@ const cases: readonly {
     sizes: { data: 2 },
     dims: [{ data: 0 }, { data: 0 }, undefined, { data: 0 }, { data: 0 }, { data: 0 }, { data: 0 }],
   },
+  { what: "a loop over a sequence", graph: recurrentStep(), sizes: { data: 2 }, dims: [{ data: 1 }, { data: 0 }] },
+  {
+    what: "a loop that communicates in every iteration",
+    graph: recurrentStates(),
+    sizes: { data: 2, model: 2 },
+    dims: [{ data: 1 }, undefined, undefined, { model: 0 }],
+  },
+  { what: "a loop with a condition, and a branch", graph: powerIteration(), sizes: { data: 2 }, dims: [{ data: 0 }] },
 ];
 
 describe.skipIf(missing !== undefined)("virtual devices on the native executor", () => {

@@ -1,6 +1,7 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
 import { castTable } from "./rows/cast.ts";
+import { controlTable } from "./rows/control.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -16,6 +17,7 @@ export const baseRows: readonly Row[] = [
   ...reduceTable,
   ...productTable,
   ...lookupTable,
+  ...controlTable,
   ...reportTable,
 ];
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::buffer::Buffer;
+use crate::control::{Block, Branch, Loop};
 use crate::dtype::DType;
 use crate::isa::Isa;
 use crate::kernels::collective::{AxisIndex, Collective};
@@ -27,6 +28,7 @@ pub struct Run<'a> {
     pub pool: &'a Pool,
     pub coords: &'a [i32],
     pub collectives: &'a dyn Collectives,
+    pub(crate) control: &'a Control,
     pub(crate) bases: &'a [*mut u8],
     /// Room for partial results, as much as the step asked for by `extra()`.
     pub(crate) extra: *mut u8,
@@ -102,6 +104,8 @@ pub(crate) enum Step {
     CrossEntropy(CrossEntropy),
     AxisIndex(AxisIndex),
     Collective(Collective),
+    Loop(Box<Loop>),
+    Branch(Box<Branch>),
 }
 
 impl Step {
@@ -126,6 +130,7 @@ impl Step {
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
+            StepJson::Loop(_) | StepJson::Branch(_) => bail!("is read with the steps that it holds"),
         })
     }
 
@@ -134,11 +139,20 @@ impl Step {
         match self {
             Step::Reduce(step) => step.extra,
             Step::Dot(step) => step.extra,
-            _ => 0,
+            _ => self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0),
         }
     }
 
-    fn run(&self, run: &Run, index: usize) -> Result<()> {
+    /// The steps that it holds.
+    pub(crate) fn blocks(&self) -> Vec<&Block> {
+        match self {
+            Step::Loop(step) => vec![&step.condition, &step.steps],
+            Step::Branch(step) => vec![&step.steps, &step.otherwise],
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(&self, run: &Run, index: usize) -> Result<()> {
         match self {
             Step::Fused(step) => step.run(run),
             Step::Reduce(step) => step.run(run),
@@ -154,10 +168,12 @@ impl Step {
             Step::CrossEntropy(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
+            Step::Loop(step) => step.run(run),
+            Step::Branch(step) => step.run(run),
         }
     }
 
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Fused(_) => "fused",
             Step::Reduce(_) => "reduce",
@@ -173,6 +189,8 @@ impl Step {
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
+            Step::Loop(_) => "loop",
+            Step::Branch(_) => "branch",
         }
     }
 }
@@ -199,7 +217,7 @@ impl Control {
         Some(Error::new(format!("aborted: {reason}")))
     }
 
-    /// Nanoseconds of each step of the last run.
+    /// Nanoseconds of each step of the last run; of a loop all its iterations.
     pub fn timings(&self) -> Vec<f64> {
         self.timings.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
@@ -251,18 +269,19 @@ impl Device {
             pool: &self.pool,
             coords: &self.coords,
             collectives: &*self.collectives,
+            control: &self.control,
             bases: &self.bases,
             extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
         };
         let mut timings = self.control.timings.lock().unwrap_or_else(|e| e.into_inner());
         timings.clear();
-        timings.reserve(program.steps.len());
+        timings.reserve(program.steps());
         let mut before = Instant::now();
-        for (i, step) in program.steps.iter().enumerate() {
+        for (i, (number, step)) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
                 return Err(error);
             }
-            if let Err(error) = step.run(&run, i) {
+            if let Err(error) = step.run(&run, *number) {
                 let error = error.at(format!("{} step {i} ({})", program.name, step.name()));
                 if program.collective {
                     // The others would wait for a call that never comes.

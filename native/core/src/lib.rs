@@ -1,6 +1,7 @@
 //! Runs lowered programs: see `docs/internals/lowered-program.md` for the format.
 
 pub mod buffer;
+mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;

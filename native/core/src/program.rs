@@ -4,9 +4,10 @@ use serde::de::{Deserializer, Error as _};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::control::{Block, Reader};
 use crate::dtype::DType;
 use crate::exec::Step;
-use crate::verify::{At, Checker};
+use crate::verify::At;
 use crate::{bail, Error, Result};
 
 impl<'de> Deserialize<'de> for At {
@@ -59,6 +60,27 @@ pub enum StepJson {
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
     AxisIndex(AxisIndexJson),
     Collective(CollectiveJson),
+    Loop(LoopJson),
+    Branch(BranchJson),
+}
+
+#[derive(Deserialize)]
+pub struct LoopJson {
+    pub count: Option<u64>,
+    #[serde(default)]
+    pub reverse: bool,
+    pub out: At,
+    pub test: Option<At>,
+    #[serde(default)]
+    pub condition: Vec<Value>,
+    pub steps: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+pub struct BranchJson {
+    pub test: At,
+    pub steps: Vec<Value>,
+    pub otherwise: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -285,7 +307,7 @@ pub struct Program {
     pub buffers: Vec<usize>,
     /// Which buffers some step writes.
     pub written: Vec<bool>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) block: Block,
     /// Whether other devices take part.
     pub(crate) collective: bool,
 }
@@ -307,32 +329,22 @@ impl Program {
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut steps = Vec::with_capacity(json.steps.len());
-        let mut extra = 0;
-        for (i, value) in json.steps.into_iter().enumerate() {
-            let kernel = value.get("k").and_then(Value::as_str).unwrap_or("?").to_string();
-            let step = Program::step(value, &spaces, &mut written).map_err(|e| e.at(format!("step {i} ({kernel})")))?;
-            extra = extra.max(step.extra());
-            steps.push(step);
-        }
+        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0 };
+        let block = reader.block(json.steps)?;
+        let extra = block.extra();
         if extra as u64 > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");
         }
-        let collective = steps.iter().any(|step| matches!(step, Step::Collective(_)));
+        let collective = block.any(&|step| matches!(step, Step::Collective(_)));
         Ok(Program {
             name: json.name,
             arena: spaces[0],
             extra,
             buffers: spaces[1..].to_vec(),
             written,
-            steps,
+            block,
             collective,
         })
-    }
-
-    fn step(value: Value, spaces: &[usize], written: &mut [bool]) -> Result<Step> {
-        let json: StepJson = serde_json::from_value(value).map_err(|e| Error::new(e.to_string()))?;
-        Step::new(json, Checker::new(spaces, written))
     }
 
     /// Bytes of arena that a run needs.
@@ -341,6 +353,6 @@ impl Program {
     }
 
     pub fn steps(&self) -> usize {
-        self.steps.len()
+        self.block.steps.len()
     }
 }

@@ -2,7 +2,7 @@
 
 import { bytesOf } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
-import type { Program } from "../../program/program.ts";
+import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
 import {
@@ -196,7 +196,11 @@ const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: 
 function predictedSeconds(program: Program): number {
   const bytes = program.values.reduce((total, type) => total + bytesOf(type), 0);
   let flops = 0;
+  let seconds = 0;
   for (const step of program.steps) {
+    // How often a condition holds is not known: not on the event loop.
+    const times = step.kind === "loop" ? (step.length ?? Infinity) : 1;
+    for (const inner of programsOf(step)) seconds += times * predictedSeconds(inner);
     if (step.kind !== "run") continue;
     for (const node of step.region.outputs)
       flops += node.op.cost(
@@ -205,7 +209,7 @@ function predictedSeconds(program: Program): number {
         node.attrs,
       );
   }
-  return flops / assumedFlops + bytes / assumedBytes;
+  return seconds + flops / assumedFlops + bytes / assumedBytes;
 }
 
 function run(

@@ -1,0 +1,167 @@
+/** @module Gradients of loops and branches: loops and branches over the pullbacks of what they own. */
+import { isFloat } from "../ir/dtype.ts";
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { elementOp } from "../ir/leaf.ts";
+import type { GradientContext, Graph, Node, Pullback } from "../ir/node.ts";
+import { range, type TensorType } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import * as emit from "./emit.ts";
+
+type ScanLike = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
+type CondLike = { onTrue: Graph; onFalse: Graph };
+
+const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
+const results = (node: Node): Node[] =>
+  node.types.length === 1 ? [node] : node.types.map((_type, index) => apply(elementOp, [node], { index }));
+const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0);
+const floats = (nodes: readonly Node[]): number[] =>
+  nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
+const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
+
+/** The carries before each iteration, stacked: results of the node itself where it has them, else of its twin. */
+function stackedCarries(node: Node<ScanLike>): Node[] {
+  const { body, carries } = node.attrs;
+  const before = body.inputs.slice(1, carries + 1);
+  const places = before.map((input) => body.outputs.indexOf(input, carries));
+  if (!places.includes(-1)) return pick(results(node), places);
+  const twin = emit.call("scan", node.inputs, {
+    ...node.attrs,
+    body: { ...body, outputs: [...body.outputs, ...before] },
+  });
+  return results(twin).slice(body.outputs.length);
+}
+
+/**
+ * The gradient of scan is a scan in the other direction. An iteration computes the body anew from its stacked carries
+ * and pulls the cotangents back through it; those of the constants add up in carries of their own.
+ */
+export function scanGradient(context: GradientContext<ScanLike>): (Node | undefined)[] {
+  const { attrs, inputs } = context.node as Node<ScanLike>;
+  const { carries, slices } = attrs;
+  const [start, xs] = [inputs.slice(0, carries), inputs.slice(carries, carries + slices)];
+  const constants = inputs.slice(carries + slices);
+  const by = { start: floats(start), xs: floats(xs), constants: floats(constants) };
+  const given = range(context.cotangents.length - carries).filter((place) => context.cotangents[carries + place]);
+  const body = backwardBody(attrs, inputs, by, given, context.pullback);
+  const first = [
+    ...by.start.map((place) => context.cotangents[place] ?? zeros(typeOf(start[place] as Node))),
+    ...by.constants.map((place) => zeros(typeOf(constants[place] as Node))),
+  ];
+  const stacked = [...stackedCarries(context.node as Node<ScanLike>), ...xs];
+  const flowing = given.map((place) => context.cotangents[carries + place] as Node);
+  // A loop over integers alone has nothing to carry back.
+  if (body.outputs.length === 0) return inputs.map(() => undefined);
+  const made = results(
+    emit.call("scan", [...first, ...stacked, ...flowing, ...constants], {
+      body: { ...body, outputs: [...body.outputs, ...body.inputs.slice(1, first.length + 1)] },
+      length: attrs.length,
+      carries: first.length,
+      slices: stacked.length + flowing.length,
+      reverse: !attrs.reverse,
+    }),
+  );
+  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
+  const store = (places: readonly number[], offset: number, from: number): void =>
+    places.forEach((place, index) => {
+      cotangents[offset + place] = made[from + index];
+    });
+  store(by.start, 0, 0);
+  store(by.constants, carries + slices, by.start.length);
+  store(by.xs, carries, first.length);
+  return cotangents;
+}
+
+interface Places {
+  readonly start: readonly number[];
+  readonly xs: readonly number[];
+  readonly constants: readonly number[];
+}
+
+/** (i, cotangents of carries, sums, carries, slices, cotangents of stacks, constants) → (cotangents, sums, of slices). */
+function backwardBody(
+  { body, carries, slices }: ScanLike,
+  inputs: readonly Node[],
+  by: Places,
+  given: readonly number[],
+  pullback: Pullback,
+): Graph {
+  const specs = inputSpecs(body);
+  const after = (offset: number, places: readonly number[], prefix: string): typeof specs =>
+    pick(specs.slice(offset), places).map(({ name, type }) => ({ name: `${prefix} ${name}`, type }));
+  const own = specs.slice(1);
+  const parts = {
+    carry: after(1, by.start, "gradient of"),
+    sums: after(1 + carries + slices, by.constants, "gradient of"),
+    values: own.slice(0, carries + slices),
+    flowing: given.map((place) => ({
+      name: `gradient of y${place}`,
+      type: typeOf(body.outputs[carries + place] as Node),
+    })),
+    constants: own.slice(carries + slices, inputs.length),
+  };
+  const all = [specs[0] as (typeof specs)[number], ...Object.values(parts).flat()];
+  return traceGraph(`gradient-of-${body.name}`, all, (index, ...rest) => {
+    let at = 0;
+    const next = (part: readonly unknown[]): Node[] => {
+      at += part.length;
+      return rest.slice(at - part.length, at) as Node[];
+    };
+    const [carry, sums, values, flowing, constants] = Object.values(parts).map(next) as [
+      Node[],
+      Node[],
+      Node[],
+      Node[],
+      Node[],
+    ];
+    const outputs = inlineGraph(body, [index as Node, ...values, ...constants]);
+    const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
+    by.start.forEach((place, order) => {
+      cotangents[place] = carry[order];
+    });
+    given.forEach((place, order) => {
+      cotangents[carries + place] = flowing[order];
+    });
+    const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
+    const pulled = pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
+    return pulled.map((value, order) => {
+      const sum = sums[order - carry.length];
+      return sum === undefined ? value : emit.add(sum, value);
+    });
+  });
+}
+
+/** The gradient of a branch is a branch over the pullbacks of both. */
+export function branchGradient(context: GradientContext<CondLike>): (Node | undefined)[] {
+  const { attrs, inputs } = context.node as Node<CondLike>;
+  const operands = inputs.slice(1);
+  const by = floats(operands);
+  const given = floats(context.node.types as unknown as Node[]).filter((place) => context.cotangents[place]);
+  if (by.length === 0) return inputs.map(() => undefined);
+  const branch = (graph: Graph): Graph => {
+    const specs = [
+      ...inputSpecs(graph),
+      ...given.map((place) => ({ name: `gradient of y${place}`, type: typeOf(graph.outputs[place] as Node) })),
+    ];
+    return traceGraph(`gradient-of-${graph.name}`, specs, (...nodes) => {
+      const own = nodes.slice(0, operands.length);
+      const outputs = inlineGraph(graph, own);
+      const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
+      given.forEach((place, order) => {
+        cotangents[place] = nodes[operands.length + order];
+      });
+      const wrt = pick(own, by);
+      return context
+        .pullback(outputs, cotangents, wrt)
+        .map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
+    });
+  };
+  const flowing = given.map((place) => context.cotangents[place] as Node);
+  const made = results(
+    emit.call("cond", [...inputs, ...flowing], { onTrue: branch(attrs.onTrue), onFalse: branch(attrs.onFalse) }),
+  );
+  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
+  by.forEach((place, order) => {
+    cotangents[place + 1] = made[order];
+  });
+  return cotangents;
+}

@@ -1,0 +1,223 @@
+/**
+ * @module Loops and branches: ops that own graphs. What runs when is declared (`control`), so that the planner, the
+ * program and the executors carry all three without knowing them.
+ */
+import type { Control, LoopControl } from "../ir/control.ts";
+import { dtypes, isFloat } from "../ir/dtype.ts";
+import { elementOp } from "../ir/leaf.ts";
+import { type Attrs, absent, type Graph, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { enter } from "../ir/op.ts";
+import { formatType, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { apply } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
+import { HeddleError } from "../util/errors.ts";
+import { branchGradient, scanGradient } from "./control-gradient.ts";
+import { controlHlo } from "./control-hlo.ts";
+import { sliceOf } from "./host.ts";
+
+export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
+export type WhileAttrs = { condition: Graph; body: Graph; carries: number };
+export type CondAttrs = { onTrue: Graph; onFalse: Graph };
+
+const planned = absent("the planner plans the graphs that it owns");
+const program = absent("becomes a program of its own, not a kernel");
+
+/** Defines an op that owns graphs. */
+function defineControl<A extends Attrs>(
+  definition: Omit<
+    OpDef<A>,
+    "body" | "equation" | "linear" | "localize" | "lower" | "example" | "stablehlo" | "control"
+  > & {
+    readonly control: (attrs: A) => Control;
+  },
+): OpDef<A> {
+  return enter({
+    ...definition,
+    stablehlo: controlHlo(definition.control),
+    example: absent("owns graphs; the rows of the op table show it"),
+    body: absent("a primitive"),
+    equation: planned,
+    linear: [],
+    localize: absent("its graphs are made local, its attributes hold no sizes"),
+    lower: program,
+  });
+}
+
+const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
+const nameOf = (input: Node): string => String(input.attrs["name"]);
+const index: TensorType = { dtype: "i32", shape: [] };
+
+/** Refuses inputs that a graph does not take. */
+function checkInputs(op: string, graph: Graph, given: readonly TensorType[]): void {
+  if (graph.inputs.length !== given.length)
+    throw new HeddleError("op", `${op}: '${graph.name}' takes ${graph.inputs.length} values, gets ${given.length}`);
+  graph.inputs.forEach((input, place) => {
+    const type = given[place] as TensorType;
+    if (!sameType(typeOf(input), type))
+      throw new HeddleError(
+        "op",
+        `${op}: '${nameOf(input)}' is ${formatType(typeOf(input))}, gets ${formatType(type)}`,
+      );
+  });
+}
+
+/** Refuses a body that gives a carry another type than it takes. */
+function checkCarries(op: string, body: Graph, carries: number): void {
+  for (let carry = 0; carry < carries; carry++) {
+    const [before, after] = [body.inputs[carry + 1] as Node, body.outputs[carry]];
+    if (after === undefined) throw new HeddleError("op", `${op}: the body gives no carry '${nameOf(before)}'`);
+    if (!sameType(typeOf(before), typeOf(after))) {
+      throw new HeddleError(
+        "shape",
+        `${op}: carry '${nameOf(before)}' is ${formatType(before)} before an iteration and ${formatType(after)} after it`,
+        { hint: "a carry keeps its shape and dtype; cast or reshape it in the body, or start from another value" },
+      );
+    }
+  }
+}
+
+function checkTest(op: string, what: string, type: TensorType | undefined): void {
+  if (type?.dtype !== "bool" || type.shape.length !== 0)
+    throw new HeddleError(
+      "dtype",
+      `${op}: ${what} must be a bool scalar, got ${type === undefined ? "nothing" : formatType(type)}`,
+    );
+}
+
+const costOf = (graph: Graph): number =>
+  topological(graph.outputs).reduce((total, node) => {
+    const inputs = node.inputs.flatMap((input) => input.types);
+    return total + node.op.cost(inputs, node.types, node.attrs);
+  }, 0);
+
+const scalarIndex = (value: number): HostTensor => ({ ...index, data: Int32Array.of(value) });
+
+const scanControl = ({ body, length, carries, slices, reverse }: ScanAttrs): LoopControl => ({
+  kind: "loop",
+  body,
+  condition: undefined,
+  length,
+  reverse,
+  carries,
+  slices,
+});
+
+export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
+  name: "scan",
+  doc: "Runs a body `length` times: inputs are the first carries, values of which iteration i gets slice i of dim 0, and constants; the body takes (i, carries, slices, constants) and gives the next carries and values that are stacked along a new dim 0. Results are the last carries and the stacks; `reverse` runs from the last slice to the first.",
+  control: scanControl,
+  infer: (inputs, { body, length, carries, slices }) => {
+    if (!Number.isInteger(length) || length < 0) throw new HeddleError("op", `scan: the length cannot be ${length}`);
+    const given = inputs.map((type, place): TensorType => {
+      if (place < carries || place >= carries + slices) return type;
+      if (type.shape[0] !== length)
+        throw new HeddleError("shape", `scan: ${formatType(type)} has no ${length} slices along dim 0`);
+      return { dtype: type.dtype, shape: type.shape.slice(1) };
+    });
+    checkInputs("scan", body, [index, ...given]);
+    checkCarries("scan", body, carries);
+    return body.outputs.map(({ dtype, shape }, place) => ({
+      dtype,
+      shape: place < carries ? shape : [length, ...shape],
+    }));
+  },
+  gradient: scanGradient,
+  cost: (_inputs, _outputs, { body, length }) => length * costOf(body),
+  reference: (inputs, { body, length, carries, slices, reverse }, outputs, context) => {
+    let state = inputs.slice(0, carries);
+    const stacks = outputs.slice(carries).map(({ dtype, shape }) => dtypes[dtype].create(sizeOf(shape)));
+    for (let step = 0; step < length; step++) {
+      const at = reverse ? length - 1 - step : step;
+      const xs = inputs.slice(carries, carries + slices).map((input) => sliceOf(input, at));
+      const results = context.evaluate(body, [scalarIndex(at), ...state, ...xs, ...inputs.slice(carries + slices)]);
+      state = results.slice(0, carries);
+      stacks.forEach((stack, place) => {
+        const { data } = results[carries + place] as HostTensor;
+        stack.set(data, at * data.length);
+      });
+    }
+    return [...state.map(({ data }) => data), ...stacks];
+  },
+});
+
+export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
+  name: "while",
+  doc: "Runs a body as long as a condition holds: inputs are the first carries and constants; condition and body take (number of the iteration, carries, constants) and give a bool scalar and the next carries. Results are the last carries.",
+  control: ({ condition, body, carries }) => ({
+    kind: "loop",
+    body,
+    condition,
+    length: undefined,
+    reverse: false,
+    carries,
+    slices: 0,
+  }),
+  infer: (inputs, { condition, body, carries }) => {
+    checkInputs("while", body, [index, ...inputs]);
+    checkInputs("while", condition, [index, ...inputs]);
+    checkCarries("while", body, carries);
+    if (body.outputs.length !== carries || carries === 0)
+      throw new HeddleError("op", `while: the body gives ${body.outputs.length} values for ${carries} carries`);
+    checkTest("while", "the condition", condition.outputs[0]);
+    return inputs.slice(0, carries);
+  },
+  gradient: absent("the number of iterations is not known when the graph is made; use scan"),
+  // How often it runs is not known: one iteration is what can be said.
+  cost: (_inputs, _outputs, { condition, body }) => costOf(condition) + costOf(body),
+  reference: (inputs, { condition, body, carries }, _outputs, context) => {
+    let state = inputs.slice(0, carries);
+    for (let step = 0; ; step++) {
+      const given = [scalarIndex(step), ...state, ...inputs.slice(carries)];
+      if (context.evaluate(condition, given)[0]?.data[0] === 0) return state.map(({ data }) => data);
+      state = context.evaluate(body, given);
+    }
+  },
+});
+
+export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
+  name: "cond",
+  doc: "Runs one of two graphs on the inputs after the first: `onTrue` where the first, a bool scalar, is true. Both give values of the same types.",
+  control: ({ onTrue, onFalse }) => ({ kind: "branch", branches: [onTrue, onFalse] }),
+  infer: ([test, ...operands], { onTrue, onFalse }) => {
+    checkTest("cond", "the predicate", test);
+    checkInputs("cond", onTrue, operands);
+    checkInputs("cond", onFalse, operands);
+    const [left, right] = [onTrue, onFalse].map(({ outputs }) => outputs.map(typeOf)) as [TensorType[], TensorType[]];
+    if (left.length === 0 || left.length !== right.length)
+      throw new HeddleError("op", `cond: the branches give ${left.length} and ${right.length} values`);
+    left.forEach((type, place) => {
+      if (!sameType(type, right[place] as TensorType))
+        throw new HeddleError(
+          "shape",
+          `cond: result ${place} is ${formatType(type)} of one branch and ${formatType(right[place] as TensorType)} of the other`,
+        );
+    });
+    return left;
+  },
+  gradient: branchGradient,
+  cost: (_inputs, _outputs, { onTrue, onFalse }) => Math.max(costOf(onTrue), costOf(onFalse)),
+  reference: ([test, ...operands], { onTrue, onFalse }, _outputs, context) =>
+    context.evaluate(test?.data[0] === 0 ? onFalse : onTrue, operands).map(({ data }) => data),
+});
+
+/** The results of a node, one node each. */
+export const resultsOf = (node: Node): Node[] =>
+  node.types.length === 1 ? [node] : node.types.map((_type, place) => apply(elementOp, [node], { index: place }));
+
+/**
+ * Applies scan; returns the last carries and the stacks. The carries before each iteration are stacked too, for the
+ * gradient; a pass drops what turns out not to be used.
+ */
+export function scan(inputs: readonly Node[], attrs: ScanAttrs): Node[] {
+  const { body, carries } = attrs;
+  const floats = body.outputs.some(({ dtype }) => isFloat(dtype));
+  const outputs = floats ? [...body.outputs, ...body.inputs.slice(1, carries + 1)] : body.outputs;
+  return resultsOf(apply(scanOp, inputs, { ...attrs, body: { ...body, outputs } })).slice(0, body.outputs.length);
+}
+
+/** Applies while; returns the last carries. */
+export const whileLoop = (inputs: readonly Node[], attrs: WhileAttrs): Node[] =>
+  resultsOf(apply(whileOp, inputs, attrs));
+
+/** Applies cond; returns the results of the branch taken. */
+export const cond = (inputs: readonly Node[], attrs: CondAttrs): Node[] => resultsOf(apply(condOp, inputs, attrs));

@@ -1,0 +1,150 @@
+/**
+ * @module Drops what loops and branches compute for nobody: stacks and results that no one reads, carries that only
+ * feed themselves, inputs of which nothing depends. Scans stack their carries for a gradient that may never be asked for.
+ */
+import { controlOf, type LoopControl } from "../ir/control.ts";
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { elementOp } from "../ir/leaf.ts";
+import type { Attrs, Graph, Node } from "../ir/node.ts";
+import { range } from "../ir/shape.ts";
+import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
+import { nodesWithin, topological } from "../ir/walk.ts";
+import { resultsOf } from "../ops/index.ts";
+
+/** What is kept of a node that owns graphs, by position. */
+interface Kept {
+  readonly inputs: readonly number[];
+  readonly results: readonly number[];
+  /** The attributes that remain: smaller graphs, smaller counts. */
+  readonly attrs: Attrs;
+}
+
+/** The graph without unused parts of its loops and branches, at any depth. */
+export function prune(graph: Graph): Graph {
+  if (!nodesWithin(graph).some((node) => controlOf(node) !== undefined)) return graph;
+  const needs = needsOf(graph);
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => rebuild(graph, inputs, needs));
+}
+
+/** What the outputs need. */
+interface Needs {
+  readonly kept: ReadonlyMap<Node, Kept>;
+  /** Results by node; nodes that are missing are not needed. */
+  readonly wanted: ReadonlyMap<Node, ReadonlySet<number>>;
+}
+
+/** Decides from the outputs backwards: what a node does not need, the nodes before it need not give. */
+function needsOf(graph: Graph): Needs {
+  const wanted = new Map<Node, Set<number>>();
+  const want = (node: Node): void => {
+    const source = node.op === elementOp ? (node.inputs[0] as Node) : node;
+    const places = wanted.get(source) ?? new Set<number>();
+    places.add(node.op === elementOp ? (node.attrs["index"] as number) : 0);
+    wanted.set(source, places);
+  };
+  for (const output of graph.outputs) want(output);
+  const kept = new Map<Node, Kept>();
+  for (const node of topological(graph.outputs).reverse()) {
+    const places = wanted.get(node);
+    if (places === undefined || node.op === elementOp) continue;
+    const control = controlOf(node);
+    if (control === undefined) {
+      for (const input of node.inputs) want(input);
+      continue;
+    }
+    const part = control.kind === "loop" ? keptOfLoop(node, control, places) : keptOfBranch(node, places);
+    kept.set(node, part);
+    for (const place of part.inputs) want(node.inputs[place] as Node);
+  }
+  return { kept, wanted };
+}
+
+/** Positions of the inputs on which outputs depend. */
+function reached(outputs: readonly Node[], inputs: readonly Node[]): Set<number> {
+  const found = new Set(topological(outputs));
+  return new Set(range(inputs.length).filter((place) => found.has(inputs[place] as Node)));
+}
+
+function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopControl, wanted: ReadonlySet<number>): Kept {
+  const live = new Set(wanted);
+  for (let before = -1; before !== live.size; ) {
+    before = live.size;
+    const outputs = [...live].map((place) => body.outputs[place] as Node);
+    for (const needed of [reached(outputs, body.inputs), reached(condition?.outputs ?? [], condition?.inputs ?? [])])
+      for (const place of needed) if (place >= 1 && place <= carries) live.add(place - 1);
+  }
+  const results = range(body.outputs.length).filter((place) => live.has(place));
+  const needed = reached(
+    results.map((place) => body.outputs[place] as Node),
+    body.inputs,
+  );
+  for (const place of reached(condition?.outputs ?? [], condition?.inputs ?? [])) needed.add(place);
+  const inputs = range(node.inputs.length).filter((place) =>
+    place < carries ? live.has(place) : needed.has(place + 1),
+  );
+  const own = [0, ...inputs.map((place) => place + 1)];
+  const attrs: { [key: string]: Attrs[string] } = { ...node.attrs, carries: inputs.filter((p) => p < carries).length };
+  if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
+  for (const [key, value] of Object.entries(node.attrs))
+    if (isGraph(value))
+      attrs[key] = prune(narrowed(value, own, value === body ? results : range(value.outputs.length)));
+  return { inputs, results, attrs };
+}
+
+function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
+  const results = range(node.types.length).filter((place) => wanted.has(place));
+  const graphs = Object.entries(node.attrs).filter((entry): entry is [string, Graph] => isGraph(entry[1]));
+  const needed = new Set<number>();
+  for (const [, { inputs, outputs }] of graphs)
+    for (const place of reached(
+      results.map((result) => outputs[result] as Node),
+      inputs,
+    ))
+      needed.add(place);
+  const inputs = range(node.inputs.length - 1).filter((place) => needed.has(place));
+  const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowed(graph, inputs, results))]));
+  return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
+}
+
+/** The graph with some of its inputs and outputs. */
+function narrowed(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
+  const specs = inputSpecs(graph);
+  const wanted = { ...graph, outputs: outputs.map((place) => graph.outputs[place] as Node) };
+  return traceGraph(
+    graph.name,
+    inputs.map((place) => specs[place] as (typeof specs)[number]),
+    (...given) => {
+      // An input that nothing reads is never copied, so any node may stand in its place.
+      const all = specs.map((_spec, place) => given[inputs.indexOf(place)] ?? (given[0] as Node));
+      return inlineGraph(wanted, all);
+    },
+  );
+}
+
+function rebuild(graph: Graph, inputs: readonly Node[], { kept, wanted }: Needs): Node[] {
+  const copies = new Map<Node, readonly (Node | undefined)[]>();
+  graph.inputs.forEach((input, place) => {
+    copies.set(input, [inputs[place]]);
+  });
+  const copyOf = (node: Node): Node =>
+    node.op === elementOp
+      ? (copies.get(node.inputs[0] as Node)?.[node.attrs["index"] as number] as Node)
+      : (copies.get(node)?.[0] as Node);
+  const visit = (node: Node): void => {
+    const part = kept.get(node);
+    if (part === undefined) {
+      copies.set(node, resultsOf(apply(node.op, node.inputs.map(copyOf), node.attrs)));
+      return;
+    }
+    const own = part.inputs.map((place) => copyOf(node.inputs[place] as Node));
+    const made = resultsOf(apply(node.op, own, part.attrs));
+    const results = new Array<Node | undefined>(node.types.length).fill(undefined);
+    part.results.forEach((place, order) => {
+      results[place] = made[order];
+    });
+    copies.set(node, results);
+  };
+  for (const node of topological(graph.outputs))
+    if (wanted.has(node) && !copies.has(node)) atPositionOf(node, () => visit(node));
+  return graph.outputs.map(copyOf);
+}

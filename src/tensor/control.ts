@@ -1,0 +1,269 @@
+/**
+ * @module Loops and branches over trees of tensors. Their functions are traced once; tensors that they use from outside
+ * become inputs that are alike in every iteration.
+ */
+import { graphFingerprint, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
+import * as ops from "../ops/index.ts";
+import { formatLayout } from "../plan/layout.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
+import { Cache } from "./cache.ts";
+import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { deviceRuntime } from "./runtime.ts";
+import { isTensor, placed, Tensor } from "./tensor.ts";
+import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
+
+export interface LoopOptions {
+  /** From the last slice to the first. */
+  readonly reverse?: boolean;
+  /** Number of iterations, where there is nothing to slice. */
+  readonly length?: number;
+}
+
+const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType };
+const typeOf = ({ dtype, shape }: TensorType): TensorType => ({ dtype, shape });
+
+/** A name for a graph: that of the user's function, where it has one. */
+const graphName = (fn: { readonly name: string }, otherwise: string): string =>
+  fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
+
+/** Nodes of tensors in the trace in progress. */
+const nodesOf = (tensors: readonly Tensor[]): Node[] => tensors.map((tensor) => tensor.node);
+
+interface Traced extends TracedFunction<Tensor | Node> {
+  readonly output: FlatTree<Tensor>;
+}
+
+/** Traces a function over tensors of these types. */
+function traceBody(
+  name: string,
+  specs: readonly { name: string; type: TensorType }[],
+  fn: (leaves: readonly Tensor[]) => unknown,
+): Traced {
+  let output: FlatTree<Tensor> | undefined;
+  const traced = traceFunction<Tensor | Node>(
+    name,
+    specs,
+    (nodes) => {
+      const result = fn(nodes.map(Tensor.ofNode));
+      if (result instanceof Promise) throw new HeddleError("trace", `${name}: the function of a loop cannot be async`);
+      output = flattenTree(result, isTensor);
+      return nodesOf(output.leaves);
+    },
+    { nested: true },
+  );
+  return { ...traced, output: output as FlatTree<Tensor> };
+}
+
+/** What a trace has captured, as nodes of the trace around it. */
+const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
+  captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
+
+/** The graphs with one list of captured values for all. */
+function withSameCaptured(traced: readonly Traced[], own: number): { graphs: Graph[]; captured: (Tensor | Node)[] } {
+  const captured = [...new Set(traced.flatMap((one) => one.captured))];
+  const graphs = traced.map(({ graph, captured: mine }) => {
+    const specs = inputSpecs(graph).slice(0, own);
+    const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
+    return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
+      inlineGraph(graph, [
+        ...inputs.slice(0, own),
+        ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node),
+      ]),
+    );
+  });
+  return { graphs, captured };
+}
+
+const eager = new Cache<{ readonly compiled: Compiled }>(64);
+
+/** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
+function traced<Result>(name: string, build: () => Result): Result {
+  try {
+    return isTracing() ? build() : runOnce(name, build);
+  } catch (error) {
+    throw placed(error);
+  }
+}
+
+function runOnce<Result>(name: string, build: () => Result): Result {
+  let output: FlatTree<Tensor> | undefined;
+  const { graph, captured } = traceFunction<Tensor>(name, [], () => {
+    output = flattenTree(build(), isTensor);
+    return nodesOf(output.leaves);
+  });
+  const values = captured.map((tensor) => tensor.value);
+  const runtime =
+    values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
+  const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
+  const key = `${graphFingerprint(graph)} ${layouts.map((layout) => formatLayout(layout ?? [])).join(";")}`;
+  const entry = eager.get(runtime, key) ?? { compiled: compileGraph(graph, runtime, { inputs: layouts }) };
+  eager.set(runtime, key, entry);
+  const results = runCompiled(entry.compiled, values).map(Tensor.ofValue);
+  return unflattenTree((output as FlatTree<Tensor>).shape, results) as Result;
+}
+
+/** Names of the leaves for messages: their paths. */
+const named = (flat: FlatTree<Tensor>, what: string, types: readonly TensorType[]) =>
+  flat.paths.map((path, place) => ({ name: path === "" ? what : path, type: typeOf(types[place] as TensorType) }));
+
+/** Refuses a carry that comes out of an iteration unlike it went in. */
+function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tensor>): void {
+  if (treeKey(before.shape) !== treeKey(after.shape)) {
+    throw new HeddleError(
+      "argument",
+      `${what}: the carry has the leaves ${list(before)} before an iteration and ${list(after)} after it`,
+      {
+        hint: "the function must give the carry in the form in which it takes it",
+      },
+    );
+  }
+  before.leaves.forEach((leaf, place) => {
+    const next = after.leaves[place] as Tensor;
+    if (sameType(leaf, next)) return;
+    const path = before.paths[place] === "" ? "the carry" : `carry '${before.paths[place]}'`;
+    throw new HeddleError(
+      "shape",
+      `${what}: ${path} is ${formatType(leaf)} before an iteration and ${formatType(next)} after it`,
+      {
+        hint: "a carry keeps its shape and dtype: cast or reshape it in the function, or start from another value",
+      },
+    );
+  });
+}
+
+const list = ({ paths }: FlatTree<Tensor>): string => `[${paths.map((path) => path || "(itself)").join(", ")}]`;
+
+/** Number of slices of trees that are sliced along dim 0. */
+function lengthOf(xs: FlatTree<Tensor>, given: number | undefined): number {
+  const [first] = xs.leaves;
+  const length = given ?? first?.shape[0];
+  if (length === undefined) {
+    throw new HeddleError("argument", "scan: the number of iterations is not known", {
+      hint: "give tensors to slice along their first dim, or the option length",
+    });
+  }
+  xs.leaves.forEach((leaf, place) => {
+    if (leaf.shape[0] !== length)
+      throw new HeddleError(
+        "shape",
+        `scan: '${xs.paths[place]}' of shape ${formatShape(leaf.shape)} has no ${length} slices along dim 0`,
+      );
+  });
+  return length;
+}
+
+/**
+ * Runs `fn(carry, x, index)` for each slice of `xs` along dim 0, where `fn` gives `[next carry, y]`; returns the last carry and
+ * all `y`, stacked along dim 0. One body, however long the sequence: compiled, differentiated and sharded as any function.
+ * Keys used in `fn` that are alike in every iteration are folded with the index, so that random numbers differ.
+ *
+ * @param xs a tensor or a tree of tensors; undefined with the option `length`
+ * @throws HeddleError `shape` naming the carry whose type changes.
+ * @example scan((total, x) => [total.add(x), total.mul(2)], tensor(0), tensor([1, 2, 3])) // [6, [0, 2, 6]]
+ */
+export function scan<Carry, X, Y>(
+  fn: (carry: Carry, x: X, index: Tensor) => readonly [Carry, Y],
+  init: Carry,
+  xs: X,
+  options: LoopOptions = {},
+): [Carry, Y] {
+  return traced("scan", () => {
+    const [start, inputs] = [flattenTree(init, isTensor), flattenTree(xs, isTensor)];
+    const length = lengthOf(inputs, options.length);
+    const [carries, slices] = [start.leaves.length, inputs.leaves.length];
+    const sliced = inputs.leaves.map(({ dtype, shape }) => ({ dtype, shape: shape.slice(1) }));
+    const specs = [index, ...named(start, "carry", start.leaves), ...named(inputs, "x", sliced)];
+    let stacked: FlatTree<Tensor> | undefined;
+    const body = traceBody(graphName(fn, "scan"), specs, ([count, ...leaves]) => {
+      const carry = unflattenTree(start.shape, leaves.slice(0, carries)) as Carry;
+      const result = fn(carry, unflattenTree(inputs.shape, leaves.slice(carries)) as X, count as Tensor);
+      if (!Array.isArray(result) || result.length !== 2)
+        throw new HeddleError("argument", "scan: the function must give [carry, y]");
+      const next = flattenTree(result[0], isTensor);
+      checkCarry("scan", start, next);
+      stacked = flattenTree(result[1], isTensor);
+      return [next.leaves, stacked.leaves];
+    });
+    const results = ops
+      .scan([...nodesOf(start.leaves), ...nodesOf(inputs.leaves), ...capturedNodes(body.captured)], {
+        body: ops.foldKeys(body.graph, 1 + carries + slices),
+        length,
+        carries,
+        slices,
+        reverse: options.reverse ?? false,
+      })
+      .map(Tensor.ofNode);
+    const ys = stacked as FlatTree<Tensor>;
+    return [unflattenTree(start.shape, results.slice(0, carries)), unflattenTree(ys.shape, results.slice(carries))] as [
+      Carry,
+      Y,
+    ];
+  });
+}
+
+/**
+ * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry. It has no
+ * gradient, since the number of iterations is not known: use {@link scan} where one is needed.
+ *
+ * @throws HeddleError `shape` naming the carry whose type changes.
+ */
+export function whileLoop<Carry>(
+  condition: (carry: Carry, index: Tensor) => Tensor,
+  body: (carry: Carry, index: Tensor) => Carry,
+  init: Carry,
+): Carry {
+  return traced("whileLoop", () => {
+    const start = flattenTree(init, isTensor);
+    const own = 1 + start.leaves.length;
+    const specs = [index, ...named(start, "carry", start.leaves)];
+    const carryOf = (leaves: readonly Tensor[]): Carry => unflattenTree(start.shape, leaves) as Carry;
+    const test = traceBody("condition", specs, ([count, ...leaves]) => condition(carryOf(leaves), count as Tensor));
+    const step = traceBody(graphName(body, "body"), specs, ([count, ...leaves]) => {
+      const next = body(carryOf(leaves), count as Tensor);
+      checkCarry("whileLoop", start, flattenTree(next, isTensor));
+      return next;
+    });
+    const { graphs, captured } = withSameCaptured([test, step], own);
+    const [tested, stepped] = graphs.map((graph) => ops.foldKeys(graph, own)) as [Graph, Graph];
+    const results = ops.whileLoop([...nodesOf(start.leaves), ...capturedNodes(captured)], {
+      condition: tested,
+      body: stepped,
+      carries: start.leaves.length,
+    });
+    return carryOf(results.map(Tensor.ofNode));
+  });
+}
+
+/**
+ * `onTrue(...operands)` where `predicate`, a bool scalar, holds, else `onFalse(...operands)`; only one of them runs. Both give
+ * the same form and types. Where both are cheap, `select` is faster.
+ */
+export function cond<Operands extends readonly unknown[], Result>(
+  predicate: Tensor,
+  onTrue: (...operands: Operands) => Result,
+  onFalse: (...operands: Operands) => Result,
+  ...operands: Operands
+): Result {
+  return traced("cond", () => {
+    const given = flattenTree(operands, isTensor);
+    const specs = named(given, "x", given.leaves);
+    const branch = (name: string, fn: (...operands: Operands) => Result): Traced =>
+      traceBody(graphName(fn, name), specs, (leaves) => fn(...(unflattenTree(given.shape, leaves) as Operands)));
+    const [left, right] = [branch("onTrue", onTrue), branch("onFalse", onFalse)];
+    if (treeKey(left.output.shape) !== treeKey(right.output.shape))
+      throw new HeddleError(
+        "argument",
+        `cond: the branches give the leaves ${list(left.output)} and ${list(right.output)}`,
+      );
+    const { graphs, captured } = withSameCaptured([left, right], given.leaves.length);
+    const [whenTrue, whenFalse] = graphs as [Graph, Graph];
+    const results = ops.cond([predicate.node, ...nodesOf(given.leaves), ...capturedNodes(captured)], {
+      onTrue: whenTrue,
+      onFalse: whenFalse,
+    });
+    return unflattenTree(left.output.shape, results.map(Tensor.ofNode)) as Result;
+  });
+}
