@@ -33,6 +33,8 @@ function withSlice(hlo: HloBlock, stack: HloValue, value: HloValue, at: HloValue
 function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly HloType[], control: LoopControl) {
   const { carries, slices, length, reverse, condition, body } = control;
   const stacks = outputs.slice(carries).map((type) => hlo.constant(type, 0));
+  // No slice can be taken of nothing, not even in a body that never runs.
+  if (length === 0) return [...inputs.slice(0, carries), ...stacks];
   const start = hlo.constant(counter, reverse ? (length ?? 1) - 1 : 0);
   const state = [start, ...inputs, ...stacks];
   const parts = (values: readonly HloValue[]) => ({
