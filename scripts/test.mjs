@@ -33,7 +33,13 @@ const sections = [
     cwd: "native",
     skip: skipCargo,
   },
-  { name: "cargo", what: "cargo test", command: ["cargo", "test", "--profile", "quick"], cwd: "native", skip: skipCargo },
+  {
+    name: "cargo",
+    what: "cargo test",
+    command: ["cargo", "test", "--profile", "quick"],
+    cwd: "native",
+    skip: skipCargo,
+  },
   { name: "vitest", what: "vitest", command: [process.execPath, bin("vitest/vitest.mjs"), "run"] },
 ];
 

@@ -150,8 +150,11 @@ export const slice = (
   limit: readonly number[],
   stride?: readonly number[],
 ): Tensor => x.slice(start, limit, stride);
-export const concat = (inputs: readonly Tensor[], dim = 0): Tensor =>
-  operate("concat", (...nodes: Node[]) => ops.concat(nodes, dim), inputs);
+export const concat = (inputs: readonly Tensor[], dim = 0): Tensor => operate("concat", buildConcat, inputs, dim);
+
+/** The dim comes last, after however many inputs there are. */
+const buildConcat = (...given: (Node | number)[]): Node =>
+  ops.concat(given.slice(0, -1) as Node[], given.at(-1) as number);
 export const reverse = (x: Tensor, dims: readonly number[]): Tensor => operate("reverse", ops.reverse, [x], dims);
 /** Pads with a value: `amounts[dim] = [low, high]`. */
 export const pad = (x: Tensor, amounts: readonly (readonly [number, number])[], value = 0): Tensor =>

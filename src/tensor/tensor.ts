@@ -125,6 +125,14 @@ export class Tensor {
     this.gone = "its memory was donated to a step; use what the step returned";
   }
 
+  /** Tensors have no order and no number: `x > 0` would be false for ever, without a word. */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === "string") return this.toString();
+    throw new HeddleError("trace", `${formatType(this)} cannot be used as a number or in a comparison`, {
+      hint: "use gt(), select() and the other operations, or item() for the value of a scalar",
+    });
+  }
+
   toString(): string {
     return `Tensor(${formatType(this)})`;
   }
@@ -242,9 +250,6 @@ export const isTensor = (value: unknown): value is Tensor => value instanceof Te
 
 const eagerCache = new Cache<Compiled>(512);
 
-// Static arguments are plain data or undefined (a default).
-type Static = Plain | undefined | { readonly [key: string]: unknown } | readonly unknown[];
-
 /**
  * Applies a function over nodes to tensors: into the trace in progress, or eagerly as a cached program of its own.
  * `name` and the static arguments identify the function in the cache.
@@ -324,8 +329,15 @@ function eagerKey(name: string, values: readonly Value[], statics: readonly unkn
   const parts = values.map(({ type, layout }) =>
     layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`,
   );
-  const fixed = trimmed(statics).map((value) =>
-    value === undefined ? "" : canonicalJson(JSON.parse(JSON.stringify(value as Static)) as Plain),
-  );
+  const fixed = trimmed(statics).map((value) => canonicalJson(plainOf(value)));
   return `${name}(${parts.join(";")})${fixed.join(";")}`;
+}
+
+/** Static arguments as plain data, in which every number keeps its identity. */
+function plainOf(value: unknown): Plain {
+  if (value === undefined) return "@undefined";
+  if (Array.isArray(value)) return value.map(plainOf);
+  if (typeof value !== "object" || value === null) return value as Plain;
+  const given = Object.entries(value).filter(([, field]) => field !== undefined);
+  return Object.fromEntries(given.map(([name, field]) => [name, plainOf(field)]));
 }

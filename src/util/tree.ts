@@ -1,5 +1,6 @@
 /** @module Nested objects and arrays of leaves (parameter trees, batches): flatten, rebuild, map. */
 import { HeddleError } from "./errors.ts";
+import { canonicalJson } from "./text.ts";
 
 /** A leaf, or a nested record or array of leaves. */
 export type Tree<Leaf> = Leaf | readonly Tree<Leaf>[] | { readonly [key: string]: Tree<Leaf> };
@@ -71,24 +72,29 @@ export function treeKey(shape: TreeShape): string {
     case "leaf":
       return "*";
     case "static":
-      return typeof shape.value === "function"
-        ? `fn:${functionId(shape.value)}`
-        : `${typeof shape.value}:${String(shape.value)}`;
+      return staticKey(shape.value);
     case "array":
       return `[${shape.items.map(treeKey).join(",")}]`;
     case "record":
-      return `{${shape.keys.map((key, index) => `${key}:${treeKey(shape.items[index] as TreeShape)}`).join(",")}}`;
+      return `{${shape.keys.map((key, index) => `${JSON.stringify(key)}:${treeKey(shape.items[index] as TreeShape)}`).join(",")}}`;
   }
 }
 
-const functionIds = new WeakMap<object, number>();
-let nextFunctionId = 0;
+/** Plain values by what they are, functions and other objects by which they are. */
+function staticKey(value: unknown): string {
+  if (typeof value === "number" || typeof value === "string" || typeof value === "boolean") return canonicalJson(value);
+  if ((typeof value === "object" && value !== null) || typeof value === "function") return `#${objectId(value)}`;
+  return `${typeof value} ${String(value)}`;
+}
 
-function functionId(value: object): number {
-  let id = functionIds.get(value);
+const objectIds = new WeakMap<object, number>();
+let nextObjectId = 0;
+
+function objectId(value: object): number {
+  let id = objectIds.get(value);
   if (id === undefined) {
-    id = nextFunctionId++;
-    functionIds.set(value, id);
+    id = nextObjectId++;
+    objectIds.set(value, id);
   }
   return id;
 }

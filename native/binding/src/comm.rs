@@ -231,6 +231,7 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, String> {
     config.flight = options.flight.map(PathBuf::from);
     if let Some(timeout) = options.timeout {
         config.timeout = seconds("timeout", timeout).map_err(|e| e.reason.to_string())?;
+        config.connect_timeout = config.timeout;
     }
     if let Some(bind) = options.bind {
         config.bind_ip = resolve(&bind, 0)?.ip();

@@ -22,5 +22,14 @@ export function nativeError(error: unknown): HeddleError {
     /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(
       message,
     )?.[1];
-  return new RunError(typeof code === "string" && code !== "GenericFailure" ? code : "run", message, during, error);
+  const given = typeof code === "string" && code !== "GenericFailure" ? code : undefined;
+  return new RunError(given ?? communicationCode(message) ?? "run", message, during, error);
+}
+
+/** What the launcher tells apart: a rank that failed by itself, and ranks that failed because of it. */
+function communicationCode(message: string): string | undefined {
+  if (/\brank \d+ closed its connection\b/.test(message)) return "peerClosed";
+  if (/\brank \d+ aborted:/.test(message)) return "peerAborted";
+  if (/\bthis rank aborted:/.test(message)) return "aborted";
+  return /\btimed out after\b/.test(message) ? "timeout" : undefined;
 }
