@@ -12,19 +12,19 @@ export interface TracedFunction<Captured> {
   readonly captured: readonly Captured[];
 }
 
-interface Session {
+interface OpenTrace {
   readonly trace: Trace;
   /** The trace around this one, of whose values it may use some. */
-  readonly around: Session | undefined;
+  readonly around: OpenTrace | undefined;
   readonly captured: Map<object, Node>;
   readonly inputs: Node[];
 }
 
-const sessions = new WeakMap<Trace, Session>();
+const openTraces = new WeakMap<Trace, OpenTrace>();
 
-const currentSession = (): Session | undefined => {
+const currentSession = (): OpenTrace | undefined => {
   const trace = currentTrace();
-  return trace === undefined ? undefined : sessions.get(trace);
+  return trace === undefined ? undefined : openTraces.get(trace);
 };
 
 /**
@@ -39,35 +39,35 @@ export function traceFunction<Captured extends object>(
 ): TracedFunction<Captured> {
   const trace = new Trace();
   const around = options.nested === true ? currentSession() : undefined;
-  const session: Session = { trace, around, captured: new Map(), inputs: [] };
-  sessions.set(trace, session);
+  const open: OpenTrace = { trace, around, captured: new Map(), inputs: [] };
+  openTraces.set(trace, open);
   return withTrace(trace, () => {
-    session.inputs.push(...inputs.map((input, index) => parameter(index, input)));
-    const outputs = body([...session.inputs]);
-    const graph: Graph = { kind: "graph", name, inputs: session.inputs, outputs };
-    return { graph, captured: [...session.captured.keys()] as Captured[] };
+    open.inputs.push(...inputs.map((input, index) => parameter(index, input)));
+    const outputs = body([...open.inputs]);
+    const graph: Graph = { kind: "graph", name, inputs: open.inputs, outputs };
+    return { graph, captured: [...open.captured.keys()] as Captured[] };
   });
 }
 
 /** The node that stands for a concrete tensor, or for a node of a trace around this one, in the trace in progress. */
 export function captureNode(value: object, type: TensorType): Node {
-  const session = currentSession();
-  if (session === undefined)
+  const open = currentSession();
+  if (open === undefined)
     throw new HeddleError("trace", "a tensor's value cannot be used here: no function is being traced");
-  const known = session.captured.get(value);
+  const known = open.captured.get(value);
   if (known !== undefined) return known;
-  const index = session.inputs.length;
-  const node = parameter(index, { name: `captured${session.captured.size}`, type });
-  session.inputs.push(node);
-  session.captured.set(value, node);
+  const index = open.inputs.length;
+  const node = parameter(index, { name: `captured${open.captured.size}`, type });
+  open.inputs.push(node);
+  open.captured.set(value, node);
   return node;
 }
 
 /** The node itself, or what stands for it in the trace in progress when a trace around that one has made it. */
 export function nodeHere(node: Node): Node {
-  const session = currentSession();
-  if (session === undefined || session.trace.owns(node)) return node;
-  for (let outer = session.around; outer !== undefined; outer = outer.around)
+  const open = currentSession();
+  if (open === undefined || open.trace.owns(node)) return node;
+  for (let outer = open.around; outer !== undefined; outer = outer.around)
     if (outer.trace.owns(node)) return captureNode(node, { dtype: node.dtype, shape: node.shape });
   // Left to the trace, whose error says what is wrong.
   return node;
