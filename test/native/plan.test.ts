@@ -1,27 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { dtypes, type Graph, type HostTensor, inputSpecs, sizeOf } from "../../src/ir/index.ts";
+import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
 import { type Layout, mesh, type Plan, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { powerIteration, recurrentStates, recurrentStep } from "../plan/loops.ts";
-import { mlpForward, mlpStep } from "../plan/networks.ts";
+import { mlpForward, mlpStep, samples } from "../plan/networks.ts";
 import { runPlan } from "../plan/run.ts";
-import { difference, randomFrom } from "../support/tensors.ts";
+import { difference } from "../support/tensors.ts";
 import { missing } from "./evaluate.ts";
-
-function samples(graph: Graph): HostTensor[] {
-  const random = randomFrom(11);
-  return inputSpecs(graph).map(({ type }) => {
-    const value = (): number =>
-      type.dtype === "i32"
-        ? Math.floor(random() * 4)
-        : type.dtype === "u32"
-          ? Math.floor(random() * 2 ** 32)
-          : random() * 2 - 1;
-    return { ...type, data: dtypes[type.dtype].create(Array.from({ length: sizeOf(type.shape) }, value)) };
-  });
-}
 
 const onNative =
   (threads: number) =>

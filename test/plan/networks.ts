@@ -1,7 +1,17 @@
 /** Small networks as graphs, shared by the tests of the planner. */
 import { gradients } from "../../src/autodiff/index.ts";
-import { type Graph, type Node, type TensorType, traceGraph } from "../../src/ir/index.ts";
+import {
+  dtypes,
+  type Graph,
+  type HostTensor,
+  inputSpecs,
+  type Node,
+  sizeOf,
+  type TensorType,
+  traceGraph,
+} from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
+import { randomFrom } from "../support/tensors.ts";
 
 const f64 = (...shape: number[]): TensorType => ({ dtype: "f64", shape });
 const i32 = (...shape: number[]): TensorType => ({ dtype: "i32", shape });
@@ -44,4 +54,18 @@ export function mlpForward(batch = 8): Graph {
   return traceGraph("forward", inputs, (x, w1, w2) => [
     ops.matmul(ops.relu(ops.matmul(x as Node, w1 as Node)), w2 as Node),
   ]);
+}
+
+/** Seeded values for the inputs of a graph; labels are of four classes. */
+export function samples(graph: Graph): HostTensor[] {
+  const random = randomFrom(11);
+  return inputSpecs(graph).map(({ type }) => {
+    const value = (): number =>
+      type.dtype === "i32"
+        ? Math.floor(random() * 4)
+        : type.dtype === "u32"
+          ? Math.floor(random() * 2 ** 32)
+          : random() * 2 - 1;
+    return { ...type, data: dtypes[type.dtype].create(Array.from({ length: sizeOf(type.shape) }, value)) };
+  });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { dtypes, type Graph, type HostTensor, inputSpecs, sizeOf } from "../../src/ir/index.ts";
+import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import {
   cheapestPath,
@@ -18,25 +18,8 @@ import {
   trafficOf,
   verifyPlan,
 } from "../../src/plan/index.ts";
-import { mlpForward, mlpStep } from "./networks.ts";
+import { mlpForward, mlpStep, samples } from "./networks.ts";
 import { runPlan } from "./run.ts";
-
-function samples(graph: Graph): HostTensor[] {
-  let state = 1;
-  const random = (): number => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-  return inputSpecs(graph).map(({ type }) => {
-    const value = (): number =>
-      type.dtype === "i32"
-        ? Math.floor(random() * 4)
-        : type.dtype === "u32"
-          ? Math.floor(random() * 2 ** 32)
-          : random() * 2 - 1;
-    return { ...type, data: dtypes[type.dtype].create(Array.from({ length: sizeOf(type.shape) }, value)) };
-  });
-}
 
 async function expectSameAnswer(graph: Graph, plan: ReturnType<typeof planGraph>): Promise<void> {
   verifyPlan(plan);
