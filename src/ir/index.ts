@@ -1,4 +1,5 @@
 /** @module The intermediate representation: dtypes, shapes, nodes, graphs, their text. */
+export * from "./communication.ts";
 export * from "./control.ts";
 export * from "./dtype.ts";
 export * from "./equation.ts";

@@ -5,6 +5,7 @@
  * are derived by the op once, when it is made.
  */
 import type { Plain } from "../util/text.ts";
+import type { Communication } from "./communication.ts";
 import type { Control } from "./control.ts";
 import type { TypedArray } from "./dtype.ts";
 import type { Equation } from "./equation.ts";
@@ -135,6 +136,8 @@ export interface OpDef<A extends Attrs = Attrs> {
   readonly body: ((inputs: readonly Node[], attrs: A) => readonly Node[]) | Absent;
   /** For loops and branches, the graphs that the op owns and when they run. */
   readonly control: ((attrs: A) => Control) | Absent;
+  /** For collectives, what the rest of the system needs to know of them. */
+  readonly communication: Communication<A> | Absent;
 }
 
 export interface OpExample<A extends Attrs = Attrs> {

@@ -9,11 +9,16 @@ const registry = new Map<string, AnyOpDef>();
  *
  * @throws HeddleError `op` when the name is taken by another definition.
  */
-export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "control">): OpDef<A> {
-  return enter({ ...definition, body: absent("a primitive"), control: absent("owns no graphs") });
+export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "control" | "communication">): OpDef<A> {
+  return enter({
+    ...definition,
+    body: absent("a primitive"),
+    control: absent("owns no graphs"),
+    communication: absent("does not communicate"),
+  });
 }
 
-/** Enters an op in the registry; `defineOp`, `defineComposite` and `defineControl` are the ways to call it. */
+/** Enters an op in the registry; `defineOp`, `defineComposite`, `defineControl` and `defineCollective` call it. */
 export function enter<A extends Attrs>(definition: OpDef<A>): OpDef<A> {
   if (!/^[a-z][A-Za-z0-9]*$/.test(definition.name))
     throw new HeddleError("op", `'${definition.name}' is not a name for an op`);

@@ -1,6 +1,8 @@
 /** @module What each kernel touches, as docs/internals/lowered-program.md says: for checks, simulation and printing. */
 
+import { communicationOf } from "../ir/communication.ts";
 import { type DType, dtypes } from "../ir/dtype.ts";
+import { allOps } from "../ir/op.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Address, LoweredStep } from "./json.ts";
@@ -62,14 +64,11 @@ interface CollectivePart {
   readonly count: number;
 }
 
-/** How many times larger a collective's result is than what a device puts in. */
-const growth: { readonly [op: string]: (parts: number) => number } = {
-  allReduce: () => 1,
-  allGather: (parts) => parts,
-  reduceScatter: (parts) => 1 / parts,
-  allToAll: () => 1,
-  broadcast: () => 1,
-};
+/** Elements that come out of a collective for `count` that go in. */
+function received(runtime: string, count: number, parts: number): number {
+  const op = allOps().find((one) => communicationOf({ op: one })?.runtime === runtime);
+  return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
+}
 
 type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
 
@@ -172,10 +171,9 @@ const table: Table = {
   end: () => [],
   collective: (step, axes) => {
     const size = axes[num(step, "axis")] ?? 1;
-    const grow = growth[step["op"] as string] ?? (() => 1);
     return (step["parts"] as CollectivePart[]).flatMap((part): Access[] => [
       whole("in", "read", part.in, dtypeOf(step), [part.count]),
-      whole("out", "write", part.out, dtypeOf(step), [part.count * grow(size)]),
+      whole("out", "write", part.out, dtypeOf(step), [received(step["op"] as string, part.count, size)]),
     ]);
   },
 };

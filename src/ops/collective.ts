@@ -3,19 +3,20 @@
  * those of one device. Each has the gradient of the linear map it is.
  */
 
+import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
-import { absent, type Node } from "../ir/node.ts";
-import { defineOp } from "../ir/op.ts";
-import { formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { defineOp, enter } from "../ir/op.ts";
+import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
 import { hloReductions } from "./hlo.ts";
 import { copyCall } from "./structure.ts";
 
 const planned = absent("appears in planned graphs only");
-const together = absent("needs all devices of the axis: the runtime carries it out");
 const local = absent("its types are those of one device already");
 
 /** The devices of a mesh are the replicas of StableHLO. */
@@ -50,8 +51,46 @@ defineOp<{ axis: string }>({
   },
 });
 
-/** Fields of the ops that communicate; the planner recognises them by it. */
-export type CollectiveAttrs = { axis: string; parts: number };
+type CollectiveDef<A extends CollectiveAttrs> = Pick<
+  OpDef<A>,
+  "name" | "doc" | "infer" | "cost" | "stablehlo" | "lower"
+> & {
+  readonly communication: Communication<A>;
+};
+
+/** Defines an op that communicates. */
+export function defineCollective<A extends CollectiveAttrs>(definition: CollectiveDef<A>): OpDef<A> {
+  return enter<A>({
+    ...definition,
+    example: planned,
+    equation: planned,
+    linear: [],
+    gradient: planned,
+    localize: local,
+    reference: absent("needs all devices of the axis: the runtime carries it out"),
+    body: absent("a primitive"),
+    control: absent("owns no graphs"),
+  });
+}
+
+const bytesOfAll = (inputs: readonly TensorType[]): number =>
+  inputs.reduce((total, input) => total + bytesOf(input), 0);
+
+/** A ring in which each device passes on `share` of what it puts in, `parts - 1` times, `laps` times around. */
+const ring =
+  <A extends CollectiveAttrs>(laps: number, share: (parts: number) => number) =>
+  (inputs: readonly TensorType[], { parts }: A) => ({
+    rounds: laps * (parts - 1),
+    bytes: laps * bytesOfAll(inputs) * share(parts) * (parts - 1),
+  });
+
+const unbucketed = absent("the receiver joins what comes along a dim");
+
+/** The first input of each device. */
+const firsts = (contributions: readonly (readonly HostTensor[])[]): HostTensor[] =>
+  contributions.map(([first]) => first as HostTensor);
+
+const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });
 
 function collectiveCall(
   context: KernelContext<CollectiveAttrs>,
@@ -72,10 +111,9 @@ function collectiveCall(
   };
 }
 
-defineOp<CollectiveAttrs & { reduction: Reduction; label: string }>({
+defineCollective<CollectiveAttrs & { reduction: Reduction }>({
   name: "allReduce",
   doc: "Combines the inputs of all devices of an axis; every device gets the results. Several inputs of one dtype travel as one bucket.",
-  example: planned,
   infer: (inputs) => {
     const dtype = inputs[0]?.dtype;
     if (inputs.length === 0 || inputs.some((input) => input.dtype !== dtype)) {
@@ -86,12 +124,22 @@ defineOp<CollectiveAttrs & { reduction: Reduction; label: string }>({
     }
     return inputs;
   },
-  equation: planned,
-  linear: [],
-  gradient: planned,
-  localize: local,
   cost: (inputs) => inputs.reduce((total, input) => total + sizeOf(input.shape), 0),
-  reference: together,
+  communication: {
+    traffic: ring(2, (parts) => 1 / parts),
+    runtime: "allReduce",
+    received: (count) => count,
+    bucket: ({ axis, reduction }) => `${axis} ${reduction}`,
+    meaning: (contributions, [attrs]) => {
+      const results = range(contributions[0]?.length ?? 0).map((index) =>
+        reduced(
+          contributions.map((inputs) => inputs[index] as HostTensor),
+          attrs?.reduction as Reduction,
+        ),
+      );
+      return contributions.map(() => results.map(copyOf));
+    },
+  },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     inputs.map((input, index) =>
       hlo.one("all_reduce", [input], outputs[index] as TensorType, hloGroups(hlo, attrs.axis), [
@@ -131,20 +179,24 @@ function checkDim(name: string, input: TensorType, dim: number, parts: number): 
   }
 }
 
-defineOp<CollectiveAttrs & { dim: number; label: string }>({
+defineCollective<CollectiveAttrs & { dim: number }>({
   name: "allGather",
   doc: "Joins the inputs of all devices of an axis along a dim, in order of their coordinates; every device gets the result.",
-  example: planned,
   infer: ([input], { dim, parts }) => {
     checkDim("allGather", input as TensorType, dim, 1);
     return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, parts) };
   },
-  equation: planned,
-  linear: [],
-  gradient: planned,
-  localize: local,
   cost: () => 0,
-  reference: together,
+  communication: {
+    traffic: ring(1, () => 1),
+    runtime: "allGather",
+    received: (count, parts) => count * parts,
+    bucket: unbucketed,
+    meaning: (contributions, [attrs]) => {
+      const result = joined(firsts(contributions), attrs?.dim as number);
+      return contributions.map(() => [copyOf(result)]);
+    },
+  },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
   lower: {
@@ -164,20 +216,24 @@ defineOp<CollectiveAttrs & { dim: number; label: string }>({
   },
 });
 
-defineOp<CollectiveAttrs & { dim: number; reduction: Reduction; label: string }>({
+defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
   name: "reduceScatter",
   doc: "Combines the inputs of all devices of an axis; each gets its part of the result along a dim.",
-  example: planned,
   infer: ([input], { dim, parts }) => {
     checkDim("reduceScatter", input as TensorType, dim, parts);
     return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, 1 / parts) };
   },
-  equation: planned,
-  linear: [],
-  gradient: planned,
-  localize: local,
   cost: ([input]) => sizeOf((input as TensorType).shape),
-  reference: together,
+  communication: {
+    traffic: ring(1, (parts) => 1 / parts),
+    runtime: "reduceScatter",
+    received: (count, parts) => count / parts,
+    bucket: unbucketed,
+    meaning: (contributions, [attrs]) => {
+      const { dim, reduction, parts } = attrs as { dim: number; reduction: Reduction; parts: number };
+      return blocks(reduced(firsts(contributions), reduction), dim, parts).map((block) => [block]);
+    },
+  },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     const attributes = { scatter_dimension: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) };
     const { dtype } = outputs[0] as TensorType;
@@ -194,10 +250,9 @@ defineOp<CollectiveAttrs & { dim: number; reduction: Reduction; label: string }>
   },
 });
 
-defineOp<CollectiveAttrs & { from: number; to: number; label: string }>({
+defineCollective<CollectiveAttrs & { from: number; to: number }>({
   name: "allToAll",
   doc: "From split along dim `from` to split along dim `to`: each device sends a part of `to` to each other and joins what it gets along `from`.",
-  example: planned,
   infer: ([input], { from, to, parts }) => {
     checkDim("allToAll", input as TensorType, to, parts);
     checkDim("allToAll", input as TensorType, from, 1);
@@ -206,12 +261,23 @@ defineOp<CollectiveAttrs & { from: number; to: number; label: string }>({
       shape: scaled(scaled((input as TensorType).shape, to, 1 / parts), from, parts),
     };
   },
-  equation: planned,
-  linear: [],
-  gradient: planned,
-  localize: local,
   cost: () => 0,
-  reference: together,
+  communication: {
+    traffic: ring(1, (parts) => 1 / parts),
+    runtime: "allToAll",
+    received: (count) => count,
+    bucket: unbucketed,
+    meaning: (contributions, [attrs]) => {
+      const { from, to, parts } = attrs as { from: number; to: number; parts: number };
+      const sent = firsts(contributions).map((tensor) => blocks(tensor, to, parts));
+      return contributions.map((_inputs, place) => [
+        joined(
+          sent.map((pieces) => pieces[place] as HostTensor),
+          from,
+        ),
+      ]);
+    },
+  },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("all_to_all", inputs, outputs, {
       split_dimension: `${attrs.to} : i64`,

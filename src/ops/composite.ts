@@ -66,6 +66,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     stablehlo: absent("its body is spelled, as a function"),
     localize: absent("attributes hold no sizes"),
     control: absent("owns no graphs"),
+    communication: absent("its body may"),
     cost: (inputs, _outputs, attrs) =>
       topological(graphOf(inputs, attrs).outputs).reduce(
         (total, node) =>

@@ -26,7 +26,7 @@ const program = absent("becomes a program of its own, not a kernel");
 function defineControl<A extends Attrs>(
   definition: Omit<
     OpDef<A>,
-    "body" | "equation" | "linear" | "localize" | "lower" | "example" | "stablehlo" | "control"
+    "body" | "equation" | "linear" | "localize" | "lower" | "example" | "stablehlo" | "control" | "communication"
   > & {
     readonly control: (attrs: A) => Control;
   },
@@ -36,6 +36,7 @@ function defineControl<A extends Attrs>(
     stablehlo: controlHlo(definition.control),
     example: absent("owns graphs; the rows of the op table show it"),
     body: absent("a primitive"),
+    communication: absent("its graphs may"),
     equation: planned,
     linear: [],
     localize: absent("its graphs are made local, its attributes hold no sizes"),

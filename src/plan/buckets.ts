@@ -3,13 +3,13 @@
  * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP).
  */
 
+import { communicationOf } from "../ir/communication.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
-import type { Graph, Node } from "../ir/node.ts";
+import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
-import { call } from "../ops/index.ts";
 
 export interface BucketSizes {
   /** Bytes at which the first bucket of an axis is closed. */
@@ -19,7 +19,11 @@ export interface BucketSizes {
 
 export const defaultBuckets: BucketSizes = { first: 2 ** 20, others: 25 * 2 ** 20 };
 
-const isAllReduce = (node: Node): boolean => node.op.name === "allReduce";
+/** The key of what may travel with a node; undefined: nothing, or the node does not communicate. */
+function bucketKey(node: Node): string | undefined {
+  const bucket = communicationOf(node)?.bucket;
+  return bucket === undefined || isAbsent(bucket) ? undefined : `${node.op.name} ${bucket(node.attrs)}`;
+}
 
 /** Joins single all-reduces into buckets and gives every collective a label. */
 export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
@@ -44,18 +48,19 @@ export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): 
   return rebuild(graph, order, bucketOf);
 }
 
-/** All-reduces that may share a bucket: same axis, reduction and dtype, and none needs the result of another. */
+/** Collectives that may share a bucket: same key and dtype, and none needs the result of another. */
 function candidates(order: readonly Node[]): Map<string, Node[]> {
   const depths = new Map<Node, number>();
   const groups = new Map<string, Node[]>();
   for (const node of order) {
     const depth = node.inputs.reduce(
-      (most, input) => Math.max(most, (depths.get(input) as number) + (isAllReduce(input) ? 1 : 0)),
+      (most, input) => Math.max(most, (depths.get(input) as number) + (bucketKey(input) === undefined ? 0 : 1)),
       0,
     );
     depths.set(node, depth);
-    if (!isAllReduce(node)) continue;
-    const key = `${node.attrs["axis"]} ${node.attrs["reduction"]} ${node.dtype} ${depth}`;
+    const own = bucketKey(node);
+    if (own === undefined) continue;
+    const key = `${own} ${node.dtype} ${depth}`;
     groups.set(key, [...(groups.get(key) ?? []), node]);
   }
   return groups;
@@ -80,12 +85,12 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
       return made;
     };
     const plain = (node: Node): Node => {
-      const attrs = "label" in node.attrs ? { ...node.attrs, label: label(node) } : node.attrs;
+      const attrs = communicationOf(node) !== undefined ? { ...node.attrs, label: label(node) } : node.attrs;
       return apply(node.op, node.inputs.map(copy), attrs);
     };
     const fromBucket = (node: Node, bucket: readonly Node[]): Node => {
-      const joined = call(
-        "allReduce",
+      const joined = apply(
+        node.op,
         bucket.map((member) => copy(member.inputs[0] as Node)),
         { ...node.attrs, label: label(node) },
       );

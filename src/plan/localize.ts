@@ -9,7 +9,6 @@ import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
-import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { OwnedPlan } from "./control.ts";
 import {
@@ -24,7 +23,7 @@ import {
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import type { Decision } from "./propagate.ts";
-import { pathOrThrow, type Transition } from "./redistribute.ts";
+import { collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
 import { type Strategy, strategiesOf } from "./strategy.ts";
 
 // An op that does at most this much work per element is made again in parts rather than cut from the whole.
@@ -223,18 +222,10 @@ class Localizer {
   }
 
   private transition(local: Node, { axis, from, to }: Transition): Node {
-    const { name, size: parts } = this.mesh.axes[axis] as MeshAxis;
-    const common = { axis: name, parts, label: "" };
-    if (from.kind === "replicate" && to.kind === "shard") return ownPart(local, to.dim, name, parts);
-    if (from.kind === "shard" && to.kind === "replicate")
-      return call("allGather", [local], { ...common, dim: from.dim });
-    if (from.kind === "shard" && to.kind === "shard")
-      return call("allToAll", [local], { ...common, from: from.dim, to: to.dim });
-    if (from.kind === "partial" && to.kind === "shard")
-      return call("reduceScatter", [local], { ...common, reduction: from.reduction, dim: to.dim });
-    if (from.kind === "partial" && to.kind === "replicate")
-      return call("allReduce", [local], { ...common, reduction: from.reduction });
-    throw new HeddleError("layout", "no value becomes partial by communication");
+    const meshAxis = this.mesh.axes[axis] as MeshAxis;
+    const collective = collectiveFor(meshAxis, from, to);
+    if (collective !== undefined) return call(collective.op, [local], collective.attrs);
+    return ownPart(local, (to as Placement & { kind: "shard" }).dim, meshAxis.name, meshAxis.size);
   }
 }
 

@@ -1,5 +1,9 @@
 /** @module What the planner assumes of a machine: a roofline for compute, latency and bandwidth for communication. */
 
+import { communicationNamed } from "../ir/communication.ts";
+import type { Attrs } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+
 /** Rates of one device and of the links between devices. */
 export interface Machine {
   /** Arithmetic operations per second. */
@@ -15,18 +19,8 @@ export interface Machine {
 /** One core with AVX-512 and TCP on one host: orders of magnitude, good enough to rank plans. */
 export const defaultMachine: Machine = { flops: 2e11, memory: 3e10, latency: 5e-5, bandwidth: 3e9 };
 
-/** The collectives and their cost by the ring algorithms: rounds, and bytes sent per device for `bytes` of local input. */
-export const collectiveTraffic = {
-  allReduce: (bytes: number, parts: number) => ({ rounds: 2 * (parts - 1), bytes: (2 * bytes * (parts - 1)) / parts }),
-  allGather: (bytes: number, parts: number) => ({ rounds: parts - 1, bytes: bytes * (parts - 1) }),
-  reduceScatter: (bytes: number, parts: number) => ({ rounds: parts - 1, bytes: (bytes * (parts - 1)) / parts }),
-  allToAll: (bytes: number, parts: number) => ({ rounds: parts - 1, bytes: (bytes * (parts - 1)) / parts }),
-} as const;
-
-export type CollectiveName = keyof typeof collectiveTraffic;
-
-/** Seconds for one collective. */
-export function collectiveSeconds(machine: Machine, name: CollectiveName, bytes: number, parts: number): number {
-  const traffic = collectiveTraffic[name](bytes, parts);
-  return traffic.rounds * machine.latency + traffic.bytes / machine.bandwidth;
+/** Seconds for one collective among the devices of an axis, for local inputs of these types. */
+export function collectiveSeconds(machine: Machine, op: string, inputs: readonly TensorType[], attrs: Attrs): number {
+  const { rounds, bytes } = communicationNamed(op).traffic(inputs, attrs);
+  return rounds * machine.latency + bytes / machine.bandwidth;
 }

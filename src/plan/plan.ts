@@ -1,5 +1,6 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
+import { communicationOf } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
 import { inputSpecs, mapGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
@@ -12,7 +13,7 @@ import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
 import { localGraph } from "./localize.ts";
-import { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
+import { defaultMachine, type Machine } from "./machine.ts";
 import { formatMesh, type Mesh } from "./mesh.ts";
 import { type Decision, propagate } from "./propagate.ts";
 
@@ -141,14 +142,15 @@ export function verifyPlan(plan: Plan): void {
   }
 }
 
-const isCollective = (node: Node): boolean => Object.hasOwn(collectiveTraffic, node.op.name);
+const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** The collectives of a plan, in order; those inside a loop once. */
 export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
 
 /** What one collective sends. */
 export interface Traffic {
-  readonly name: CollectiveName;
+  /** Name of the op. */
+  readonly name: string;
   readonly axis: string;
   readonly label: string;
   /** Number of tensors in it. */
@@ -172,11 +174,11 @@ function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; read
 /** What each collective of a plan sends, in order. */
 export function trafficOf(plan: Plan): Traffic[] {
   return collectivesWithin(plan.local).map(({ node, times }) => {
-    const name = node.op.name as CollectiveName;
-    const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
-    const sent = times * collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
+    const types = node.inputs.map((input) => input.types[0] as TensorType);
+    const payload = types.reduce((total, type) => total + bytesOf(type), 0);
+    const sent = times * (communicationOf(node)?.traffic(types, node.attrs).bytes ?? 0);
     return {
-      name,
+      name: node.op.name,
       axis: String(node.attrs["axis"]),
       label: String(node.attrs["label"]),
       values: node.inputs.length,

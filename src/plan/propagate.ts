@@ -84,7 +84,7 @@ function cheapest(
         inputTypes[input] as TensorType,
         placement,
         strategy.inputs[input] as Placement,
-        axis.size,
+        axis,
         machine,
       );
     });

@@ -1,4 +1,5 @@
 /** @module Changes of layout: a shortest path over the legal steps, each at most one collective on one axis. */
+import type { Attrs } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import {
@@ -35,6 +36,33 @@ export interface Path {
 const laterAxisSplits = (layout: Layout, axis: number, dim: number): boolean =>
   layout.some((placement, index) => index > axis && placement.kind === "shard" && placement.dim === dim);
 
+/** The collective that takes a value from one placement on an axis to another; undefined where each device cuts its own. */
+export function collectiveFor(
+  { name, size }: MeshAxis,
+  from: Placement,
+  to: Placement,
+): { readonly op: string; readonly attrs: Attrs } | undefined {
+  const common = { axis: name, parts: size, label: "" };
+  if (from.kind === "replicate" && to.kind === "shard") return undefined;
+  if (from.kind === "shard" && to.kind === "replicate") return { op: "allGather", attrs: { ...common, dim: from.dim } };
+  if (from.kind === "shard" && to.kind === "shard")
+    return { op: "allToAll", attrs: { ...common, from: from.dim, to: to.dim } };
+  if (from.kind === "partial" && to.kind === "shard")
+    return { op: "reduceScatter", attrs: { ...common, reduction: from.reduction, dim: to.dim } };
+  if (from.kind === "partial" && to.kind === "replicate")
+    return { op: "allReduce", attrs: { ...common, reduction: from.reduction } };
+  throw new HeddleError("layout", "no value becomes partial by communication");
+}
+
+/** Seconds of one step for one device's part of a value. */
+function stepSeconds(local: TensorType, axis: MeshAxis, from: Placement, to: Placement, machine: Machine): number {
+  const collective = collectiveFor(axis, from, to);
+  // Taking one's own part moves it once in memory.
+  return collective === undefined
+    ? bytesOf(local) / axis.size / machine.memory
+    : collectiveSeconds(machine, collective.op, [local], collective.attrs);
+}
+
 /** Steps that may lie on a path: to what is wanted on the axis, or to whole on the way there. */
 function stepsFrom(
   type: TensorType,
@@ -44,31 +72,23 @@ function stepsFrom(
   machine: Machine,
 ): { transition: Transition; seconds: number }[] {
   const local = localType(type, layout, mesh);
-  const bytes = bytesOf(local);
   const result: { transition: Transition; seconds: number }[] = [];
   layout.forEach((from, axis) => {
-    const { size } = mesh.axes[axis] as MeshAxis;
+    const meshAxis = mesh.axes[axis] as MeshAxis;
     const wanted = target[axis] as Placement;
     // A detour through parts (reduce-scatter, then all-gather) would be an algorithm for an all-reduce, not a layout.
-    const add = (to: Placement, seconds: number): void => {
+    const add = (to: Placement): void => {
       if (to.kind === "replicate" || samePlacement(to, wanted))
-        result.push({ transition: { axis, from, to }, seconds });
+        result.push({ transition: { axis, from, to }, seconds: stepSeconds(local, meshAxis, from, to, machine) });
     };
     const cuts = local.shape.flatMap((length, dim) =>
-      length % size === 0 && !laterAxisSplits(layout, axis, dim) ? [dim] : [],
+      length % meshAxis.size === 0 && !laterAxisSplits(layout, axis, dim) ? [dim] : [],
     );
     if (from.kind === "shard") {
       if (laterAxisSplits(layout, axis, from.dim)) return;
-      add(replicate, collectiveSeconds(machine, "allGather", bytes, size));
-      for (const dim of cuts)
-        if (dim !== from.dim) add(shard(dim), collectiveSeconds(machine, "allToAll", bytes, size));
-    } else if (from.kind === "partial") {
-      add(replicate, collectiveSeconds(machine, "allReduce", bytes, size));
-      for (const dim of cuts) add(shard(dim), collectiveSeconds(machine, "reduceScatter", bytes, size));
-    } else {
-      // Taking one's own part moves it once in memory.
-      for (const dim of cuts) add(shard(dim), bytes / size / machine.memory);
     }
+    if (from.kind !== "replicate") add(replicate);
+    for (const dim of cuts) if (from.kind !== "shard" || dim !== from.dim) add(shard(dim));
   });
   return result;
 }
@@ -122,12 +142,14 @@ export function pathOrThrow(
 }
 
 /** Seconds to change the placement on one axis alone, for one device's part of `type`; infinite when impossible. */
-export function axisSeconds(type: TensorType, from: Placement, to: Placement, size: number, machine: Machine): number {
+export function axisSeconds(
+  type: TensorType,
+  from: Placement,
+  to: Placement,
+  axis: MeshAxis,
+  machine: Machine,
+): number {
   if (samePlacement(from, to)) return 0;
-  const bytes = bytesOf(type);
-  if (to.kind === "partial" || (to.kind === "shard" && (type.shape[to.dim] ?? 1) % size !== 0)) return Infinity;
-  if (from.kind === "replicate") return bytes / size / machine.memory;
-  if (from.kind === "partial")
-    return collectiveSeconds(machine, to.kind === "shard" ? "reduceScatter" : "allReduce", bytes, size);
-  return collectiveSeconds(machine, to.kind === "shard" ? "allToAll" : "allGather", bytes, size);
+  if (to.kind === "partial" || (to.kind === "shard" && (type.shape[to.dim] ?? 1) % axis.size !== 0)) return Infinity;
+  return stepSeconds(type, axis, from, to, machine);
 }

@@ -1,5 +1,6 @@
 /** @module What the `null` executor does with a program: counts arithmetic, memory traffic and communication. */
 
+import { communicationNamed } from "../ir/communication.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
@@ -106,16 +107,10 @@ export function countProgram(program: Program): ProgramCount {
   };
 }
 
-/** Bytes that one device sends for a collective: each byte of a ring passes p - 1 of p devices. */
+/** Bytes that one device sends for a collective, as its op says. */
 export function bytesSent(program: Program, step: CollectiveStep): number {
-  const size = program.axes.find((axis) => axis.name === step.axis)?.size ?? 1;
-  const bytes = (values: readonly number[]): number =>
-    values.reduce((sum, value) => sum + bytesOf(program.values[value] as TensorType), 0);
-  // The whole value: what is put in, or, for a gather, what comes out.
-  const whole = Math.max(bytes(step.arguments), bytes(step.results));
-  // What is combined and handed to all makes the way twice: out and back.
-  const rounds = step.reduction !== undefined && bytes(step.arguments) === bytes(step.results) ? 2 : 1;
-  return (rounds * whole * (size - 1)) / size;
+  const given = step.arguments.map((value) => program.values[value] as TensorType);
+  return communicationNamed(step.op).traffic(given, step.attrs).bytes;
 }
 
 type Kind = "view" | "scalar" | "other";

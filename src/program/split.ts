@@ -3,6 +3,7 @@
  * their inputs exist, so that they travel while the rest goes on.
  */
 
+import { communicationOf } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
 import type { Reduction } from "../ir/equation.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
@@ -23,10 +24,8 @@ export interface SplitOptions {
   readonly donated?: readonly (number | undefined)[];
 }
 
-/** Whether the op communicates along a mesh axis: its attributes name the axis and its number of parts. */
-export function isCollective(node: Node): boolean {
-  return typeof node.attrs["axis"] === "string" && typeof node.attrs["parts"] === "number";
-}
+/** Whether the op communicates along a mesh axis. */
+export const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** Whether the op is a step of its own: it communicates, or runs programs. */
 const isApart = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;

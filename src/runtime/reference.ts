@@ -3,13 +3,13 @@
  * lockstep in this process. Slow, and the oracle of the others.
  */
 
+import { communicationNamed } from "../ir/communication.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { CollectiveStep, LoopStep, Program, ProgramAxis, Step, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
-import { runCollective } from "./collectives.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
 
 class HostBuffer implements DeviceBuffer {
@@ -213,6 +213,7 @@ function coordinateOf(axes: readonly ProgramAxis[], device: LocalDevice, axis: s
 
 /** Runs one collective in every group of devices that differ on its axis alone. */
 function communicate(step: CollectiveStep, options: ExecutorOptions, held: Held): void {
+  const communication = communicationNamed(step.op);
   const axis = options.axes.findIndex(({ name }) => name === step.axis);
   const groups = new Map<string, number[]>();
   options.devices.forEach(({ coordinates }, index) => {
@@ -227,7 +228,10 @@ function communicate(step: CollectiveStep, options: ExecutorOptions, held: Held)
     const contributions = members.map((member) =>
       step.arguments.map((value) => held[member]?.get(value) as HostTensor),
     );
-    const results = runCollective(step.op, step.attrs, contributions);
+    const results = communication.meaning(
+      contributions,
+      members.map(() => step.attrs),
+    );
     members.forEach((member, place) => {
       step.results.forEach((value, index) => {
         held[member]?.set(value, results[place]?.[index] as HostTensor);

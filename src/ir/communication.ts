@@ -1,0 +1,51 @@
+/**
+ * @module What a collective says of itself, as data on its op: how many bytes it sends, what the runtime calls it, what it
+ * may be bucketed with, what it means. The planner, the program, lowering and the executors read it and never ask which
+ * op it is.
+ */
+
+import { HeddleError } from "../util/errors.ts";
+import type { Absent, Attrs, HostTensor, Node } from "./node.ts";
+import { opNamed } from "./op.ts";
+import type { TensorType } from "./shape.ts";
+
+/** Fields of every op that communicates: the mesh axis, its number of devices, a name for traces and messages. */
+export type CollectiveAttrs = { axis: string; parts: number; label: string };
+
+/** What one device does on the wire. */
+export interface Traffic {
+  /** Messages that wait for one another. */
+  readonly rounds: number;
+  /** Bytes that the device sends. */
+  readonly bytes: number;
+}
+
+/** One collective; its change of shape is the op's own `infer`. */
+export interface Communication<A extends Attrs = Attrs> {
+  /** By the algorithm that the transport uses, for local inputs of these types. */
+  readonly traffic: (inputs: readonly TensorType[], attrs: A) => Traffic;
+  /** Name in lowered programs. */
+  readonly runtime: string;
+  /** Elements that come out of a lowered call on an axis of `parts` for `count` that go in. */
+  readonly received: (count: number, parts: number) => number;
+  /** Collectives with equal keys may travel as one call. */
+  readonly bucket: ((attrs: A) => string) | Absent;
+  /**
+   * The meaning: given what each device of the axis puts in (`contributions[device][input]`), in order of their
+   * coordinates, what each gets. Devices may differ in attributes that hold their own sizes.
+   */
+  readonly meaning: (contributions: readonly (readonly HostTensor[])[], attrs: readonly A[]) => HostTensor[][];
+}
+
+/** How a node communicates, if it does. */
+export function communicationOf(node: Pick<Node, "op">): Communication | undefined {
+  const { communication } = node.op;
+  return "absent" in communication ? undefined : communication;
+}
+
+/** How the collective of this name communicates. @throws HeddleError `op` when there is no such collective. */
+export function communicationNamed(name: string): Communication {
+  const communication = communicationOf({ op: opNamed(name) });
+  if (communication === undefined) throw new HeddleError("op", `'${name}' is not a collective`);
+  return communication;
+}
