@@ -11,6 +11,22 @@ import type { Shape, TensorType } from "./shape.ts";
 /** How contributions of several devices combine to the value. */
 export type Reduction = "sum" | "max" | "min";
 
+/**
+ * Splitting letter `by` asks for a window of letter `of`: position `i` of `by` goes with positions
+ * `i * stride - low … + span - 1` of `of`, counted after `dilation - 1` gaps are put between its elements. Inputs with `of`
+ * are needed with their neighbours' elements; of an output with `of` the windows add up.
+ */
+export interface WindowRule {
+  readonly by: string;
+  readonly of: string;
+  readonly stride: number;
+  readonly low: number;
+  readonly span: number;
+  readonly dilation: number;
+  /** Whether a window must hold at least one element. */
+  readonly solid: boolean;
+}
+
 export interface Equation {
   /** One letter per dim of each input. */
   readonly inputs: readonly (readonly string[])[];
@@ -19,6 +35,8 @@ export interface Equation {
   readonly whole: ReadonlySet<string>;
   /** How a split contracted letter's results combine. */
   readonly reduction: Reduction;
+  /** Splits of letters that are else whole; both letters of a rule are in {@link whole}. */
+  readonly windows?: readonly WindowRule[];
 }
 
 /** Parses `"m k, k n -> m n"`; `c!` marks a letter as whole; a scalar is an empty list. */
@@ -45,9 +63,16 @@ export function parseEquation(text: string, reduction: Reduction = "sum"): Equat
 export function equationOf(
   inputs: readonly (readonly string[])[],
   outputs: readonly (readonly string[])[],
-  options: { whole?: Iterable<string>; reduction?: Reduction } = {},
+  options: { whole?: Iterable<string>; reduction?: Reduction; windows?: readonly WindowRule[] } = {},
 ): Equation {
-  return { inputs, outputs, whole: new Set(options.whole ?? []), reduction: options.reduction ?? "sum" };
+  const { windows } = options;
+  return {
+    inputs,
+    outputs,
+    whole: new Set(options.whole ?? []),
+    reduction: options.reduction ?? "sum",
+    ...(windows === undefined ? {} : { windows }),
+  };
 }
 
 /** Letters `d0 d1 …` for the dims of an operand. */

@@ -83,6 +83,20 @@ export interface Split {
   readonly parts: number;
   readonly inputs: readonly (number | undefined)[];
   readonly outputs: readonly (number | undefined)[];
+  /** Where the parts are not equal: the size of each, and that of this device. */
+  readonly uneven?: { readonly sizes: readonly number[]; readonly own: number };
+  /** Inputs that came as windows with their neighbours' rows, and what to pad them by. */
+  readonly windows?: readonly WindowPart[];
+}
+
+/** A dim of an input (or of the first output) of which a device works on a window. */
+export interface WindowPart {
+  readonly side: "input" | "output";
+  readonly operand: number;
+  readonly dim: number;
+  /** Padding that takes the place of the op's own on this device. */
+  readonly low: number;
+  readonly high: number;
 }
 
 /** Asks an op for its form on one device. A dim that several axes split is cut by the first one first. */

@@ -173,7 +173,11 @@ const table: Table = {
     const size = axes[num(step, "axis")] ?? 1;
     return (step["parts"] as CollectivePart[]).flatMap((part): Access[] => [
       whole("in", "read", part.in, dtypeOf(step), [part.count]),
-      whole("out", "write", part.out, dtypeOf(step), [received(step["op"] as string, part.count, size)]),
+      whole("out", "write", part.out, dtypeOf(step), [
+        // The counts of an exchange are its own.
+        (step["receives"] as (readonly [number, number])[] | undefined)?.reduce((sum, [, count]) => sum + count, 0) ??
+          received(step["op"] as string, part.count, size),
+      ]),
     ]);
   },
 };

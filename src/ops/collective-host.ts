@@ -4,7 +4,7 @@ import type { Reduction } from "../ir/equation.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf } from "../ir/shape.ts";
 
-const combine: { readonly [R in Reduction]: (x: number, y: number) => number } = {
+export const combineRules: { readonly [R in Reduction]: (x: number, y: number) => number } = {
   sum: (x, y) => x + y,
   max: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y)),
   min: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y)),
@@ -14,7 +14,7 @@ const combine: { readonly [R in Reduction]: (x: number, y: number) => number } =
 export function reduced(parts: readonly HostTensor[], reduction: Reduction): HostTensor {
   const [first, ...others] = parts as [HostTensor, ...HostTensor[]];
   const data = first.data.slice();
-  const rule = combine[reduction];
+  const rule = combineRules[reduction];
   for (const other of others)
     for (let i = 0; i < data.length; i++)
       data[i] = roundTo(first.dtype, rule(data[i] as number, other.data[i] as number));

@@ -6,7 +6,7 @@
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
@@ -14,6 +14,7 @@ import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
 import { hloReductions } from "./hlo.ts";
+import { partOf, partStartOf } from "./local.ts";
 import { copyCall } from "./structure.ts";
 
 const planned = absent("appears in planned graphs only");
@@ -302,10 +303,11 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
 });
 
 /** This device's part of a value that all devices of an axis hold. */
-export function ownPart(x: Node, dim: number, axis: string, parts: number): Node {
-  const size = (x.shape[dim] as number) / parts;
-  const start = emit.mul(emit.call("axisIndex", [], { axis }), size);
+export function ownPart(x: Node, dim: number, split: Split): Node {
+  const length = x.shape[dim] as number;
+  const start = partStartOf(length, split);
   const zero = emit.constant("i32", 0);
   const starts = range(x.shape.length).map((index) => (index === dim ? start : zero));
-  return emit.call("dynamicSlice", [x, ...starts], { sizes: scaled(x.shape, dim, 1 / parts) });
+  const sizes = x.shape.map((size, index) => (index === dim ? partOf(length, split) : size));
+  return emit.call("dynamicSlice", [x, ...starts], { sizes });
 }

@@ -31,7 +31,12 @@ export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): 
   const bucketOf = new Map<Node, Node[]>();
   for (const group of candidates(order).values()) {
     // Readiness: the order in which the values that are reduced were made.
-    const nodes = group.sort((left, right) => (left.inputs[0] as Node).id - (right.inputs[0] as Node).id);
+    // Where devices are not alike their nodes are numbered differently, but their collectives are not.
+    const nodes = group.sort((left, right) =>
+      left.attrs["label"] === ""
+        ? (left.inputs[0] as Node).id - (right.inputs[0] as Node).id
+        : Number(left.attrs["label"]) - Number(right.attrs["label"]),
+    );
     let open: Node[] = [];
     let bytes = 0;
     let limit = sizes.first;
@@ -71,6 +76,7 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
     const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
     const counts = new Map<string, number>();
     const label = (node: Node): string => {
+      if (node.attrs["label"] !== "") return `${node.op.name} ${node.attrs["label"]}`;
       const count = counts.get(node.op.name) ?? 0;
       counts.set(node.op.name, count + 1);
       return `${node.op.name} ${count}`;

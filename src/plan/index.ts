@@ -1,5 +1,6 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
 export { type BucketSizes, defaultBuckets } from "./buckets.ts";
+export type { DeviceClass } from "./classes.ts";
 export {
   formatLayout,
   formatPlacement,
@@ -9,8 +10,10 @@ export {
   parseLayout,
   parsePlacement,
   partial,
+  partStart,
   replicate,
   replicated,
+  resolved,
   sameLayout,
   shard,
   shardedOn,
@@ -19,13 +22,16 @@ export { defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
+  deviceAt,
   deviceCount,
   formatMesh,
   type Mesh,
   type MeshAxis,
+  type MeshOptions,
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export { dealt, type Interval, proportional, type Sizes } from "./partition.ts";
 export {
   collectivesOf,
   type Plan,
@@ -38,4 +44,5 @@ export {
 } from "./plan.ts";
 export { parsePlan, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
-export { formatStrategy, type Strategy, strategiesOf } from "./strategy.ts";
+export { formatStrategy, type Hints, type Strategy, strategiesOf } from "./strategy.ts";
+export type { Windowed } from "./window.ts";

@@ -3,10 +3,11 @@ import type { Reduction } from "../ir/equation.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
+import { canonical, dealt, intervals, type Sizes, sizesOn } from "./partition.ts";
 
-/** On one mesh axis: split along a dim, held whole by all, or held as contributions that combine to the value. */
+/** On one mesh axis: split along a dim (equally, or by sizes), held whole by all, or held as contributions that combine to the value. */
 export type Placement =
-  | { readonly kind: "shard"; readonly dim: number }
+  | { readonly kind: "shard"; readonly dim: number; readonly sizes?: Sizes }
   | { readonly kind: "replicate" }
   | { readonly kind: "partial"; readonly reduction: Reduction };
 
@@ -14,7 +15,11 @@ export type Placement =
 export type Layout = readonly Placement[];
 
 export const replicate: Placement = { kind: "replicate" };
-export const shard = (dim: number): Placement => ({ kind: "shard", dim });
+/** Split along a dim; `sizes` are each device's number of elements. Equal sizes are the same as none. */
+export function shard(dim: number, sizes?: Sizes): Placement {
+  const uneven = sizes === undefined ? undefined : canonical(sizes);
+  return uneven === undefined ? { kind: "shard", dim } : { kind: "shard", dim, sizes: uneven };
+}
 export const partial = (reduction: Reduction = "sum"): Placement => ({ kind: "partial", reduction });
 
 export const replicated = (mesh: Mesh): Layout => mesh.axes.map(() => replicate);
@@ -29,11 +34,26 @@ export function shardedOn(mesh: Mesh, dims: { readonly [axis: string]: number | 
   });
 }
 
-/** `S(0)`, `R`, `P(sum)`. */
+/** The layout with the sizes that the mesh's axes deal out where a dim is not divided equally and none are given. */
+export function resolved(type: TensorType, layout: Layout, mesh: Mesh): Layout {
+  const lengths: (number | undefined)[] = [...type.shape];
+  return layout.map((placement, index) => {
+    if (placement.kind !== "shard") return placement;
+    const { dim } = placement;
+    const axis = mesh.axes[index] as MeshAxis;
+    const length = lengths[dim];
+    if (length === undefined) return placement;
+    const sizes = placement.sizes ?? dealt(length, axis);
+    lengths[dim] = sizes === undefined ? length / axis.size : undefined;
+    return shard(dim, sizes);
+  });
+}
+
+/** `S(0)`, `S(0:4+3+3)`, `R`, `P(sum)`. */
 export function formatPlacement(placement: Placement): string {
   switch (placement.kind) {
     case "shard":
-      return `S(${placement.dim})`;
+      return `S(${placement.dim}${placement.sizes === undefined ? "" : `:${placement.sizes.join("+")}`})`;
     case "replicate":
       return "R";
     case "partial":
@@ -46,10 +66,12 @@ export const formatLayout = (layout: Layout): string => layout.map(formatPlaceme
 
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
-  const match = /^(?:S\((\d+)\)|P\((sum|max|min)\))$/.exec(text);
+  const match = /^(?:S\((\d+)(?::(\d+(?:\+\d+)*))?\)|P\((sum|max|min)\))$/.exec(text);
   if (match === null)
-    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R or P(sum|max|min)`);
-  return match[1] === undefined ? partial(match[2] as Reduction) : shard(Number(match[1]));
+    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), S(dim:4+3+3), R or P(sum|max|min)`);
+  return match[1] === undefined
+    ? partial(match[3] as Reduction)
+    : shard(Number(match[1]), match[2]?.split("+").map(Number));
 }
 
 export const parseLayout = (text: string): Layout =>
@@ -65,28 +87,58 @@ export const withPlacement = (layout: Layout, axis: number, placement: Placement
   layout.map((old, index) => (index === axis ? placement : old));
 
 /**
- * Type of one device's part of a value.
+ * Type of one device's part of a value; without coordinates, of the largest part.
  *
- * @throws HeddleError `layout` when a dim does not divide evenly.
+ * @throws HeddleError `layout` when a dim does not divide as the layout says.
  */
-export function localType(type: TensorType, layout: Layout, mesh: Mesh): TensorType {
+export function localType(type: TensorType, layout: Layout, mesh: Mesh, coordinates?: readonly number[]): TensorType {
   const shape = [...type.shape];
+  const uneven = new Set<number>();
   layout.forEach((placement, index) => {
     if (placement.kind !== "shard") return;
+    const { dim, sizes } = placement;
     const { name, size } = mesh.axes[index] as MeshAxis;
-    const length = shape[placement.dim];
-    if (length === undefined || length % size !== 0) {
+    const length = shape[dim];
+    const total = sizes?.reduce((sum, one) => sum + one, 0);
+    const fits =
+      length !== undefined &&
+      !uneven.has(dim) &&
+      (sizes === undefined ? length % size === 0 : sizes.length === size && total === length);
+    if (!fits) {
       const what =
-        length === undefined ? `there is no dim ${placement.dim}` : `dim ${placement.dim} has ${length} elements`;
+        length === undefined
+          ? `there is no dim ${dim}`
+          : uneven.has(dim)
+            ? `dim ${dim} is split unevenly on another axis`
+            : `dim ${dim} has ${length} elements`;
       throw new HeddleError(
         "layout",
         `${formatType(type)} cannot be ${formatLayout(layout)} on mesh ${formatMesh(mesh)}: ${what}, axis '${name}' has ${size} devices`,
         {
-          hint: "choose a size that the number of devices divides, or leave the value replicated on that axis",
+          hint: "choose a size that the number of devices divides, say the sizes, or leave the value replicated on that axis",
         },
       );
     }
-    shape[placement.dim] = length / size;
+    if (sizes === undefined) shape[dim] = length / size;
+    else {
+      uneven.add(dim);
+      shape[dim] = sizes[coordinates?.[index] ?? sizes.indexOf(Math.max(...sizes))] as number;
+    }
   });
   return { dtype: type.dtype, shape };
+}
+
+/** Where the part of the device at these coordinates begins, along each dim. */
+export function partStart(type: TensorType, layout: Layout, mesh: Mesh, coordinates: readonly number[]): number[] {
+  const start = type.shape.map(() => 0);
+  const length = [...type.shape];
+  layout.forEach((placement, index) => {
+    if (placement.kind !== "shard") return;
+    const { dim } = placement;
+    const sizes = sizesOn(placement.sizes, length[dim] as number, (mesh.axes[index] as MeshAxis).size);
+    const place = coordinates[index] as number;
+    (start[dim] as number) += (intervals(sizes)[place] as readonly [number, number])[0];
+    length[dim] = sizes[place] as number;
+  });
+  return start;
 }

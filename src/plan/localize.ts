@@ -7,10 +7,11 @@ import { describeNode } from "../ir/print.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
-import { call, ownPart } from "../ops/index.ts";
+import { call, ownPart, slice } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { OwnedPlan } from "./control.ts";
+import { anyMoves, exchangeAttrs } from "./exchange.ts";
 import {
   formatLayout,
   type Layout,
@@ -22,9 +23,10 @@ import {
 } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
+import { type Interval, intervals } from "./partition.ts";
 import type { Decision } from "./propagate.ts";
 import { collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { type Strategy, strategiesOf } from "./strategy.ts";
+import { AxisWalk, type Strategy } from "./strategy.ts";
 
 // An op that does at most this much work per element is made again in parts rather than cut from the whole.
 const cheapPerElement = 32;
@@ -34,6 +36,8 @@ export interface LocalTarget {
   readonly mesh: Mesh;
   readonly machine: Machine;
   readonly buckets: BucketSizes;
+  /** The device's, where devices are not alike; then collectives are numbered, so that all devices' are the same. */
+  readonly coordinates?: readonly number[];
 }
 
 /** The graph of one device that follows from the decisions. */
@@ -42,7 +46,7 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
   const localizer = new Localizer(decisions, target);
   const local = withTrace(new Trace(), (): Graph => {
     const parameters = inputSpecs(graph).map(({ name, type }, index) => {
-      const node = parameter(index, { name, type: localType(type, inputs[index] as Layout, mesh) });
+      const node = parameter(index, { name, type: localType(type, inputs[index] as Layout, mesh, target.coordinates) });
       localizer.bind(graph.inputs[index] as Node, node);
       return node;
     });
@@ -74,6 +78,7 @@ class Localizer {
   private readonly mesh: Mesh;
   private readonly machine: Machine;
   private readonly target: LocalTarget;
+  private numbered = 0;
 
   constructor(decisions: ReadonlyMap<Node, Decision>, target: LocalTarget) {
     this.decisions = decisions;
@@ -131,22 +136,75 @@ class Localizer {
     return this.localOp(node, inputs, strategies);
   }
 
-  private localOp(node: Node, inputs: readonly Node[], strategies: readonly Strategy[]): Node {
+  private localOp(node: Node, given: readonly Node[], strategies: readonly Strategy[]): Node {
+    const inputs = given.map((input, index) => this.widened(input, "input", index, strategies));
     const { localize } = node.op;
     const owned = this.decisions.get(node)?.owned;
     if (owned !== undefined) return apply(node.op, inputs, this.localAttrs(node.attrs, owned));
-    if (isAbsent(localize)) return apply(node.op, inputs, node.attrs);
-    const splits = strategies.flatMap((strategy, index): Split[] => {
-      const { name, size } = this.mesh.axes[index] as MeshAxis;
-      const split = {
-        axis: name,
-        parts: size,
-        inputs: strategy.inputs.map(shardDim),
-        outputs: strategy.outputs.map(shardDim),
-      };
+    const splits = strategies.flatMap((strategy, axis): Split[] => {
+      const split = this.splitOf(strategy, axis);
       return [...split.inputs, ...split.outputs].some((dim) => dim !== undefined) ? [split] : [];
     });
-    return splits.length === 0 ? apply(node.op, inputs, node.attrs) : localize({ attrs: node.attrs, inputs, splits });
+    const made =
+      isAbsent(localize) || splits.length === 0
+        ? apply(node.op, inputs, node.attrs)
+        : localize({ attrs: node.attrs, inputs, splits });
+    return this.widened(made, "output", 0, strategies);
+  }
+
+  private splitOf({ inputs, outputs, sizes, windows = [] }: Strategy, index: number): Split {
+    const { name, size } = this.mesh.axes[index] as MeshAxis;
+    const place = this.place(index);
+    // A window's length follows from the op's attributes, not from the split.
+    const dims = (side: "input" | "output", list: readonly Placement[]) =>
+      list.map((placement, operand) =>
+        windows.some((window) => window.side === side && window.operand === operand) ? undefined : shardDim(placement),
+      );
+    return {
+      axis: name,
+      parts: size,
+      inputs: dims("input", inputs),
+      outputs: dims("output", outputs),
+      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[place] as number } }),
+      ...(windows.length === 0
+        ? {}
+        : {
+            windows: windows.map(({ side, operand, dim, padding }) => {
+              const [low, high] = padding[place] as readonly [number, number];
+              return { side, operand, dim, low, high };
+            }),
+          }),
+    };
+  }
+
+  private place(axis: number): number {
+    return this.target.coordinates?.[axis] ?? 0;
+  }
+
+  private label(): string {
+    return this.target.coordinates === undefined ? "" : String(this.numbered++);
+  }
+
+  /** An input with the rows of its windows, or the sum of an output's windows. */
+  private widened(local: Node, side: "input" | "output", operand: number, strategies: readonly Strategy[]): Node {
+    let result = local;
+    strategies.forEach(({ windows = [] }, index) => {
+      const place = this.place(index);
+      const { name, size } = this.mesh.axes[index] as MeshAxis;
+      for (const window of windows) {
+        if (window.side !== side || window.operand !== operand) continue;
+        const { dim, wanted, sizes } = window;
+        const held =
+          sizes === undefined ? wanted.map(() => [0, result.shape[dim] as number] as const) : intervals(sizes);
+        const [from, to] = side === "input" ? [held, wanted] : [wanted, held];
+        if (sizes !== undefined && (side === "output" || anyMoves(from, to))) {
+          const common = { axis: name, parts: size, label: this.label() };
+          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, place, relative: true });
+          result = call("exchange", [result], attrs);
+        } else result = cutTo(result, dim, held[place] as Interval, wanted[place] as Interval);
+      }
+    });
+    return result;
   }
 
   private localAttrs(attrs: Attrs, owned: ReadonlyMap<Graph, OwnedPlan>): Attrs {
@@ -189,22 +247,19 @@ class Localizer {
   /** Strategies that give `layout`, changing the chosen ones only where the layout asks for more cutting. */
   private strategiesFor(node: Node, decision: Decision, layout: Layout): Strategy[] | undefined {
     const result: Strategy[] = [];
-    let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
-    let outputTypes = node.types;
+    const walk = new AxisWalk(node);
     for (const [index, axis] of this.mesh.axes.entries()) {
       const chosen = decision.strategies[index] as Strategy;
       const wanted = layout[index] as Placement;
       const keeps = sameLayout([chosen.outputs[0] as Placement], [wanted]);
       const strategy = keeps
         ? chosen
-        : strategiesOf(node, inputTypes, outputTypes, axis.size).find((candidate) =>
-            sameLayout([candidate.outputs[0] as Placement], [wanted]),
-          );
+        : walk
+            .strategies(axis, { inputs: [], outputs: [wanted] })
+            .find((candidate) => sameLayout([candidate.outputs[0] as Placement], [wanted]));
       if (strategy === undefined) return undefined;
       result.push(strategy);
-      const alone: Mesh = { axes: [axis] };
-      inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
-      outputTypes = outputTypes.map((type, output) => localType(type, [strategy.outputs[output] as Placement], alone));
+      walk.take(strategy, axis);
     }
     return result;
   }
@@ -215,7 +270,9 @@ class Localizer {
     let layout = from;
     for (const step of path.steps) {
       layout = withPlacement(layout, step.axis, step.to);
-      local = this.made.get(node)?.get(formatLayout(layout)) ?? this.transition(local, step);
+      // As long as the way only cuts, the parts may be made at their source instead.
+      local =
+        this.made.get(node)?.get(formatLayout(layout)) ?? this.derive(node, layout) ?? this.transition(local, step);
       this.store(node, layout, local);
     }
     return local;
@@ -223,10 +280,29 @@ class Localizer {
 
   private transition(local: Node, { axis, from, to }: Transition): Node {
     const meshAxis = this.mesh.axes[axis] as MeshAxis;
-    const collective = collectiveFor(meshAxis, from, to);
+    const place = this.place(axis);
+    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place };
+    const collective = from.kind === "replicate" ? undefined : collectiveFor(step, this.label());
     if (collective !== undefined) return call(collective.op, [local], collective.attrs);
-    return ownPart(local, (to as Placement & { kind: "shard" }).dim, meshAxis.name, meshAxis.size);
+    const { dim, sizes } = to as Placement & { kind: "shard" };
+    return ownPart(local, dim, {
+      axis: meshAxis.name,
+      parts: meshAxis.size,
+      inputs: [dim],
+      outputs: [dim],
+      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[place] as number } }),
+    });
   }
+}
+
+/** `wanted` of a value of which this device holds `held`. */
+function cutTo(x: Node, dim: number, [first]: Interval, [from, to]: Interval): Node {
+  const start = x.shape.map((_size, index) => (index === dim ? from - first : 0));
+  return slice(
+    x,
+    start,
+    x.shape.map((size, index) => (index === dim ? to - first : size)),
+  );
 }
 
 const shardDim = (placement: Placement): number | undefined => (placement.kind === "shard" ? placement.dim : undefined);

@@ -5,6 +5,8 @@ export interface MeshAxis {
   readonly name: string;
   /** Number of devices along the axis. */
   readonly size: number;
+  /** How the devices share what is split, such as `[2, 1]`; undefined: equally. */
+  readonly shares?: readonly number[];
 }
 
 /** Devices in a grid. Device `i` has the row-major coordinates of `i` in the axes' sizes. */
@@ -12,13 +14,31 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
+export interface MeshOptions {
+  /** For an axis whose devices are not equally fast: how they share what is split, such as `{ data: [2, 1] }`. */
+  readonly shares?: { readonly [axis: string]: readonly number[] };
+}
+
 /**
  * Makes a mesh: `mesh({ data: 2, model: 4 })`.
  *
- * @throws HeddleError `mesh` when a size is not a positive integer or a name is not a word.
+ * @throws HeddleError `mesh` when a size or a share is not a positive integer or a name is not a word.
  */
-export function mesh(sizes: { readonly [axis: string]: number }): Mesh {
-  const axes = Object.entries(sizes).map(([name, size]) => ({ name, size }));
+export function mesh(sizes: { readonly [axis: string]: number }, options: MeshOptions = {}): Mesh {
+  const axes = Object.entries(sizes).map(([name, size]): MeshAxis => {
+    const shares = options.shares?.[name];
+    // Equal shares are none.
+    return shares === undefined || shares.every((share) => share === shares[0])
+      ? { name, size }
+      : { name, size, shares };
+  });
+  for (const [name, shares] of Object.entries(options.shares ?? {})) {
+    if (shares.length !== sizes[name] || !shares.every((share) => Number.isInteger(share) && share > 0))
+      throw new HeddleError(
+        "mesh",
+        `the shares ${shares.join(":")} are not one whole number for each device of '${name}'`,
+      );
+  }
   for (const { name, size } of axes) {
     if (!/^[a-zA-Z][a-zA-Z0-9_]*$/.test(name)) throw new HeddleError("mesh", `'${name}' is not a name for a mesh axis`);
     if (!Number.isInteger(size) || size < 1)
@@ -27,21 +47,26 @@ export function mesh(sizes: { readonly [axis: string]: number }): Mesh {
   return { axes };
 }
 
-/** Parses `"data=2,model=4"`. */
+/** Parses `"data=2,model=4"`; `"data=2:1"` is two devices of which the first takes two thirds. */
 export function parseMesh(text: string): Mesh {
+  const shares: { [axis: string]: number[] } = {};
   const entries = text.split(",").map((part): [string, number] => {
-    const match = /^\s*([a-zA-Z][a-zA-Z0-9_]*)\s*=\s*(\d+)\s*$/.exec(part);
+    const match = /^\s*([a-zA-Z][a-zA-Z0-9_]*)\s*=\s*(\d+(?::\d+)*)\s*$/.exec(part);
     if (match === null)
       throw new HeddleError("mesh", `'${part}' is not an axis of a mesh`, { hint: "write axes as in data=2,model=4" });
-    return [match[1] as string, Number(match[2])];
+    const numbers = (match[2] as string).split(":").map(Number);
+    if (numbers.length === 1) return [match[1] as string, numbers[0] as number];
+    shares[match[1] as string] = numbers;
+    return [match[1] as string, numbers.length];
   });
   const repeated = entries.find(([name], index) => entries.findIndex(([other]) => other === name) !== index);
   if (repeated !== undefined) throw new HeddleError("mesh", `mesh axis '${repeated[0]}' is given twice`);
-  return mesh(Object.fromEntries(entries));
+  return mesh(Object.fromEntries(entries), { shares });
 }
 
-/** `data=2,model=4`. */
-export const formatMesh = (value: Mesh): string => value.axes.map((axis) => `${axis.name}=${axis.size}`).join(",");
+/** `data=2,model=4`; with shares `data=2:1`. */
+export const formatMesh = (value: Mesh): string =>
+  value.axes.map((axis) => `${axis.name}=${axis.shares?.join(":") ?? axis.size}`).join(",");
 
 export const deviceCount = (value: Mesh): number => value.axes.reduce((count, axis) => count * axis.size, 1);
 
@@ -64,3 +89,7 @@ export function axisGroup(value: Mesh, index: number, axis: number): number[] {
   const first = index - (coordinatesOf(value, index)[axis] as number) * inner;
   return Array.from({ length: size }, (_unused, place) => first + place * inner);
 }
+
+/** The device at these coordinates: the inverse of {@link coordinatesOf}. */
+export const deviceAt = (value: Mesh, coordinates: readonly number[]): number =>
+  value.axes.reduce((device, { size }, axis) => device * size + (coordinates[axis] as number), 0);

@@ -11,10 +11,10 @@ import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
-import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
-import { localGraph } from "./localize.ts";
+import { type DeviceClass, deviceClasses } from "./classes.ts";
+import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
 import { defaultMachine, type Machine } from "./machine.ts";
-import { formatMesh, type Mesh } from "./mesh.ts";
+import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
 import { type Decision, propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
@@ -24,13 +24,15 @@ export interface PlannedValue {
   readonly layout: Layout;
 }
 
-/** Where every value lives. `local` is the graph that each device runs; collectives are nodes in it. */
+/** Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. */
 export interface Plan {
   readonly name: string;
   readonly mesh: Mesh;
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
   readonly local: Graph;
+  /** The graphs of all devices: one class where all parts are alike. */
+  readonly classes: readonly DeviceClass[];
 }
 
 export interface PlanOptions {
@@ -53,7 +55,7 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
   const graph = expandUnplannable(source);
   const specs = inputSpecs(graph);
   const inputs = specs.map(({ name, type }, index): PlannedValue => {
-    const layout = options.inputs?.[index] ?? replicated(mesh);
+    const layout = resolvedLayout(type, options.inputs?.[index] ?? replicated(mesh), mesh);
     checkLayout(`input '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
@@ -67,17 +69,20 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;
     const own = (decisions.get(node) as Decision).layouts[0] as Layout;
-    const layout =
-      options.outputs?.[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement));
+    const layout = resolvedLayout(
+      type,
+      options.outputs?.[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement)),
+      mesh,
+    );
     checkLayout(`output '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
   const layouts = (values: readonly PlannedValue[]): Layout[] => values.map(({ layout }) => layout);
-  const local = localGraph(
+  const classes = deviceClasses(
     { graph, decisions, inputs: layouts(inputs), outputs: layouts(outputs) },
     { mesh, machine, buckets: options.buckets ?? defaultBuckets },
   );
-  return { name: graph.name, mesh, inputs, outputs, local };
+  return { name: graph.name, mesh, inputs, outputs, local: (classes[0] as DeviceClass).local, classes };
 }
 
 /** Composites that say nothing of their sharding are planned by their bodies. */
@@ -94,6 +99,10 @@ function expandUnplannable(graph: Graph): Graph {
     ),
   );
 }
+
+/** With the sizes that follow from the mesh, where the layout has a placement for each axis. */
+const resolvedLayout = (type: TensorType, layout: Layout, mesh: Mesh): Layout =>
+  layout.length === mesh.axes.length ? resolved(type, layout, mesh) : layout;
 
 function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh): void {
   if (layout.length !== mesh.axes.length) {
@@ -113,7 +122,14 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
  * @throws HeddleError `verify` naming the value that does not fit.
  */
 export function verifyPlan(plan: Plan): void {
-  verifyGraph(plan.local);
+  const devices = plan.classes.flatMap((one) => one.devices).sort((one, other) => one - other);
+  if (devices.length !== deviceCount(plan.mesh) || devices.some((device, index) => device !== index))
+    throw new HeddleError("verify", `plan '${plan.name}': not every device is in one class`);
+  for (const one of plan.classes) verifyClass(plan, one);
+}
+
+function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
+  verifyGraph(local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
     if (values.length !== nodes.length)
       throw new HeddleError(
@@ -121,7 +137,10 @@ export function verifyPlan(plan: Plan): void {
         `plan '${plan.name}': ${values.length} ${what}s, the local graph has ${nodes.length}`,
       );
     values.forEach(({ name, type, layout }, index) => {
-      if (!sameType(localType(type, layout, plan.mesh), (nodes[index] as Node).types[0] as TensorType)) {
+      const node = nodes[index] as Node;
+      const fits = (device: number): boolean =>
+        sameType(localType(type, layout, plan.mesh, coordinatesOf(plan.mesh, device)), node.types[0] as TensorType);
+      if (!devices.every(fits)) {
         throw new HeddleError(
           "verify",
           `plan '${plan.name}': ${what} '${name}' is not ${formatLayout(layout)} in the local graph`,
@@ -129,9 +148,9 @@ export function verifyPlan(plan: Plan): void {
       }
     });
   };
-  compare("input", plan.inputs, plan.local.inputs);
-  compare("output", plan.outputs, plan.local.outputs);
-  for (const node of collectivesOf(plan)) {
+  compare("input", plan.inputs, local.inputs);
+  compare("output", plan.outputs, local.outputs);
+  for (const { node } of collectivesWithin(local)) {
     const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
@@ -171,9 +190,10 @@ function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; read
   });
 }
 
-/** What each collective of a plan sends, in order. */
-export function trafficOf(plan: Plan): Traffic[] {
-  return collectivesWithin(plan.local).map(({ node, times }) => {
+/** What each collective of a plan sends on a device (default: the first), in order. */
+export function trafficOf(plan: Plan, device = 0): Traffic[] {
+  const own = plan.classes.find(({ devices }) => devices.includes(device));
+  return collectivesWithin((own ?? plan).local).map(({ node, times }) => {
     const types = node.inputs.map((input) => input.types[0] as TensorType);
     const payload = types.reduce((total, type) => total + bytesOf(type), 0);
     const sent = times * (communicationOf(node)?.traffic(types, node.attrs).bytes ?? 0);

@@ -3,8 +3,9 @@ import { parseGraph } from "../ir/parse.ts";
 import { printGraph } from "../ir/print.ts";
 import { formatType, parseType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { DeviceClass } from "./classes.ts";
 import { formatLayout, parseLayout } from "./layout.ts";
-import { formatMesh, mesh, parseMesh } from "./mesh.ts";
+import { deviceCount, formatMesh, mesh, parseMesh } from "./mesh.ts";
 import type { Plan, PlannedValue } from "./plan.ts";
 
 /**
@@ -13,6 +14,8 @@ import type { Plan, PlannedValue } from "./plan.ts";
  *     plan @step on data=2
  *     input x: f32[128,784] S(0)
  *     output loss: f32[] R
+ *
+ * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them.
  */
 export function printPlan(plan: Plan): string {
   const line = (kind: string) => (value: PlannedValue) =>
@@ -22,7 +25,11 @@ export function printPlan(plan: Plan): string {
     ...plan.inputs.map(line("input")),
     ...plan.outputs.map(line("output")),
   ];
-  return `${head.join("\n")}\n\n${printGraph(plan.local)}`;
+  const graphs =
+    plan.classes.length === 1
+      ? [printGraph(plan.local)]
+      : plan.classes.map(({ devices, local }) => `devices ${devices.join(" ")}\n${printGraph(local)}`);
+  return `${head.join("\n")}\n\n${graphs.join("\n")}`;
 }
 
 /** The inverse of {@link printPlan}. @throws HeddleError `parse`. */
@@ -45,5 +52,16 @@ export function parsePlan(text: string): Plan {
     });
   });
   const axes = head[2] === "" ? mesh({}) : parseMesh(head[2] as string);
-  return { name: head[1] as string, mesh: axes, inputs, outputs, local: parseGraph(text.slice(end + 2)) };
+  const classes = parseClasses(text.slice(end + 2), deviceCount(axes));
+  return { name: head[1] as string, mesh: axes, inputs, outputs, local: (classes[0] as DeviceClass).local, classes };
+}
+
+function parseClasses(text: string, count: number): DeviceClass[] {
+  const all = Array.from({ length: count }, (_unused, device) => device);
+  if (!text.startsWith("devices ")) return [{ devices: all, local: parseGraph(text) }];
+  return text.split(/\n(?=devices [\d ]+\n)/).map((section): DeviceClass => {
+    const line = section.indexOf("\n");
+    const devices = section.slice("devices ".length, line).split(" ").map(Number);
+    return { devices, local: parseGraph(section.slice(line + 1)) };
+  });
 }

@@ -7,14 +7,17 @@
 import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import { decideControl, type OwnedPlan } from "./control.ts";
-import { type Layout, localType, type Placement, replicated } from "./layout.ts";
+import { anyMoves, movesAt } from "./exchange.ts";
+import { type Layout, type Placement, replicated, samePlacement } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
+import { intervals } from "./partition.ts";
 import { axisSeconds } from "./redistribute.ts";
-import { type Strategy, strategiesOf } from "./strategy.ts";
+import { AxisWalk, type Strategy } from "./strategy.ts";
+import type { Windowed } from "./window.ts";
 
 /** What was decided for a node: a strategy per axis, and the layout of each result. */
 export interface Decision {
@@ -48,15 +51,12 @@ function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, 
   if (controlOf(node) !== undefined)
     return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, mesh, machine));
   const strategies: Strategy[] = [];
-  let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
-  let outputTypes = node.types;
+  const walk = new AxisWalk(node);
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, inputTypes, outputTypes, axis, machine);
+    const strategy = cheapest(node, placements, walk, axis, machine);
     strategies.push(strategy);
-    const alone: Mesh = { axes: [axis] };
-    inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
-    outputTypes = outputTypes.map((type, output) => localType(type, [strategy.outputs[output] as Placement], alone));
+    walk.take(strategy, axis);
   });
   const layouts = node.types.map((_type, output) =>
     strategies.map((strategy) => strategy.outputs[output] as Placement),
@@ -67,37 +67,61 @@ function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, 
 function cheapest(
   node: Node,
   current: readonly Placement[],
-  inputTypes: readonly TensorType[],
-  outputTypes: readonly TensorType[],
+  walk: AxisWalk,
   axis: MeshAxis,
   machine: Machine,
 ): Strategy {
-  const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter(
-    (strategy, index) => index === 0 || seeded(strategy, current),
-  );
+  const candidates = walk
+    .strategies(axis, { inputs: current, outputs: [] })
+    .filter((strategy, index) => index === 0 || seeded(strategy, current));
   let best: { strategy: Strategy; seconds: number } | undefined;
-  const flops = node.op.cost(inputTypes, outputTypes, node.attrs);
+  const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
   for (const strategy of candidates) {
-    let seconds = (strategy.letter === undefined ? flops : flops / axis.size) / machine.flops;
+    let seconds = (flops * largestShare(strategy, axis)) / machine.flops;
     current.forEach((placement, input) => {
       seconds += axisSeconds(
-        inputTypes[input] as TensorType,
+        walk.inputs[input] as TensorType,
         placement,
         strategy.inputs[input] as Placement,
         axis,
         machine,
       );
     });
+    for (const window of strategy.windows ?? [])
+      seconds += windowSeconds(
+        (window.side === "input" ? walk.inputs : walk.outputs)[window.operand] as TensorType,
+        window,
+        machine,
+      );
     if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
   }
   return (best as { strategy: Strategy }).strategy;
+}
+
+/** The part of the work that the device with most of it does. */
+function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
+  if (letter === undefined) return 1;
+  if (sizes === undefined) return 1 / axis.size;
+  return Math.max(...sizes) / sizes.reduce((sum, size) => sum + size, 0);
+}
+
+/** Seconds to send the device that lacks most what it lacks of its window. */
+function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, machine: Machine): number {
+  if (sizes === undefined) return 0;
+  const parts = intervals(sizes);
+  if (!anyMoves(parts, wanted)) return 0;
+  const row = bytesOf({ ...type, shape: type.shape.map((size, index) => (index === dim ? 1 : size)) });
+  const rows = wanted.map((_window, place) =>
+    movesAt(wanted, parts, place, true).sends.reduce((sum, [peer, , count]) => sum + (peer === 0 ? 0 : count), 0),
+  );
+  return machine.latency + (Math.max(...rows) * row) / machine.bandwidth;
 }
 
 /** Whether a strategy goes on with a split, or with contributions, that some input has already. */
 function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
   return strategy.inputs.some((wanted, index) => {
     const has = current[index] as Placement;
-    if (wanted.kind === "shard") return has.kind === "shard" && has.dim === wanted.dim;
+    if (wanted.kind === "shard") return samePlacement(has, wanted);
     return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
   });
 }

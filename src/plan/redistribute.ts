@@ -2,6 +2,7 @@
 import type { Attrs } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { exchangeAttrs } from "./exchange.ts";
 import {
   formatLayout,
   type Layout,
@@ -10,11 +11,11 @@ import {
   replicate,
   sameLayout,
   samePlacement,
-  shard,
   withPlacement,
 } from "./layout.ts";
 import { collectiveSeconds, type Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
+import { type Interval, intervals, type Sizes, sizesOn } from "./partition.ts";
 
 /** One step: on one axis, from one placement to another. */
 export interface Transition {
@@ -36,31 +37,91 @@ export interface Path {
 const laterAxisSplits = (layout: Layout, axis: number, dim: number): boolean =>
   layout.some((placement, index) => index > axis && placement.kind === "shard" && placement.dim === dim);
 
+/** One step for one device's part of a value. */
+interface LocalStep {
+  readonly local: TensorType;
+  readonly axis: MeshAxis;
+  readonly from: Placement;
+  readonly to: Placement;
+  /** The device's coordinate on the axis. */
+  readonly place: number;
+}
+
 /** The collective that takes a value from one placement on an axis to another; undefined where each device cuts its own. */
-export function collectiveFor(
-  { name, size }: MeshAxis,
-  from: Placement,
-  to: Placement,
-): { readonly op: string; readonly attrs: Attrs } | undefined {
-  const common = { axis: name, parts: size, label: "" };
-  if (from.kind === "replicate" && to.kind === "shard") return undefined;
+export function collectiveFor(step: LocalStep, label = ""): { readonly op: string; readonly attrs: Attrs } | undefined {
+  const { axis, from, to } = step;
+  const common = { axis: axis.name, parts: axis.size, label };
+  if (to.kind === "partial") throw new HeddleError("layout", "no value becomes partial by communication");
+  if (from.kind === "replicate") return undefined;
+  const sized = (one: Placement): boolean => one.kind === "shard" && one.sizes !== undefined;
+  if (sized(from) || sized(to)) return { op: "exchange", attrs: unevenStep(step, common) };
   if (from.kind === "shard" && to.kind === "replicate") return { op: "allGather", attrs: { ...common, dim: from.dim } };
   if (from.kind === "shard" && to.kind === "shard")
     return { op: "allToAll", attrs: { ...common, from: from.dim, to: to.dim } };
-  if (from.kind === "partial" && to.kind === "shard")
-    return { op: "reduceScatter", attrs: { ...common, reduction: from.reduction, dim: to.dim } };
-  if (from.kind === "partial" && to.kind === "replicate")
-    return { op: "allReduce", attrs: { ...common, reduction: from.reduction } };
-  throw new HeddleError("layout", "no value becomes partial by communication");
+  const { reduction } = from as Placement & { kind: "partial" };
+  if (to.kind === "shard") return { op: "reduceScatter", attrs: { ...common, reduction, dim: to.dim } };
+  return { op: "allReduce", attrs: { ...common, reduction } };
 }
 
-/** Seconds of one step for one device's part of a value. */
-function stepSeconds(local: TensorType, axis: MeshAxis, from: Placement, to: Placement, machine: Machine): number {
-  const collective = collectiveFor(axis, from, to);
-  // Taking one's own part moves it once in memory.
-  return collective === undefined
-    ? bytesOf(local) / axis.size / machine.memory
-    : collectiveSeconds(machine, collective.op, [local], collective.attrs);
+function unevenStep(
+  { local: { shape }, axis: { size }, from, to, place }: LocalStep,
+  common: { readonly axis: string; readonly parts: number; readonly label: string },
+): Attrs {
+  const whole = (length: number): Interval[] => Array.from({ length: size }, (): Interval => [0, length]);
+  const dealtFor = ({ sizes }: { readonly sizes?: Sizes }, length: number) => intervals(sizesOn(sizes, length, size));
+  if (from.kind === "partial") {
+    const { dim } = to as Placement & { kind: "shard" };
+    const length = shape[dim] as number;
+    const parts = { from: whole(length), to: dealtFor(to as Placement & { kind: "shard" }, length), place };
+    return exchangeAttrs(common, shape, dim, { ...parts, relative: false }, from.reduction);
+  }
+  const { dim, sizes } = from as Placement & { kind: "shard" };
+  const length = sizes === undefined ? (shape[dim] as number) * size : sizes.reduce((sum, one) => sum + one, 0);
+  const held = dealtFor({ sizes }, length);
+  if (to.kind !== "shard")
+    return exchangeAttrs(common, shape, dim, { from: held, to: whole(length), place, relative: false });
+  if (to.dim === dim)
+    return exchangeAttrs(common, shape, dim, { from: held, to: dealtFor(to, length), place, relative: true });
+  // Each piece is what one device has along one dim and another wants along the other.
+  const wanted = dealtFor(to, shape[to.dim] as number);
+  const [first, last] = wanted[place] as Interval;
+  return {
+    ...common,
+    take: to.dim,
+    put: dim,
+    shape: shape.map((old, index) => (index === dim ? length : index === to.dim ? last - first : old)),
+    sends: wanted.map(([begin, end], peer) => [peer, begin, end - begin]),
+    receives: held.map(([begin, end], peer) => [peer, begin, end - begin]),
+    reduction: "sum",
+    relative: false,
+  };
+}
+
+/** Seconds of one step for one device's part of a value: of the device that waits longest. */
+function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
+  const { local, axis } = step;
+  const uneven = [step.from, step.to].some((one) => one.kind === "shard" && one.sizes !== undefined);
+  const places = uneven ? [0, Math.floor(axis.size / 2), axis.size - 1] : [0];
+  return Math.max(
+    ...places.map((place) => {
+      const collective = collectiveFor({ ...step, place });
+      // Taking one's own part moves it once in memory.
+      return collective === undefined
+        ? bytesOf(local) / axis.size / machine.memory
+        : collectiveSeconds(machine, collective.op, [local], collective.attrs);
+    }),
+  );
+}
+
+/** Whether the dims divide as the layout says. */
+function fits(type: TensorType, layout: Layout, mesh: Mesh): boolean {
+  try {
+    localType(type, layout, mesh);
+    return true;
+  } catch (error) {
+    if (error instanceof HeddleError && error.code === "layout") return false;
+    throw error;
+  }
 }
 
 /** Steps that may lie on a path: to what is wanted on the axis, or to whole on the way there. */
@@ -79,16 +140,20 @@ function stepsFrom(
     // A detour through parts (reduce-scatter, then all-gather) would be an algorithm for an all-reduce, not a layout.
     const add = (to: Placement): void => {
       if (to.kind === "replicate" || samePlacement(to, wanted))
-        result.push({ transition: { axis, from, to }, seconds: stepSeconds(local, meshAxis, from, to, machine) });
+        result.push({
+          transition: { axis, from, to },
+          seconds: stepSeconds({ local, axis: meshAxis, from, to }, machine),
+        });
     };
-    const cuts = local.shape.flatMap((length, dim) =>
-      length % meshAxis.size === 0 && !laterAxisSplits(layout, axis, dim) ? [dim] : [],
-    );
-    if (from.kind === "shard") {
-      if (laterAxisSplits(layout, axis, from.dim)) return;
-    }
+    if (from.kind === "shard" && laterAxisSplits(layout, axis, from.dim)) return;
     if (from.kind !== "replicate") add(replicate);
-    for (const dim of cuts) if (from.kind !== "shard" || dim !== from.dim) add(shard(dim));
+    if (
+      wanted.kind === "shard" &&
+      !samePlacement(from, wanted) &&
+      !laterAxisSplits(layout, axis, wanted.dim) &&
+      fits(type, withPlacement(layout, axis, wanted), mesh)
+    )
+      add(wanted);
   });
   return result;
 }
@@ -150,6 +215,9 @@ export function axisSeconds(
   machine: Machine,
 ): number {
   if (samePlacement(from, to)) return 0;
-  if (to.kind === "partial" || (to.kind === "shard" && (type.shape[to.dim] ?? 1) % axis.size !== 0)) return Infinity;
-  return stepSeconds(type, axis, from, to, machine);
+  if (to.kind === "partial") return Infinity;
+  const alone: Mesh = { axes: [axis] };
+  if (to.kind === "shard" && !fits(type, [to], alone)) return Infinity;
+  const local = fits(type, [from], alone) ? localType(type, [from], alone) : type;
+  return stepSeconds({ local, axis, from, to }, machine);
 }

@@ -2,7 +2,10 @@
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { formatPlacement, type Placement, partial, replicate, shard } from "./layout.ts";
+import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
+import type { MeshAxis } from "./mesh.ts";
+import { type Sizes, sizesOn } from "./partition.ts";
+import { splitWindows, type Windowed } from "./window.ts";
 
 /** One legal way: what each input must be, what each output then is. */
 export interface Strategy {
@@ -10,27 +13,85 @@ export interface Strategy {
   readonly outputs: readonly Placement[];
   /** The letter that is split, when one is. */
   readonly letter: string | undefined;
+  /** Each device's share of the letter, where the shares are not equal. */
+  readonly sizes?: Sizes;
+  /** Dims of which devices work on windows: inputs are widened first, outputs added up after. */
+  readonly windows?: readonly Windowed[];
 }
 
 /** `S(0), R -> S(0)`. */
 export const formatStrategy = (strategy: Strategy): string =>
   `${strategy.inputs.map(formatPlacement).join(", ")} -> ${strategy.outputs.map(formatPlacement).join(", ")}`;
 
+/** Where operands are or should be: what uneven splits and windows are taken from. */
+export interface Hints {
+  readonly inputs: readonly (Placement | undefined)[];
+  readonly outputs: readonly (Placement | undefined)[];
+}
+
+/** A node as the planner sees it while it goes through the axes: its types on one device so far. */
+export class AxisWalk {
+  private readonly node: Pick<Node, "op" | "attrs">;
+  inputs: readonly TensorType[];
+  outputs: readonly TensorType[];
+  /** Dims that an earlier axis has cut unevenly, or into windows: no other axis may cut them. */
+  private readonly closed: { readonly inputs: Set<number>[]; readonly outputs: Set<number>[] };
+
+  constructor(node: Pick<Node, "op" | "attrs" | "inputs" | "types">) {
+    this.node = node;
+    this.inputs = node.inputs.map((input) => input.types[0] as TensorType);
+    this.outputs = node.types;
+    this.closed = { inputs: this.inputs.map(() => new Set()), outputs: this.outputs.map(() => new Set()) };
+  }
+
+  /** The legal strategies over an axis; the first one replicates everything. */
+  strategies(axis: MeshAxis, hints: Hints): Strategy[] {
+    return strategiesOf(this.node, this.inputs, this.outputs, axis, hints).filter((strategy) =>
+      (["inputs", "outputs"] as const).every((side) =>
+        strategy[side].every((one, index) => one.kind !== "shard" || this.closed[side][index]?.has(one.dim) !== true),
+      ),
+    );
+  }
+
+  /** Goes on to the next axis. */
+  take(strategy: Strategy, axis: MeshAxis): void {
+    for (const side of ["inputs", "outputs"] as const) {
+      this[side] = this[side].map((type, index) => {
+        const placement = strategy[side][index] as Placement;
+        if (placement.kind === "shard" && placement.sizes !== undefined) this.closed[side][index]?.add(placement.dim);
+        return localType(type, [placement], { axes: [axis] });
+      });
+    }
+    for (const { side, operand, dim, wanted } of strategy.windows ?? []) {
+      const key = side === "input" ? "inputs" : "outputs";
+      this.closed[key][operand]?.add(dim);
+      if (side === "output") continue;
+      const size = Math.max(...wanted.map(([from, to]) => to - from));
+      this.inputs = this.inputs.map((type, index) =>
+        index === operand ? { ...type, shape: type.shape.map((old, at) => (at === dim ? size : old)) } : type,
+      );
+    }
+  }
+}
+
 /**
- * The legal strategies of a node over an axis of `parts` devices, given its types on one device so far. The first one
- * replicates everything.
+ * The legal strategies of a node over an axis, given its types on one device so far. The first one replicates everything.
  */
 export function strategiesOf(
   node: Pick<Node, "op" | "attrs">,
   inputs: readonly TensorType[],
   outputs: readonly TensorType[],
-  parts: number,
+  axis: MeshAxis,
+  hints: Hints = { inputs: [], outputs: [] },
 ): Strategy[] {
   const all: Strategy[] = [
     { inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined },
   ];
   const { equation } = node.op;
-  if (!isAbsent(equation)) all.push(...splitLetters(equation(inputs, node.attrs), inputs, outputs, parts));
+  if (!isAbsent(equation)) {
+    const own = equation(inputs, node.attrs);
+    all.push(...splitLetters(own, inputs, outputs, axis, hints), ...splitWindows(own, inputs, outputs, axis, hints));
+  }
   all.push(...passPartials(node, inputs, outputs));
   return all;
 }
@@ -39,28 +100,54 @@ function splitLetters(
   equation: Equation,
   inputs: readonly TensorType[],
   outputs: readonly TensorType[],
-  parts: number,
+  axis: MeshAxis,
+  hints: Hints,
 ): Strategy[] {
   const letters = new Set([...equation.inputs.flat(), ...equation.outputs.flat()]);
   const result: Strategy[] = [];
   for (const letter of letters) {
     if (equation.whole.has(letter)) continue;
-    const divides = (operands: readonly (readonly string[])[], types: readonly TensorType[]): boolean =>
-      operands.every((operand, index) =>
-        operand.every((other, dim) => other !== letter || (types[index]?.shape[dim] as number) % parts === 0),
-      );
-    if (!divides(equation.inputs, inputs) || !divides(equation.outputs, outputs)) continue;
-    const place = (operand: readonly string[], otherwise: Placement): Placement => {
-      const dim = operand.indexOf(letter);
-      return dim < 0 ? otherwise : shard(dim);
-    };
-    result.push({
-      inputs: equation.inputs.map((operand) => place(operand, replicate)),
-      outputs: equation.outputs.map((operand) => place(operand, partial(equation.reduction))),
-      letter,
-    });
+    const sides = [
+      { operands: equation.inputs, types: inputs, hints: hints.inputs },
+      { operands: equation.outputs, types: outputs, hints: hints.outputs },
+    ];
+    const shares = sides.flatMap((side) =>
+      side.operands.flatMap((operand, index): (readonly number[])[] => {
+        const hint = side.hints[index];
+        return hint?.kind === "shard" && hint.sizes !== undefined && operand[hint.dim] === letter ? [hint.sizes] : [];
+      }),
+    );
+    for (const sizes of distinct([undefined, ...shares])) {
+      const [left, right] = sides.map(({ operands, types }, side) =>
+        operands.map((operand, index) => {
+          const dim = operand.indexOf(letter);
+          if (dim < 0) return side === 0 ? replicate : partial(equation.reduction);
+          const scaled = scaledTo(types[index]?.shape[dim] as number, sizes, axis.size);
+          return scaled === undefined ? undefined : shard(dim, scaled);
+        }),
+      ) as [(Placement | undefined)[], (Placement | undefined)[]];
+      if ([...left, ...right].includes(undefined)) continue;
+      result.push({
+        inputs: left as Placement[],
+        outputs: right as Placement[],
+        letter,
+        ...(sizes === undefined ? {} : { sizes }),
+      });
+    }
   }
   return result;
+}
+
+const distinct = (list: readonly Sizes[]): Sizes[] => [
+  ...new Map(list.map((sizes) => [sizes === undefined ? "" : sizes.join(), sizes])).values(),
+];
+
+/** Sizes along a dim of `length` that are as the given ones are to their sum; undefined where these are no whole numbers. */
+function scaledTo(length: number, sizes: Sizes, parts: number): readonly number[] | undefined {
+  if (sizes === undefined) return length % parts === 0 ? sizesOn(undefined, length, parts) : undefined;
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const scaled = sizes.map((size) => (size * length) / total);
+  return scaled.every(Number.isInteger) ? scaled : undefined;
 }
 
 /** Sums may pass through a linear op: contributions in, contributions out. */

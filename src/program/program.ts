@@ -10,6 +10,8 @@ export type ValueId = number;
 export interface ProgramAxis {
   readonly name: string;
   readonly size: number;
+  /** How its devices share what is split; undefined: equally. */
+  readonly shares?: readonly number[];
 }
 
 export interface ProgramInput {

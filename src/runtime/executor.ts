@@ -16,6 +16,7 @@ export interface DeviceBuffer {
 
 /** A program made ready for the devices of an executor. */
 export interface Executable {
+  /** Of the first local device. */
   readonly program: Program;
   /** Bytes of the arena per device; 0 where the executor has none. */
   readonly arenaBytes: number;
@@ -41,7 +42,8 @@ export interface Executor {
   /** Devices in this process. */
   readonly devices: number;
   allocate(bytes: number): DeviceBuffer;
-  compile(program: Program): Executable;
+  /** Makes a program ready; where devices are not alike, one program for each local device. */
+  compile(program: Program | readonly Program[]): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.
@@ -67,3 +69,7 @@ export interface ExecutorOptions {
   readonly axes: readonly ProgramAxis[];
   readonly devices: readonly LocalDevice[];
 }
+
+/** The program of each local device. */
+export const programsFor = (program: Program | readonly Program[], devices: number): readonly Program[] =>
+  "steps" in program ? Array.from({ length: devices }, () => program) : program;

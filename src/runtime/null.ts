@@ -4,9 +4,9 @@
  */
 
 import { bytesOf } from "../ir/shape.ts";
-import { countProgram } from "../program/index.ts";
+import { countProgram, type Program, type ProgramCount } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { DeviceBuffer, Executor, ExecutorOptions } from "./executor.ts";
+import { type DeviceBuffer, type Executor, type ExecutorOptions, programsFor } from "./executor.ts";
 
 /** What the null executor has counted over all runs and devices. */
 export interface Counts {
@@ -42,20 +42,24 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
     devices,
     counts,
     allocate: nothing,
-    compile: (program) => {
-      const each = countProgram(program);
+    compile: (given) => {
+      const programs = programsFor(given, devices);
+      const program = programs[0] as Program;
+      const known = new Map([...new Set(programs)].map((one) => [one, countProgram(one)]));
+      const each = programs.map((one) => known.get(one) as ProgramCount);
+      const sum = (count: (one: ProgramCount) => number): number => each.reduce((total, one) => total + count(one), 0);
       return {
         program,
         arenaBytes: 0,
         calls: program.steps.length,
         run: () => {
           counts.runs++;
-          counts.operations += each.operations * devices;
-          counts.bytesMoved += each.bytesMoved * devices;
-          counts.bytesSent += each.bytesSent * devices;
-          counts.collectives += each.collectives.reduce((total, collective) => total + collective.count, 0);
+          counts.operations += sum((one) => one.operations);
+          counts.bytesMoved += sum((one) => one.bytesMoved);
+          counts.bytesSent += sum((one) => one.bytesSent);
+          counts.collectives += (each[0]?.collectives ?? []).reduce((total, { count }) => total + count, 0);
           return {
-            outputs: options.devices.map(() => program.outputs.map(({ type }) => nothing(bytesOf(type)))),
+            outputs: programs.map((one) => one.outputs.map(({ type }) => nothing(bytesOf(type)))),
             done: Promise.resolve(),
           };
         },

@@ -8,9 +8,17 @@ import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
-import type { CollectiveStep, LoopStep, Program, ProgramAxis, Step, WorkStep } from "../program/program.ts";
+import type { CollectiveStep, LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
+import {
+  type DeviceBuffer,
+  type Executable,
+  type Executor,
+  type ExecutorOptions,
+  type LocalDevice,
+  programsFor,
+  type Run,
+} from "./executor.ts";
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
@@ -76,7 +84,9 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
   };
 }
 
-function compile(program: Program, options: ExecutorOptions): Executable {
+function compile(given: Program | readonly Program[], options: ExecutorOptions): Executable {
+  const programs = programsFor(given, options.devices.length);
+  const program = programs[0] as Program;
   const calls = program.steps.reduce(
     (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
     0,
@@ -86,123 +96,148 @@ function compile(program: Program, options: ExecutorOptions): Executable {
     arenaBytes: 0,
     calls,
     run: (inputs): Run => {
-      const outputs = interpret(program, options, inputs);
+      const outputs = interpret(programs, options, inputs);
       return { outputs, done: Promise.resolve() };
     },
   };
 }
 
 function interpret(
-  program: Program,
+  programs: readonly Program[],
   options: ExecutorOptions,
   inputs: readonly (readonly DeviceBuffer[])[],
 ): DeviceBuffer[][] {
-  const given = inputs.map((buffers) =>
-    program.inputs.map(({ type }, index) => asTensor(buffers[index] as DeviceBuffer, type)),
+  const given = programs.map((program, device) =>
+    program.inputs.map(({ type }, index) => asTensor(inputs[device]?.[index] as DeviceBuffer, type)),
   );
-  const results = runProgram(program, options, given);
+  const results = together(
+    programs.map((program, device) =>
+      runProgram(program, contextOf(options, device), given[device] as readonly HostTensor[]),
+    ),
+    options,
+  );
   // A value that is an input passed through must not share memory with it.
   return results.map((tensors, device) =>
     tensors.map((tensor) => asBuffer(given[device]?.includes(tensor) === true ? copyOf(tensor) : tensor)),
   );
 }
 
-/** Values by device and number. */
-type Held = readonly Map<number, HostTensor>[];
+/** What a device waits for the others with: a collective, or a test on which all must agree. */
+type Meeting =
+  | { readonly kind: "collective"; readonly step: CollectiveStep; readonly inputs: readonly HostTensor[] }
+  | { readonly kind: "test"; readonly what: string; readonly value: number };
 
-/** Runs a program on all devices, step by step: `inputs[device][input]` to `[device][output]`. */
-function runProgram(
-  program: Program,
-  options: ExecutorOptions,
-  inputs: readonly (readonly HostTensor[])[],
-): HostTensor[][] {
-  const held = inputs.map((tensors) => new Map(tensors.map((tensor, index) => [index, tensor])));
-  for (const step of program.steps) runStep(step, options, held);
-  return held.map((values) => program.outputs.map(({ value }) => values.get(value) as HostTensor));
+/** A device's run: it stops at each meeting, and goes on with what comes of it. */
+type DeviceRun = Generator<Meeting, HostTensor[], readonly HostTensor[]>;
+
+interface Context {
+  readonly coordinate: (axis: string) => number;
 }
 
-function runStep(step: Step, options: ExecutorOptions, held: Held): void {
-  switch (step.kind) {
-    case "free":
-      for (const values of held) for (const value of step.values) values.delete(value);
-      return;
-    case "collective":
-      communicate(step, options, held);
-      return;
-    case "run":
-      options.devices.forEach((device, index) => {
-        const coordinate = (axis: string): number => coordinateOf(options.axes, device, axis);
-        store(step, held, index, evaluateGraph(step.region, argumentsOf(step, held)[index] ?? [], { coordinate }));
-      });
-      return;
-    case "loop":
-      runLoop(step, options, held);
-      return;
-    case "branch": {
-      const [tests, given] = [argumentsOf(step, held).map(([test]) => test), argumentsOf(step, held)];
-      const taken = step.branches[agreed(tests as HostTensor[], "cond") ? 0 : 1];
-      const results = runProgram(
-        taken,
-        options,
-        given.map(([, ...operands]) => operands),
-      );
-      results.forEach((tensors, device) => {
-        store(step, held, device, tensors);
-      });
-    }
+const contextOf = ({ axes, devices }: ExecutorOptions, device: number): Context => ({
+  coordinate: (axis) => coordinateOf(axes, devices[device] as LocalDevice, axis),
+});
+
+/** Runs the devices from meeting to meeting. */
+function together(runs: readonly DeviceRun[], options: ExecutorOptions): HostTensor[][] {
+  let states = runs.map((run) => run.next());
+  while (states.some(({ done }) => done !== true)) {
+    const meetings = states.map((state) => (state.done === true ? undefined : state.value));
+    const replies = meet(meetings, options);
+    states = runs.map((run, device) => run.next(replies[device] as readonly HostTensor[]));
   }
+  return states.map(({ value }) => value as HostTensor[]);
 }
 
-const argumentsOf = (step: WorkStep, held: Held): HostTensor[][] =>
-  held.map((values) => step.arguments.map((value) => values.get(value) as HostTensor));
+const describe = (meeting: Meeting | undefined): string =>
+  meeting === undefined
+    ? "the end"
+    : meeting.kind === "test"
+      ? meeting.what
+      : `${meeting.step.op} '${meeting.step.label}'`;
 
-function store(step: WorkStep, held: Held, device: number, tensors: readonly HostTensor[]): void {
-  step.results.forEach((value, result) => {
-    held[device]?.set(value, tensors[result] as HostTensor);
-  });
+function meet(meetings: readonly (Meeting | undefined)[], options: ExecutorOptions): HostTensor[][] {
+  const first = meetings[0];
+  const other = meetings.find((meeting) => describe(meeting) !== describe(first));
+  if (other !== undefined || first === undefined)
+    throw new HeddleError("mismatch", `device 0 is in ${describe(first)}, another one in ${describe(other)}`);
+  if (first.kind === "collective")
+    return communicate(meetings as readonly (Meeting & { kind: "collective" })[], options);
+  // Devices that went different ways would wait for each other's collectives for ever.
+  if (meetings.some((meeting) => (meeting as Meeting & { kind: "test" }).value !== first.value))
+    throw new HeddleError("value", `${first.what}: the condition is not the same on all devices`);
+  return meetings.map(() => []);
 }
 
-/** Devices that went different ways would wait for each other's collectives for ever. */
-function agreed(tests: readonly HostTensor[], what: string): boolean {
-  const [first, ...others] = tests.map(({ data }) => data[0]);
-  if (others.some((other) => other !== first))
-    throw new HeddleError("value", `${what}: the condition is not the same on all devices`);
-  return first !== 0;
-}
-
-function runLoop(step: LoopStep, options: ExecutorOptions, held: Held): void {
-  const { body, condition, length, reverse, carries, slices } = step;
-  const given = argumentsOf(step, held);
-  let state = given.map((tensors) => tensors.slice(0, carries));
-  const stacks = given.map(() =>
-    body.outputs.slice(carries).map(({ type: { dtype, shape } }): HostTensor => {
-      const whole = [length as number, ...shape];
-      return { dtype, shape: whole, data: dtypes[dtype].create(sizeOf(whole)) };
-    }),
-  );
-  for (let count = 0; count < (length ?? Infinity); count++) {
-    const at = reverse ? (length as number) - 1 - count : count;
-    const taken = given.map((tensors, device) => [
-      { dtype: "i32" as const, shape: [], data: Int32Array.of(at) },
-      ...(state[device] as HostTensor[]),
-      ...tensors.slice(carries, carries + slices).map((tensor) => sliceOf(tensor, at)),
-      ...tensors.slice(carries + slices),
-    ]);
-    if (condition !== undefined) {
-      const tests = runProgram(condition, options, taken).map(([test]) => test as HostTensor);
-      if (!agreed(tests, "while")) break;
+/** Runs a program on one device, step by step. */
+function* runProgram(program: Program, context: Context, inputs: readonly HostTensor[]): DeviceRun {
+  const held = new Map(inputs.map((tensor, index) => [index, tensor]));
+  for (const step of program.steps) {
+    if (step.kind === "free") {
+      for (const value of step.values) held.delete(value);
+      continue;
     }
-    const results = runProgram(body, options, taken);
-    state = results.map((tensors) => tensors.slice(0, carries));
-    results.forEach((tensors, device) => {
-      tensors.slice(carries).forEach(({ data }, place) => {
-        stacks[device]?.[place]?.data.set(data, at * data.length);
-      });
+    const given = step.arguments.map((value) => held.get(value) as HostTensor);
+    const results = yield* runStep(step, context, given);
+    step.results.forEach((value, index) => {
+      held.set(value, results[index] as HostTensor);
     });
   }
-  held.forEach((_values, device) => {
-    store(step, held, device, [...(state[device] as HostTensor[]), ...(stacks[device] as HostTensor[])]);
+  return program.outputs.map(({ value }) => held.get(value) as HostTensor);
+}
+
+function* runStep(
+  step: WorkStep,
+  context: Context,
+  given: readonly HostTensor[],
+): Generator<Meeting, readonly HostTensor[], readonly HostTensor[]> {
+  switch (step.kind) {
+    case "collective":
+      return yield { kind: "collective", step, inputs: given };
+    case "run":
+      return evaluateGraph(step.region, given, context);
+    case "loop":
+      return yield* runLoop(step, context, given);
+    case "branch": {
+      const [test, ...operands] = given as [HostTensor, ...HostTensor[]];
+      const taken = yield* agreed(test, "cond");
+      return yield* runProgram(step.branches[taken ? 0 : 1], context, operands);
+    }
+  }
+}
+
+function* agreed(test: HostTensor, what: string): Generator<Meeting, boolean, readonly HostTensor[]> {
+  const value = test.data[0] as number;
+  yield { kind: "test", what, value };
+  return value !== 0;
+}
+
+function* runLoop(step: LoopStep, context: Context, given: readonly HostTensor[]): DeviceRun {
+  const { body, condition, length, reverse, carries, slices } = step;
+  let state = given.slice(0, carries);
+  const stacks = body.outputs.slice(carries).map(({ type: { dtype, shape } }): HostTensor => {
+    const whole = [length as number, ...shape];
+    return { dtype, shape: whole, data: dtypes[dtype].create(sizeOf(whole)) };
   });
+  for (let count = 0; count < (length ?? Infinity); count++) {
+    const at = reverse ? (length as number) - 1 - count : count;
+    const taken = [
+      { dtype: "i32" as const, shape: [], data: Int32Array.of(at) },
+      ...state,
+      ...given.slice(carries, carries + slices).map((tensor) => sliceOf(tensor, at)),
+      ...given.slice(carries + slices),
+    ];
+    if (condition !== undefined) {
+      const [test] = yield* runProgram(condition, context, taken);
+      if (!(yield* agreed(test as HostTensor, "while"))) break;
+    }
+    const results = yield* runProgram(body, context, taken);
+    state = results.slice(0, carries);
+    results.slice(carries).forEach(({ data }, place) => {
+      stacks[place]?.data.set(data, at * data.length);
+    });
+  }
+  return [...state, ...stacks];
 }
 
 const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });
@@ -212,30 +247,31 @@ function coordinateOf(axes: readonly ProgramAxis[], device: LocalDevice, axis: s
 }
 
 /** Runs one collective in every group of devices that differ on its axis alone. */
-function communicate(step: CollectiveStep, options: ExecutorOptions, held: Held): void {
-  const communication = communicationNamed(step.op);
-  const axis = options.axes.findIndex(({ name }) => name === step.axis);
+function communicate(
+  meetings: readonly { readonly step: CollectiveStep; readonly inputs: readonly HostTensor[] }[],
+  options: ExecutorOptions,
+): HostTensor[][] {
+  const { op, axis: name } = (meetings[0] as (typeof meetings)[number]).step;
+  const axis = options.axes.findIndex((one) => one.name === name);
   const groups = new Map<string, number[]>();
   options.devices.forEach(({ coordinates }, index) => {
     const key = coordinates.filter((_coordinate, other) => other !== axis).join(",");
     groups.set(key, [...(groups.get(key) ?? []), index]);
   });
+  const replies: HostTensor[][] = meetings.map(() => []);
   for (const members of groups.values()) {
     members.sort(
       (left, right) =>
         (options.devices[left]?.coordinates[axis] as number) - (options.devices[right]?.coordinates[axis] as number),
     );
-    const contributions = members.map((member) =>
-      step.arguments.map((value) => held[member]?.get(value) as HostTensor),
-    );
-    const results = communication.meaning(
-      contributions,
-      members.map(() => step.attrs),
+    const own = members.map((member) => meetings[member] as (typeof meetings)[number]);
+    const results = communicationNamed(op).meaning(
+      own.map(({ inputs }) => inputs),
+      own.map(({ step }) => step.attrs),
     );
     members.forEach((member, place) => {
-      step.results.forEach((value, index) => {
-        held[member]?.set(value, results[place]?.[index] as HostTensor);
-      });
+      replies[member] = results[place] as HostTensor[];
     });
   }
+  return replies;
 }

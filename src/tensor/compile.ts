@@ -2,7 +2,7 @@
 import type { Graph } from "../ir/node.ts";
 import { runPasses } from "../passes/index.ts";
 import { type Layout, type Plan, planGraph } from "../plan/index.ts";
-import type { Mesh } from "../plan/mesh.ts";
+import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -22,19 +22,24 @@ export interface CompileOptions {
 export interface Planned {
   readonly graph: Graph;
   readonly plan: Plan;
+  /** Of device 0. */
   readonly program: Program;
+  /** Of each class of devices, in the plan's order. */
+  readonly programs: readonly Program[];
 }
 
 /** Passes, plan and program of a graph on a mesh. Pure; needs no device. */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const simplified = runPasses(graph).graph;
   const plan = planGraph(simplified, mesh, { ...options });
-  const program = splitGraph(plan.local, mesh.axes, {
-    name: graph.name,
-    outputNames: plan.outputs.map((output) => output.name),
-    donated: pairDonations(plan, options.donate ?? []),
-  });
-  return { graph: simplified, plan, program };
+  const programs = plan.classes.map(({ local }) =>
+    splitGraph(local, mesh.axes, {
+      name: graph.name,
+      outputNames: plan.outputs.map((output) => output.name),
+      donated: pairDonations(plan, options.donate ?? []),
+    }),
+  );
+  return { graph: simplified, plan, program: programs[0] as Program, programs };
 }
 
 /** Each output takes over the first donated input of its type and layout that is still free. */
@@ -61,7 +66,12 @@ export interface Compiled extends Planned {
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled {
   const planned = planProgram(graph, meshOf(runtime), options);
-  return { ...planned, runtime, executable: runtime.executor.compile(planned.program) };
+  const { classes, mesh } = planned.plan;
+  const own = runtime.local.map(({ coordinates }) => {
+    const device = deviceAt(mesh, coordinates);
+    return planned.programs[classes.findIndex(({ devices }) => devices.includes(device))] as Program;
+  });
+  return { ...planned, runtime, executable: runtime.executor.compile(classes.length === 1 ? planned.program : own) };
 }
 
 /** Enqueues a run; outputs are values at once, their contents come later. */

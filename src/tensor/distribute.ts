@@ -2,7 +2,7 @@
 
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { type Layout, localType, replicated } from "../plan/index.ts";
+import { type Layout, localType, replicated, resolved } from "../plan/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -25,14 +25,12 @@ export function fromShards(
   type: TensorType,
   layout: Layout,
 ): Tensor {
-  const local = localType(type, layout, meshOf(runtime));
-  if (shards.length !== runtime.local.length || shards.some((shard) => shard.bytes < bytesOf(local))) {
-    throw new HeddleError(
-      "layout",
-      `fromShards: ${formatType(type)} needs ${runtime.local.length} buffers of ${bytesOf(local)} bytes`,
-    );
+  const sized = resolved(type, layout, meshOf(runtime));
+  const needed = runtime.local.map(({ coordinates }) => bytesOf(localType(type, sized, meshOf(runtime), coordinates)));
+  if (shards.length !== needed.length || shards.some((shard, index) => shard.bytes < (needed[index] as number))) {
+    throw new HeddleError("layout", `fromShards: ${formatType(type)} needs buffers of ${needed.join(", ")} bytes`);
   }
-  return Tensor.ofValue({ type, runtime, layout, shards });
+  return Tensor.ofValue({ type, runtime, layout: sized, shards });
 }
 
 /** The tensor on a runtime of this process: one-device tensors count as replicated. */
@@ -42,8 +40,9 @@ export const placeOn = (runtime: Runtime, x: Tensor): Tensor =>
 const relayouts = new Cache<Compiled>(256);
 
 /** The value in another layout. Communicates; every process of the mesh must call it. */
-export function redistribute(x: Tensor, layout: Layout): Tensor {
+export function redistribute(x: Tensor, wanted: Layout): Tensor {
   const { value } = x;
+  const layout = resolved(value.type, wanted, meshOf(value.runtime));
   const key = JSON.stringify([value.type, value.layout, layout]);
   let compiled = relayouts.get(value.runtime, key);
   if (compiled === undefined) {

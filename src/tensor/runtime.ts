@@ -1,6 +1,6 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
+import { formatMesh, type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
@@ -32,7 +32,7 @@ const joined = new Map<string, Promise<Runtime>>();
 export function connect(mesh?: Mesh): Promise<Runtime> {
   const world = Number(process.env["WORLD_SIZE"] ?? "1");
   const wanted = mesh ?? makeMesh({ data: world });
-  const key = wanted.axes.map(({ name, size }) => `${name}=${size}`).join(",");
+  const key = formatMesh(wanted);
   const known = joined.get(key);
   if (known !== undefined) return known;
   const runtime =

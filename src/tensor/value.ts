@@ -3,8 +3,7 @@
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { eachOffset } from "../ops/host.ts";
-import { formatLayout, type Layout, localType, replicated } from "../plan/layout.ts";
-import type { MeshAxis } from "../plan/mesh.ts";
+import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -34,15 +33,16 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
 }
 
 /** Cuts host data of the whole value into the parts of the local devices. */
-export function distributedValue(runtime: Runtime, type: TensorType, layout: Layout, data: TypedArray): Value {
-  const local = localType(type, layout, meshOf(runtime));
+export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
+  const layout = resolved(type, wanted, meshOf(runtime));
   const shards = runtime.local.map(({ coordinates }) => {
+    const local = localType(type, layout, meshOf(runtime), coordinates);
     const buffer = runtime.executor.allocate(bytesOf(local));
     const part = dtypes[type.dtype].create(sizeOf(local.shape));
     eachOffset(
       local.shape,
       stridesOf(type.shape),
-      blockOffset(type, layout, runtime.axes, coordinates),
+      firstOffset(type, layout, runtime, coordinates),
       (linear, offset) => {
         part[linear] = data[offset] as number;
       },
@@ -53,22 +53,13 @@ export function distributedValue(runtime: Runtime, type: TensorType, layout: Lay
   return { type, runtime, layout, shards };
 }
 
-/** Element offset in the whole value at which a device's block begins. */
-function blockOffset(
-  type: TensorType,
-  layout: Layout,
-  axes: readonly MeshAxis[],
-  coordinates: readonly number[],
-): number {
-  const block = [...type.shape];
+/** Element offset in the whole value at which a device's part begins. */
+function firstOffset(type: TensorType, layout: Layout, runtime: Runtime, coordinates: readonly number[]): number {
   const strides = stridesOf(type.shape);
-  let offset = 0;
-  layout.forEach((placement, axis) => {
-    if (placement.kind !== "shard") return;
-    block[placement.dim] = (block[placement.dim] as number) / (axes[axis] as MeshAxis).size;
-    offset += (coordinates[axis] as number) * (block[placement.dim] as number) * (strides[placement.dim] as number);
-  });
-  return offset;
+  return partStart(type, layout, meshOf(runtime), coordinates).reduce(
+    (offset, start, dim) => offset + start * (strides[dim] as number),
+    0,
+  );
 }
 
 /** The whole value, when this process holds all of it. */
@@ -105,14 +96,14 @@ function checkLocal(value: Value): void {
 
 function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
   const { type, layout, runtime } = value;
-  const local = localType(type, layout, meshOf(runtime));
   const data = dtypes[type.dtype].create(sizeOf(type.shape));
   runtime.local.forEach(({ coordinates }, device) => {
+    const local = localType(type, layout, meshOf(runtime), coordinates);
     const part = fromBytes(parts[device] as Uint8Array, local);
     eachOffset(
       local.shape,
       stridesOf(type.shape),
-      blockOffset(type, layout, runtime.axes, coordinates),
+      firstOffset(type, layout, runtime, coordinates),
       (linear, offset) => {
         data[offset] = part[linear] as number;
       },

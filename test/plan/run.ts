@@ -1,23 +1,37 @@
 /** Runs a planned graph on virtual devices by the reference executor, from whole values to whole values. */
 import { dtypes, type HostTensor, sizeOf, stridesOf } from "../../src/ir/index.ts";
 import { eachOffset } from "../../src/ops/host.ts";
-import { coordinatesOf, deviceCount, type Layout, localType, type Mesh, type Plan } from "../../src/plan/index.ts";
-import { splitGraph } from "../../src/program/index.ts";
+import {
+  coordinatesOf,
+  deviceCount,
+  type Layout,
+  localType,
+  type Mesh,
+  type Plan,
+  partStart,
+} from "../../src/plan/index.ts";
+import { type Program, splitGraph, verifyProgram } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
 
 /** Element offset at which the block of a device begins. */
-function blockOffset(value: HostTensor, layout: Layout, mesh: Mesh, coordinates: readonly number[]): number {
-  const block = [...value.shape];
+const blockOffset = (value: HostTensor, layout: Layout, mesh: Mesh, coordinates: readonly number[]): number => {
   const strides = stridesOf(value.shape);
-  return layout.reduce((offset, placement, axis) => {
-    if (placement.kind !== "shard") return offset;
-    block[placement.dim] = (block[placement.dim] as number) / (mesh.axes[axis]?.size as number);
-    return (
-      offset + (coordinates[axis] as number) * (block[placement.dim] as number) * (strides[placement.dim] as number)
-    );
-  }, 0);
-}
+  return partStart(value, layout, mesh, coordinates).reduce(
+    (offset, start, dim) => offset + start * (strides[dim] as number),
+    0,
+  );
+};
+
+/** The program of each device of a plan. */
+export const devicePrograms = (plan: Plan): Program[] => {
+  const programs = plan.classes.map(({ local }) => splitGraph(local, plan.mesh.axes, { name: plan.name }));
+  for (const program of programs) verifyProgram(program);
+  return Array.from(
+    { length: deviceCount(plan.mesh) },
+    (_unused, device) => programs[plan.classes.findIndex(({ devices }) => devices.includes(device))] as Program,
+  );
+};
 
 const bytes = (tensor: HostTensor): Uint8Array =>
   new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
@@ -33,11 +47,11 @@ export async function runPlan(
     coordinates: coordinatesOf(mesh, index),
   }));
   const executor = make({ axes: mesh.axes, devices });
-  const executable = executor.compile(splitGraph(plan.local, mesh.axes, { name: plan.name }));
+  const executable = executor.compile(devicePrograms(plan));
   const buffers = devices.map(({ coordinates }) =>
     plan.inputs.map(({ type, layout }, index) => {
       const value = inputs[index] as HostTensor;
-      const local = localType(type, layout, mesh);
+      const local = localType(type, layout, mesh, coordinates);
       const data = dtypes[type.dtype].create(sizeOf(local.shape));
       eachOffset(
         local.shape,
@@ -57,9 +71,9 @@ export async function runPlan(
   const outputs = await Promise.all(
     plan.outputs.map(async ({ type, layout }, index): Promise<HostTensor> => {
       const whole: HostTensor = { ...type, data: dtypes[type.dtype].create(sizeOf(type.shape)) };
-      const local = localType(type, layout, mesh);
       const written = new Map<number, number>();
       for (const [device, { coordinates }] of devices.entries()) {
+        const local = localType(type, layout, mesh, coordinates);
         const raw = await ((run.outputs[device] as readonly DeviceBuffer[])[index] as DeviceBuffer).read();
         const part = dtypes[type.dtype].view(raw.buffer, raw.byteOffset, sizeOf(local.shape));
         eachOffset(

@@ -424,7 +424,7 @@ impl Collectives for Groups {
             _ => comm::Reduction::Sum,
         };
         // The executor has checked that parts are inside their buffers and apart.
-        let parts: Vec<comm::Part> = parts
+        let mut parts: Vec<comm::Part> = parts
             .iter_mut()
             .map(|p| unsafe { comm::Part::from_raw(p.input, p.input_bytes, p.output.as_mut_ptr(), p.output.len()) })
             .collect();
@@ -434,6 +434,12 @@ impl Collectives for Groups {
             CollectiveOp::ReduceScatter => group.reduce_scatter(&parts, dtype, reduction, call.label),
             CollectiveOp::AllToAll => group.all_to_all(&parts, dtype, call.label),
             CollectiveOp::Broadcast => group.broadcast(&parts, dtype, 0, call.label),
+            CollectiveOp::Exchange => {
+                let (Some((sends, receives)), Some(part)) = (call.exchange, parts.pop()) else {
+                    return Err(comm::Error::Invalid(format!("exchange '{}' has no counts", call.label)));
+                };
+                group.exchange(part, dtype, sends, receives, call.label)
+            }
         };
         shared.call(run).map_err(heddle_core::Error::new)
     }

@@ -3,10 +3,11 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 
+use crate::exchange::Messages;
 use crate::frame::{HEADER, Header, MAX_TEXT};
 use crate::memory::{Memory, Place};
 use crate::reduce::{Triple, combine};
-use crate::schedule::{Receive, Schedule, Send};
+use crate::schedule::{Receive, Send};
 use crate::signals::Waiting;
 use crate::transport::{LinkError, Transport};
 use crate::world::Shared;
@@ -25,7 +26,7 @@ pub(crate) struct Job<'a> {
     pub(crate) shared: &'a Shared,
     /// World rank of each position of the group.
     pub(crate) ranks: &'a [usize],
-    pub(crate) schedule: Schedule,
+    pub(crate) schedule: Messages<'a>,
     pub(crate) memory: Memory<'a>,
     pub(crate) reduce: (Dtype, Reduction),
     /// Header of its messages, without what differs between them.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::drive::{Drive, Job};
+use crate::exchange::{Listed, Messages};
 use crate::frame::{Fnv, Header};
 use crate::memory::{Memory, Place, Scratch, Space};
 use crate::reduce::{Triple, combine};
@@ -30,6 +31,7 @@ pub struct Group {
     sequence: Arc<AtomicU64>,
     // Kept between calls, so that equal calls allocate nothing.
     scratch: Scratch,
+    listed: Listed,
     ends: Vec<usize>,
     text: String,
 }
@@ -67,8 +69,8 @@ impl Group {
         let id = ranks.iter().fold(Fnv::new().text(name), |hash, rank| hash.word(*rank as u64)).finish();
         let sequence = shared.sequence(id);
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
-        let (scratch, ends, text) = (Scratch::default(), Vec::new(), String::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, ends, text })
+        let (scratch, listed, ends, text) = (Scratch::default(), Listed::default(), Vec::new(), String::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, text })
     }
 
     /// Number of ranks in the group.
@@ -110,6 +112,58 @@ impl Group {
         self.run(parts, Call { pattern: Pattern::AllToAll, dtype, reduction: Reduction::Sum, label })
     }
 
+    /// Each rank sends the counts of elements in `sends` (position in the group, count), packed one after another in the
+    /// input, and gets those in `receives`, packed in the output; both sides must agree on each pair's count. What a rank
+    /// sends to itself is copied.
+    pub fn exchange(
+        &mut self,
+        part: Part<'_>,
+        dtype: Dtype,
+        sends: &[(usize, usize)],
+        receives: &[(usize, usize)],
+        label: &str,
+    ) -> Result<()> {
+        let call = Call { pattern: Pattern::Exchange, dtype, reduction: Reduction::Sum, label };
+        let (size, me, element) = (self.ranks.len(), self.index, dtype.size());
+        let invalid = |what: &str| Err(Error::Invalid(call.say(what)));
+        let own = |list: &[(usize, usize)]| {
+            let at = list.iter().position(|(peer, _)| *peer == me)?;
+            Some((list[..at].iter().map(|(_, count)| count * element).sum::<usize>(), list[at].1 * element))
+        };
+        for (list, bytes) in [(sends, part.input_bytes), (receives, part.output_bytes)] {
+            if list
+                .iter()
+                .enumerate()
+                .any(|(at, (peer, _))| *peer >= size || list[..at].iter().any(|(other, _)| other == peer))
+            {
+                return invalid("a position is named twice or is not in the group");
+            }
+            let total = list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(count.checked_mul(element)?));
+            if total != Some(bytes) {
+                return invalid("the counts do not add up to the part");
+            }
+        }
+        match (own(sends), own(receives)) {
+            (None, None) => {}
+            (Some((from, sent)), Some((to, got))) if sent == got => {
+                // SAFETY: both ranges lie in the part, whose input and output are apart (checked by `run`).
+                let copy = move || unsafe {
+                    std::ptr::copy_nonoverlapping(part.input.add(from), part.output.add(to), sent);
+                };
+                call.block_bytes(&part, size, me).map_err(|what| Error::Invalid(call.say(&what)))?;
+                copy();
+            }
+            _ => return invalid("what a rank sends to itself is not what it gets from itself"),
+        }
+        let mut listed = std::mem::take(&mut self.listed);
+        let bytes =
+            |list: &[(usize, usize)]| list.iter().map(|(peer, count)| (*peer, count * element)).collect::<Vec<_>>();
+        listed.fill(size, me, &bytes(sends), &bytes(receives));
+        let result = self.carry(&[part], call, Some(&listed));
+        self.listed = listed;
+        result
+    }
+
     /// Every rank's output becomes the input of the rank at position `root` of the group; other inputs are not read.
     pub fn broadcast(&mut self, parts: &[Part<'_>], dtype: Dtype, root: usize, label: &str) -> Result<()> {
         if root >= self.size() {
@@ -127,6 +181,10 @@ impl Group {
     }
 
     fn run(&mut self, parts: &[Part<'_>], call: Call<'_>) -> Result<()> {
+        self.carry(parts, call, None)
+    }
+
+    fn carry(&mut self, parts: &[Part<'_>], call: Call<'_>, listed: Option<&Listed>) -> Result<()> {
         let (size, index) = (self.ranks.len(), self.index);
         self.ends.clear();
         let mut block = 0;
@@ -150,8 +208,10 @@ impl Group {
             let header = header(shared, self.id, sequence, call.fingerprint(parts));
             let (ranks, text) = (self.ranks.as_slice(), self.text.as_bytes());
             let reduce = (call.dtype, call.reduction);
+            let collects = schedule.collects();
+            let schedule = listed.map_or(Messages::Computed(schedule), Messages::Listed);
             let job = Job { shared, ranks, schedule, memory, reduce, header, what, text, flight };
-            let result = perform(&job, call.pattern, size, index, block, transport);
+            let result = perform(&job, (call.pattern, collects), size, index, block, transport);
             shared.flight.finish(flight, result.is_ok());
             result
         })
@@ -175,7 +235,7 @@ fn header(shared: &Shared, group: u64, sequence: u64, fingerprint: u64) -> Heade
 
 fn perform(
     job: &Job<'_>,
-    pattern: Pattern,
+    (pattern, collects): (Pattern, bool),
     size: usize,
     me: usize,
     block: usize,
@@ -197,7 +257,7 @@ fn perform(
         return Ok(());
     }
     Drive::new(job, transport).run()?;
-    if job.schedule.collects() {
+    if collects {
         let from = if pattern == Pattern::ReduceScatter { me } else { 0 };
         // SAFETY: the schedule asked for `size` scratch blocks, and `from` is a block of the checked inputs.
         unsafe {
@@ -240,6 +300,7 @@ impl Call<'_> {
             Pattern::AllGather => "allGather",
             Pattern::AllToAll => "allToAll",
             Pattern::Broadcast { .. } => "broadcast",
+            Pattern::Exchange => "exchange",
             Pattern::Barrier => "barrier",
         }
     }
@@ -265,6 +326,8 @@ impl Call<'_> {
             Pattern::AllGather => write!(text, "allGather {dtype} x {count}"),
             Pattern::AllToAll => write!(text, "allToAll {dtype} x {}", count * size),
             Pattern::Broadcast { root } => write!(text, "broadcast from position {root} {dtype} x {count}"),
+            // The counts differ between ranks.
+            Pattern::Exchange => write!(text, "exchange {dtype}"),
             Pattern::Barrier => write!(text, "barrier"),
         };
         let _ = write!(text, " '{}'", self.short_label());
@@ -279,7 +342,9 @@ impl Call<'_> {
         let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
         let hash = Fnv::new().text(self.op()).word(root as u64).text(self.dtype.name()).text(self.reduction.name());
         let hash = hash.text(self.label).word(parts.len() as u64);
-        parts.iter().fold(hash, |hash, part| hash.word(part.output_bytes as u64)).finish()
+        // Of an exchange, each message's length is checked when it comes.
+        let sizes = |part: &Part<'_>| if self.pattern == Pattern::Exchange { 0 } else { part.output_bytes as u64 };
+        parts.iter().fold(hash, |hash, part| hash.word(sizes(part))).finish()
     }
 
     /// Bytes of one block of a part, if the part fits the call.
@@ -292,6 +357,7 @@ impl Call<'_> {
             Pattern::AllGather => (input.checked_mul(size) == Some(output), input),
             Pattern::AllToAll => (input == output && input % size == 0, input / size),
             Pattern::Broadcast { .. } => (!reads || input == output, output),
+            Pattern::Exchange => (true, input.max(output)),
             Pattern::Barrier => (true, 0),
         };
         let element = self.dtype.size();

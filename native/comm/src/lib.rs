@@ -24,6 +24,7 @@
 mod auth;
 mod drive;
 mod error;
+mod exchange;
 mod flight;
 mod frame;
 mod group;

@@ -19,7 +19,11 @@ pub(crate) enum Pattern {
     ReduceScatter,
     AllGather,
     AllToAll,
-    Broadcast { root: usize },
+    Broadcast {
+        root: usize,
+    },
+    /// Its messages are listed, see `exchange`.
+    Exchange,
     Barrier,
 }
 
@@ -156,7 +160,7 @@ impl Schedule {
             Pattern::AllGather if self.direct => (far, self.whole(Space::In, 0, segment)),
             Pattern::AllGather if step == 0 => (near, self.whole(Space::In, 0, segment)),
             Pattern::AllGather => (near, self.whole(Space::Out, self.before(step), segment)),
-            Pattern::AllToAll => (far, self.whole(Space::In, far, segment)),
+            Pattern::AllToAll | Pattern::Exchange => (far, self.whole(Space::In, far, segment)),
             Pattern::Broadcast { .. } if self.direct => (far, self.whole(Space::In, 0, segment)),
             Pattern::Broadcast { root } => {
                 let space = if self.me == root { Space::In } else { Space::Out };
@@ -187,7 +191,7 @@ impl Schedule {
             }
             Pattern::AllGather if self.direct => (far, self.whole(Space::Out, far, segment), None),
             Pattern::AllGather => (near, self.whole(Space::Out, self.before(step + 1), segment), None),
-            Pattern::AllToAll => (far, self.whole(Space::Out, far, segment), None),
+            Pattern::AllToAll | Pattern::Exchange => (far, self.whole(Space::Out, far, segment), None),
             Pattern::Broadcast { root } => {
                 let peer = if self.direct { root } else { near };
                 (peer, self.whole(Space::Out, 0, segment), None)

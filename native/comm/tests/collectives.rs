@@ -324,3 +324,50 @@ fn first_bytes(values: &mut [f32; 3]) -> &mut [u8] {
     // SAFETY: any four bytes are an f32 and the other way round.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), 4) }
 }
+
+/// How many elements rank `from` sends to rank `to`: none, few, or more than fit one message.
+fn between(from: usize, to: usize) -> usize {
+    [0, 7, 1000, 0, 150_001][(from * 3 + to * 2) % 5]
+}
+
+#[test]
+fn an_exchange_has_a_count_for_each_pair() {
+    for over in BOTH {
+        for size in 1..=5 {
+            on_each(worlds(over, size), |world, mut group| {
+                let me = world.rank();
+                let value = |from: usize, to: usize, index: usize| (from * 1_000_003 + to * 1009 + index) as f64;
+                let all = |from: usize, to: usize| (0..between(from, to)).map(move |index| value(from, to, index));
+                // Packed from the last member to the first, to show that the order is the caller's.
+                let sends: Vec<_> = (0..size).rev().map(|to| (to, between(me, to))).collect();
+                let receives: Vec<_> = (0..size).map(|from| (from, between(from, me))).collect();
+                let input: Vec<f64> = (0..size).rev().flat_map(|to| all(me, to)).collect();
+                let expected: Vec<f64> = (0..size).flat_map(|from| all(from, me)).collect();
+                for _ in 0..2 {
+                    let mut output = vec![0.0; expected.len()];
+                    group.exchange(Part::new(&input, &mut output), Dtype::F64, &sends, &receives, "halo").unwrap();
+                    assert!(output == expected, "rank {me} of {size}");
+                }
+                let none: [(usize, usize); 0] = [];
+                group.exchange(Part::new::<f32>(&[], &mut []), Dtype::F32, &none, &none, "nothing").unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn an_exchange_that_does_not_add_up_is_refused() {
+    on_each(worlds(Over::Memory, 2), |_, mut group| {
+        let (input, mut output) = ([1.0_f32; 4], [0.0_f32; 4]);
+        for (sends, receives) in [
+            (vec![(0, 4)], vec![(1, 3)]),
+            (vec![(0, 5)], vec![(1, 4)]),
+            (vec![(0, 2), (0, 2)], vec![(1, 4)]),
+            (vec![(2, 4)], vec![(1, 4)]),
+            (vec![(0, 4), (1, 0)], vec![(0, 2), (1, 2)]),
+        ] {
+            let result = group.exchange(Part::new(&input, &mut output), Dtype::F32, &sends, &receives, "wrong");
+            assert!(matches!(result, Err(Error::Invalid(_))), "{sends:?} {receives:?}");
+        }
+    });
+}

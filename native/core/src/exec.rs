@@ -59,7 +59,12 @@ pub struct Call<'a> {
     pub label: &'a str,
     /// Ordinal of the step in its program, for fingerprints.
     pub step: usize,
+    /// Members and counts of elements, sent and received, of an exchange.
+    pub exchange: Option<&'a (Counts, Counts)>,
 }
+
+/// Positions on the axis with counts of elements.
+pub type Counts = Vec<(usize, usize)>;
 
 /// What carries collectives: one group per mesh axis.
 pub trait Collectives: Send + Sync {

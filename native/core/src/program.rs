@@ -226,6 +226,9 @@ pub struct GatherJson {
     pub updates: Option<At>,
     pub indices: At,
     pub out: At,
+    /// Where the table is a block of a larger one: the index (i32) of its first row, and the rows of the larger one.
+    pub start: Option<At>,
+    pub total: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -275,6 +278,7 @@ pub enum CollectiveOp {
     ReduceScatter,
     AllToAll,
     Broadcast,
+    Exchange,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -295,6 +299,14 @@ pub struct CollectiveJson {
     pub parts: Vec<PartJson>,
     #[serde(default)]
     pub label: String,
+    /// Of an exchange: members and counts of elements, packed in this order.
+    #[serde(default)]
+    pub sends: Vec<(i64, usize)>,
+    #[serde(default)]
+    pub receives: Vec<(i64, usize)>,
+    /// Members are counted from this device.
+    #[serde(default)]
+    pub relative: bool,
 }
 
 /// A verified program: only this can be run.

@@ -4,7 +4,14 @@ import { bytesOf } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
-import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
+import {
+  type DeviceBuffer,
+  type Executable,
+  type Executor,
+  type ExecutorOptions,
+  programsFor,
+  type Run,
+} from "../executor.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -132,7 +139,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
           throw nativeError(error);
         }),
     compile: (program) =>
-      compile(program, lowerProgram(program, { slots: options.threads }), {
+      compile(programsFor(program, devices.length), options.threads, {
         binding,
         devices,
         allocate,
@@ -177,14 +184,28 @@ interface Machinery {
   readonly alone: boolean;
 }
 
-function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
-  const native = new machinery.binding.NativeProgram(lowered.text);
-  const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
+/** A program as one device runs it. */
+interface Loaded {
+  readonly program: Program;
+  readonly lowered: LoweredProgram;
+  readonly native: NativeProgram;
+}
+
+function compile(programs: readonly Program[], slots: number, machinery: Machinery): Executable {
+  const loaded = new Map<Program, Loaded>();
+  for (const program of programs) {
+    if (loaded.has(program)) continue;
+    const lowered = lowerProgram(program, { slots });
+    loaded.set(program, { program, lowered, native: new machinery.binding.NativeProgram(lowered.text) });
+  }
+  const each = programs.map((program) => loaded.get(program) as Loaded);
+  const [first] = each as [Loaded, ...Loaded[]];
+  const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(first.program) < shortSeconds;
   return {
-    program,
-    arenaBytes: lowered.arenaBytes,
-    calls: lowered.json.steps.length,
-    run: (inputs) => run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short),
+    program: first.program,
+    arenaBytes: Math.max(...each.map(({ lowered }) => lowered.arenaBytes)),
+    calls: first.lowered.json.steps.length,
+    run: (inputs) => run(each, machinery, inputs as readonly (readonly NativeMemory[])[], short),
   };
 }
 
@@ -213,27 +234,25 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  program: Program,
-  native: NativeProgram,
-  lowered: LoweredProgram,
+  loaded: readonly Loaded[],
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
   short: boolean,
 ): Run {
-  const outputs = machinery.devices.map((_device, index) =>
+  const outputs = loaded.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
       return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(
+    (loaded[index] as Loaded).lowered.arguments.map(
       ({ input, output }) =>
         (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
     );
   if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
     try {
-      machinery.devices[0]?.runSync(native, buffers(0));
+      machinery.devices[0]?.runSync((loaded[0] as Loaded).native, buffers(0));
     } catch (error) {
       throw nativeError(error);
     }
@@ -241,7 +260,7 @@ function run(
   }
   const done = Promise.all(
     machinery.devices.map((device, index) =>
-      device.run(native, buffers(index)).catch((error: unknown) => {
+      device.run((loaded[index] as Loaded).native, buffers(index)).catch((error: unknown) => {
         throw nativeError(error);
       }),
     ),

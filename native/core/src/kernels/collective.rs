@@ -1,7 +1,7 @@
 //! Steps that involve other devices, or the device's own place among them.
 
 use crate::dtype::DType;
-use crate::exec::{Call, Part, Run};
+use crate::exec::{Call, Counts, Part, Run};
 use crate::program::{AxisIndexJson, CollectiveJson, CollectiveOp, PartJson, ReduceOp};
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
@@ -36,6 +36,44 @@ pub struct Collective {
     label: String,
     /// Bytes of every space, since sizes of outputs depend on the number of members.
     spaces: Vec<usize>,
+    exchange: Option<Exchange>,
+}
+
+struct Exchange {
+    sends: Vec<(i64, usize)>,
+    receives: Vec<(i64, usize)>,
+    relative: bool,
+    /// Elements that come.
+    received: usize,
+}
+
+impl Exchange {
+    fn new(json: &CollectiveJson) -> Result<Exchange> {
+        let [part] = json.parts.as_slice() else { bail!("an exchange has one part, not {}", json.parts.len()) };
+        let total = |list: &[(i64, usize)]| list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count));
+        if total(&json.sends) != Some(part.count) {
+            bail!("{} elements are not what {:?} add up to", part.count, json.sends);
+        }
+        let Some(received) = total(&json.receives) else { bail!("{:?} are too many elements", json.receives) };
+        let (sends, receives) = (json.sends.clone(), json.receives.clone());
+        Ok(Exchange { sends, receives, relative: json.relative, received })
+    }
+
+    /// The members' positions, seen from `me`.
+    fn counts(&self, me: i32, size: usize) -> Result<(Counts, Counts)> {
+        let absolute = |list: &[(i64, usize)]| -> Result<Counts> {
+            list.iter()
+                .map(|&(member, count)| {
+                    let place = if self.relative { member.saturating_add(me.into()) } else { member };
+                    match usize::try_from(place) {
+                        Ok(place) if place < size => Ok((place, count)),
+                        _ => bail!("there is no member {place} among {size}"),
+                    }
+                })
+                .collect()
+        };
+        Ok((absolute(&self.sends)?, absolute(&self.receives)?))
+    }
 }
 
 impl Collective {
@@ -45,12 +83,17 @@ impl Collective {
         if reduces && (matches!(reduction, ReduceOp::And | ReduceOp::Or) || json.dtype == DType::Bool) {
             bail!("{reduction:?} of {} cannot be reduced between devices", json.dtype.name());
         }
+        let exchange = if json.op == CollectiveOp::Exchange { Some(Exchange::new(&json)?) } else { None };
         let same = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::Broadcast | CollectiveOp::AllToAll);
         for (i, part) in json.parts.iter().enumerate() {
             checker.read_all(&format!("parts[{i}].in"), part.input, json.dtype, &[part.count])?;
-            let count = if same { part.count } else { 0 };
+            let count = match &exchange {
+                Some(exchange) => exchange.received,
+                None if same => part.count,
+                None => 0,
+            };
             checker.write_all(&format!("parts[{i}].out"), part.out, json.dtype, &[count])?;
-            if !same && part.out.space > 0 {
+            if !same && exchange.is_none() && part.out.space > 0 {
                 checker.written[part.out.space as usize - 1] = true;
             }
         }
@@ -64,6 +107,7 @@ impl Collective {
             parts: json.parts,
             label: json.label,
             spaces,
+            exchange,
         })
     }
 
@@ -80,7 +124,7 @@ impl Collective {
             CollectiveOp::AllToAll if !count.is_multiple_of(size) => {
                 bail!("{count} elements cannot be exchanged among {size} members")
             }
-            _ => Ok(count),
+            _ => Ok(self.exchange.as_ref().map_or(count, |exchange| exchange.received)),
         }
     }
 
@@ -112,7 +156,12 @@ impl Collective {
             parts.push(Part { input: run.ptr::<u8>(part.input), output, input_bytes });
         }
         let Collective { op, axis, reduction, dtype, label, .. } = self;
-        let call = Call { op: *op, axis: *axis, reduction: *reduction, dtype: *dtype, label, step };
+        let counts = match &self.exchange {
+            Some(exchange) => Some(exchange.counts(run.coords.get(*axis).copied().unwrap_or(0), size)?),
+            None => None,
+        };
+        let exchange = counts.as_ref();
+        let call = Call { op: *op, axis: *axis, reduction: *reduction, dtype: *dtype, label, step, exchange };
         run.collectives.run(&call, &mut parts)
     }
 }

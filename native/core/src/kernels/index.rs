@@ -11,7 +11,33 @@ use crate::{bail, Result};
 /// Bytes moved by one task.
 const TASK: usize = 1 << 16;
 
+/// A table that is a block of a larger one: rows outside the block but inside the larger one belong to another device.
+#[derive(Clone, Copy)]
+struct Block {
+    /// Index of the first row.
+    start: Option<At>,
+    /// Rows of the larger table.
+    total: usize,
+}
+
+impl Block {
+    fn new(json: &GatherJson, checker: &mut Checker) -> Result<Block> {
+        if json.start.is_some() != json.total.is_some() {
+            bail!("start and total come together");
+        }
+        if let Some(at) = json.start {
+            checker.read_all("start", at, DType::I32, &[])?;
+        }
+        Ok(Block { start: json.start, total: json.total.unwrap_or(json.size) })
+    }
+
+    fn first(&self, run: &Run) -> i64 {
+        self.start.map_or(0, |at| unsafe { *run.ptr::<i32>(at) }.into())
+    }
+}
+
 pub struct Gather {
+    block: Block,
     outer: usize,
     size: usize,
     count: usize,
@@ -39,12 +65,14 @@ unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result
 impl Gather {
     pub fn new(json: &GatherJson, mut checker: Checker) -> Result<Gather> {
         checked(json, &mut checker)?;
+        let block = Block::new(json, &mut checker)?;
         let Some(input) = json.input else { bail!("in is missing") };
         checker.read_all("in", input, json.dtype, &[json.outer, json.size, json.inner])?;
         checker.write_all("out", json.out, json.dtype, &[json.outer, json.count, json.inner])?;
         checker.finish(false)?;
         let row = json.inner * json.dtype.size();
         Ok(Gather {
+            block,
             outer: json.outer,
             size: json.size,
             count: json.count,
@@ -59,20 +87,26 @@ impl Gather {
         let total = self.outer * self.count;
         let per_task = (TASK / self.row.max(8)).max(1);
         let wrong = AtomicUsize::new(usize::MAX);
+        let (first, whole) = (self.block.first(run), self.block.total);
         run.pool.run(total.div_ceil(per_task), usize::MAX, |_, task| {
             let (input, out) = (run.ptr::<u8>(self.input), run.ptr::<u8>(self.out));
             let indices = run.ptr::<i32>(self.indices);
             for i in task * per_task..total.min((task + 1) * per_task) {
                 let index = unsafe { *indices.add(i) };
-                if index < 0 || index as usize >= self.size {
+                if index < 0 || index as usize >= whole {
                     wrong.fetch_min(i, Ordering::Relaxed);
+                    continue;
+                }
+                let index = i64::from(index) - first;
+                if index < 0 || index as usize >= self.size {
+                    unsafe { out.add(i * self.row).write_bytes(0, self.row) };
                     continue;
                 }
                 let from = (i / self.count * self.size + index as usize) * self.row;
                 unsafe { copy_row(input.add(from), out.add(i * self.row), self.row) };
             }
         });
-        unsafe { refuse(run, self.indices, self.size, wrong.into_inner()) }
+        unsafe { refuse(run, self.indices, whole, wrong.into_inner()) }
     }
 }
 
@@ -86,6 +120,7 @@ unsafe fn copy_row(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 pub struct ScatterAdd {
+    block: Block,
     dtype: DType,
     outer: usize,
     size: usize,
@@ -102,11 +137,13 @@ impl ScatterAdd {
         if json.dtype == DType::Bool {
             bail!("bool cannot be added");
         }
+        let block = Block::new(json, &mut checker)?;
         let Some(updates) = json.updates else { bail!("updates is missing") };
         checker.read_all("updates", updates, json.dtype, &[json.outer, json.count, json.inner])?;
         checker.write_all("out", json.out, json.dtype, &[json.outer, json.size, json.inner])?;
         checker.finish(false)?;
         Ok(ScatterAdd {
+            block,
             dtype: json.dtype,
             outer: json.outer,
             size: json.size,
@@ -122,8 +159,9 @@ impl ScatterAdd {
         unsafe {
             let total = self.outer * self.count;
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), total);
-            let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= self.size);
-            refuse(run, self.indices, self.size, wrong.unwrap_or(usize::MAX))?;
+            let whole = self.block.total;
+            let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= whole);
+            refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX))?;
             for_dtype!(self.dtype, T => self.typed::<T>(run, indices));
         }
         Ok(())
@@ -133,13 +171,14 @@ impl ScatterAdd {
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32]) {
         let ranges = (self.size * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
         let (updates, out) = (run.ptr::<T>(self.updates) as usize, run.ptr::<T>(self.out) as usize);
+        let start = self.block.first(run);
         run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
             let (o, range) = (task / ranges, task % ranges);
             let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
             let base = (out as *mut T).add(o * self.size * self.inner);
             std::slice::from_raw_parts_mut(base.add(first * self.inner), (last - first) * self.inner).fill(T::ZERO);
             for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
-                let index = *index as usize;
+                let Ok(index) = usize::try_from(i64::from(*index) - start) else { continue };
                 if index < first || index >= last {
                     continue;
                 }

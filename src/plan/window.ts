@@ -1,0 +1,124 @@
+/** @module Windows: what each device needs of a dim that is split, beyond its own part of it, and how it gets it. */
+import type { Equation, WindowRule } from "../ir/equation.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { type Placement, partial, replicate, shard } from "./layout.ts";
+import type { MeshAxis } from "./mesh.ts";
+import { type Interval, intervals, proportional, sizesOn } from "./partition.ts";
+import type { Hints, Strategy } from "./strategy.ts";
+
+/** A dim of an operand of which each device works on a window. */
+export interface Windowed {
+  readonly side: "input" | "output";
+  readonly operand: number;
+  readonly dim: number;
+  /** Of each device. */
+  readonly wanted: readonly Interval[];
+  /** Padding that takes the place of the op's own on each device. */
+  readonly padding: readonly (readonly [low: number, high: number])[];
+  /** How the operand is dealt out before it is widened, or after its windows are added up; undefined: it is whole. */
+  readonly sizes: readonly number[] | undefined;
+}
+
+/** The window of `[from, to)` inside `[0, length)`, and what is missing of it on each side; undefined when it is empty and may not be. */
+function windowOf(
+  [from, to]: Interval,
+  length: number,
+  { stride, low, span, dilation, solid }: WindowRule,
+): { readonly window: Interval; readonly padding: readonly [number, number] } | undefined {
+  if (from === to) return solid ? undefined : { window: [0, 0], padding: [0, 0] };
+  const first = from * stride - low;
+  const last = (to - 1) * stride - low + span - 1;
+  const begin = Math.min(length, Math.max(0, Math.ceil(first / dilation)));
+  const end = Math.max(begin, Math.min(length, Math.floor(last / dilation) + 1));
+  if (begin === end) return solid ? undefined : { window: [begin, begin], padding: [last - first + 1, 0] };
+  return { window: [begin, end], padding: [begin * dilation - first, last - (end - 1) * dilation] };
+}
+
+/** A letter's dim in an operand, where the operand is split there. */
+const splitAt = (operand: readonly string[], hint: Placement | undefined, letter: string) =>
+  hint?.kind === "shard" && operand[hint.dim] === letter ? hint : undefined;
+
+/** Strategies that split a letter of which other letters are windows, for the splits that the hints show. */
+export function splitWindows(
+  equation: Equation,
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+  axis: MeshAxis,
+  hints: Hints,
+): Strategy[] {
+  const rules = equation.windows ?? [];
+  return [...new Set(rules.map(({ by }) => by))].flatMap((by) => {
+    const own = rules.filter((rule) => rule.by === by);
+    const found = new Map<string, readonly number[]>();
+    const length = lengthOf(equation, inputs, outputs, by);
+    equation.inputs.forEach((operand, index) => {
+      const { shape } = inputs[index] as TensorType;
+      const direct = splitAt(operand, hints.inputs[index], by);
+      const widened = own.map(({ of }) => splitAt(operand, hints.inputs[index], of)).find((one) => one !== undefined);
+      const hint = direct ?? widened;
+      if (hint === undefined) return;
+      const sizes = sizesOn(hint.sizes, shape[hint.dim] as number, axis.size);
+      const dealt = direct === undefined ? proportional(length, sizes) : sizes;
+      found.set(dealt.join(), dealt);
+    });
+    return [...found.values()].flatMap((sizes) => {
+      const strategy = windowStrategy(equation, own, inputs, outputs, sizes, hints);
+      return strategy === undefined ? [] : [strategy];
+    });
+  });
+}
+
+function lengthOf(
+  { inputs: left, outputs: right }: Equation,
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+  letter: string,
+): number {
+  const operands = [...left, ...right];
+  const types = [...inputs, ...outputs];
+  const index = operands.findIndex((operand) => operand.includes(letter));
+  return types[index]?.shape[operands[index]?.indexOf(letter) as number] as number;
+}
+
+function windowStrategy(
+  equation: Equation,
+  rules: readonly WindowRule[],
+  inputs: readonly TensorType[],
+  outputs: readonly TensorType[],
+  sizes: readonly number[],
+  hints: Hints,
+): Strategy | undefined {
+  const by = (rules[0] as WindowRule).by;
+  const windows: Windowed[] = [];
+  let legal = true;
+  const place = (side: "input" | "output", operand: readonly string[], index: number): Placement => {
+    const direct = operand.indexOf(by);
+    if (direct >= 0) return shard(direct, sizes);
+    const rule = rules.find(({ of }) => operand.includes(of));
+    if (rule === undefined) return side === "input" ? replicate : partial(equation.reduction);
+    const dim = operand.indexOf(rule.of);
+    const length = (side === "input" ? inputs : outputs)[index]?.shape[dim] as number;
+    const parts = intervals(sizes).map((interval) => windowOf(interval, length, rule));
+    if (parts.includes(undefined)) legal = false;
+    const hint = side === "input" ? splitAt(operand, hints.inputs[index], rule.of) : partitionFor(rule.of);
+    const has = hint === undefined ? undefined : sizesOn(hint.sizes, length, sizes.length);
+    const given = side === "input" ? has : (has ?? proportional(length, sizes));
+    windows.push({
+      side,
+      operand: index,
+      dim,
+      wanted: parts.map((part) => part?.window ?? [0, 0]),
+      padding: parts.map((part) => part?.padding ?? [0, 0]),
+      sizes: given,
+    });
+    return given === undefined ? replicate : shard(dim, given);
+  };
+  // An output is left as an input with the same letter is.
+  const partitionFor = (letter: string) =>
+    equation.inputs
+      .map((operand, index) => splitAt(operand, hints.inputs[index], letter))
+      .find((one) => one !== undefined);
+  const left = equation.inputs.map((operand, index) => place("input", operand, index));
+  const right = equation.outputs.map((operand, index) => place("output", operand, index));
+  return legal ? { inputs: left, outputs: right, letter: by, sizes, windows } : undefined;
+}
