@@ -5,9 +5,9 @@
  */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
-import { type Equation, equationOf } from "../ir/equation.ts";
+import { type Equation, equationOf, type WindowRule } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import type { HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
@@ -122,11 +122,24 @@ function convEquation(inputs: readonly TensorType[], attrs: ConvAttrs): Equation
   const name = (prefix: string, feature: string) => (letter: string) =>
     letter === "b" ? "b" : letter === "f" ? feature : letter === "i" || letter === "o" ? letter : `${prefix}${letter}`;
   const whole = dims.spatial.flatMap((digit) => [`x${digit}`, `k${digit}`, `y${digit}`]);
-  void inputs;
+  const { input, window } = convSizes(inputs, attrs);
+  const windows = dims.spatial.flatMap((digit, d): WindowRule[] => {
+    const [stride, gap] = [attrs.strides[d] as number, attrs.kernelDilation[d] as number];
+    const [low, high] = attrs.padding[d] as readonly [number, number];
+    const dilation = attrs.inputDilation[d] as number;
+    const span = dilated(window[d] as number, gap);
+    const positions = Math.floor((dilated(input[d] as number, dilation) + low + high - span) / stride);
+    const rule = { of: `x${digit}`, low, dilation, solid: true };
+    // Positions and taps play the same part: split positions leave parts of the output, split taps parts of the sums.
+    return [
+      { ...rule, by: `y${digit}`, stride, span },
+      { ...rule, by: `k${digit}`, stride: gap, span: positions * stride + 1 },
+    ];
+  });
   return equationOf(
     [[...dims.x].map(name("x", "i")), [...dims.kernel].map(name("k", "?"))],
     [[...dims.out].map(name("y", "o"))],
-    { whole },
+    { whole, windows },
   );
 }
 
@@ -203,7 +216,17 @@ defineOp<ConvAttrs>({
     inputGradient(node, cotangents[0] as Node),
     kernelGradient(node, cotangents[0] as Node),
   ],
-  localize: absent("attributes hold no sizes"),
+  localize: ({ attrs, inputs, splits }) => {
+    const { x, spatial } = convDims(attrs.layout);
+    const padding = splits
+      .flatMap(({ windows = [] }) => windows)
+      .reduce<readonly (readonly [number, number])[]>(
+        (list, { dim, low, high }) =>
+          list.map((old, d) => (x.indexOf(spatial[d] as string) === dim ? ([low, high] as const) : old)),
+        attrs.padding,
+      );
+    return emit.call("conv", inputs, { ...attrs, padding });
+  },
   cost: (inputs, outputs, attrs) => {
     const { features, window } = convSizes(inputs, attrs);
     return 2 * sizeOf((outputs[0] as TensorType).shape) * features * sizeOf(window);

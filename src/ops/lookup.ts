@@ -3,7 +3,7 @@
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { absent, type HostTensor, type Node, type Split } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import {
   formatShape,
@@ -19,7 +19,18 @@ import { type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
-import { splitShape } from "./local.ts";
+import { blockStart, partOf, splitShape } from "./local.ts";
+
+/** The length of a dim before the splits, of which a device holds `own`. */
+const wholeLength = (own: number, splits: readonly Split[]): number =>
+  splits.reduceRight(
+    (length, { uneven, parts }) =>
+      uneven === undefined ? length * parts : (length / uneven.own) * uneven.sizes.reduce((sum, size) => sum + size, 0),
+    own,
+  );
+
+/** Splits of an input, seen as those of an output of the same dims. */
+const asOutputs = (splits: readonly Split[]): Split[] => splits.map((split) => ({ ...split, outputs: split.inputs }));
 
 function checkIndices(name: string, data: TensorType, indices: TensorType, batchDims: number): void {
   if (indices.dtype !== "i32")
@@ -91,8 +102,8 @@ defineOp<{ batchDims: number }>({
         [...batch, "s", ...rest],
         [...batch, ...index],
       ],
+      // Split rows of the table: each device gives the rows that it has, and zeros for the others.
       [[...batch, ...index, ...rest]],
-      { whole: ["s"] },
     );
   },
   linear: [[0]],
@@ -101,7 +112,15 @@ defineOp<{ batchDims: number }>({
     const batchDims = node.attrs.batchDims as number;
     return [emit.scatterAdd(cotangents[0] as Node, indices, x.shape[batchDims] as number, batchDims), undefined];
   },
-  localize: absent("attributes hold no sizes"),
+  localize: ({ attrs: { batchDims }, inputs, splits }) => {
+    const [x, indices] = inputs as [Node, Node];
+    const split = splits.filter(({ inputs: [dim] }) => dim === batchDims);
+    const total = wholeLength(x.shape[batchDims] as number, split);
+    const start = blockStart(total, batchDims, asOutputs(split));
+    return start === undefined
+      ? emit.gather(x, indices, batchDims)
+      : emit.call("gatherPart", [x, indices, start], { batchDims, total });
+  },
   cost: () => 0,
   reference: ([x, indices], { batchDims }) => {
     const [data, where] = [x as HostTensor, indices as HostTensor];
@@ -183,7 +202,6 @@ defineOp<{ batchDims: number; size: number }>({
         [...batch, ...index],
       ],
       [[...batch, "s", ...rest]],
-      { whole: ["s"] },
     );
   },
   linear: [[0]],
@@ -191,7 +209,14 @@ defineOp<{ batchDims: number; size: number }>({
     emit.gather(cotangents[0] as Node, node.inputs[1] as Node, node.attrs.batchDims as number),
     undefined,
   ],
-  localize: absent("no size in the attributes can be split"),
+  localize: ({ attrs: { batchDims, size }, inputs, splits }) => {
+    const [updates, indices] = inputs as [Node, Node];
+    const split = splits.filter(({ outputs: [dim] }) => dim === batchDims);
+    const start = blockStart(size, batchDims, split);
+    if (start === undefined) return emit.scatterAdd(updates, indices, size, batchDims);
+    const own = split.reduce(partOf, size);
+    return emit.call("scatterAddPart", [updates, indices, start], { batchDims, size: own, total: size });
+  },
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
   reference: ([updates, indices], { batchDims }, [type]) => {
     const [source, where] = [updates as HostTensor, indices as HostTensor];

@@ -1,7 +1,7 @@
 /** @module Ops that cut tensors and put them together: slice, pad, concat. */
 
 import { dtypes } from "../ir/dtype.ts";
-import { equationOf, letters } from "../ir/equation.ts";
+import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -21,6 +21,27 @@ const perDim = (name: string, lists: readonly (readonly number[])[], rank: numbe
     );
   }
 };
+
+/** A device that splits an output dim needs the elements of the input dim of the same number that come to lie in its part. */
+function windowsWhere(
+  dims: readonly string[],
+  cut: readonly boolean[],
+  rule: (dim: number) => Pick<WindowRule, "stride" | "low" | "dilation">,
+): WindowRule[] {
+  return dims.flatMap((letter, dim) =>
+    cut[dim] ? [{ by: `${letter}'`, of: letter, ...rule(dim), span: 1, solid: false }] : [],
+  );
+}
+
+/** Of each input of a concat, the part that lies in a device's part of the result. */
+function concatWindows(inputs: readonly TensorType[], dim: number): WindowRule[] {
+  let low = 0;
+  return inputs.map((input, index): WindowRule => {
+    const rule = { by: "c", of: `c${index}`, stride: 1, low, span: 1, dilation: 1, solid: false };
+    low += input.shape[dim] as number;
+    return rule;
+  });
+}
 
 type SliceAttrs = { start: readonly number[]; limit: readonly number[]; stride: readonly number[] };
 
@@ -55,6 +76,11 @@ defineOp<SliceAttrs>({
     const cut = sliced((input as TensorType).shape, attrs);
     return equationOf([dims], [dims.map((letter, dim) => (cut[dim] ? `${letter}'` : letter))], {
       whole: dims.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
+      windows: windowsWhere(dims, cut, (dim) => ({
+        stride: attrs.stride[dim] as number,
+        low: -(attrs.start[dim] as number) || 0,
+        dilation: 1,
+      })),
     });
   },
   linear: [[0]],
@@ -77,8 +103,14 @@ defineOp<SliceAttrs>({
     ];
   },
   localize: (context) => {
-    const limit = splitShape(context.attrs.limit, context.splits, "inputs");
-    return emit.slice(context.inputs[0] as Node, context.attrs.start, limit, context.attrs.stride);
+    const input = context.inputs[0] as Node;
+    const windowed = new Set(context.splits.flatMap(({ windows = [] }) => windows.map(({ dim }) => dim)));
+    // A window begins at the first element that is taken and ends at the last.
+    const start = context.attrs.start.map((from, dim) => (windowed.has(dim) ? 0 : from));
+    const limit = splitShape(context.attrs.limit, context.splits, "inputs").map((to, dim) =>
+      windowed.has(dim) ? (input.shape[dim] as number) : to,
+    );
+    return emit.call("slice", [input], { start, limit, stride: context.attrs.stride });
   },
   cost: moves,
   reference: ([x], { start, stride }, [type]) => {
@@ -151,6 +183,11 @@ defineOp<PadAttrs>({
     const cut = padded(dims.length, attrs);
     return equationOf([dims, []], [dims.map((letter, dim) => (cut[dim] ? `${letter}'` : letter))], {
       whole: dims.flatMap((letter, dim) => (cut[dim] ? [letter, `${letter}'`] : [])),
+      windows: windowsWhere(dims, cut, (dim) => ({
+        stride: 1,
+        low: attrs.low[dim] as number,
+        dilation: (attrs.interior[dim] as number) + 1,
+      })),
     });
   },
   linear: [[0, 1]],
@@ -169,7 +206,14 @@ defineOp<PadAttrs>({
     );
     return [own, emit.sub(emit.sum(dy), emit.sum(own))];
   },
-  localize: absent("attributes hold no sizes"),
+  localize: ({ attrs, inputs, splits }) => {
+    const [low, high] = [[...attrs.low], [...attrs.high]];
+    for (const window of splits.flatMap(({ windows = [] }) => windows)) {
+      low[window.dim] = window.low;
+      high[window.dim] = window.high;
+    }
+    return emit.call("pad", inputs, { low, high, interior: attrs.interior });
+  },
   cost: moves,
   reference: ([x, value], { low, interior }, [type]) => {
     const input = x as HostTensor;
@@ -262,7 +306,7 @@ defineOp<{ dim: number }>({
     return equationOf(
       inputs.map((_input, index) => operand(`c${index}`)),
       [operand("c")],
-      { whole: ["c", ...inputs.map((_input, index) => `c${index}`)] },
+      { whole: ["c", ...inputs.map((_input, index) => `c${index}`)], windows: concatWindows(inputs, dim) },
     );
   },
   linear: [range(maxConcat)],

@@ -1,9 +1,9 @@
 /** @module Reductions over sliding windows, and what their gradients need. */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
-import { equationOf, letters } from "../ir/equation.ts";
+import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
 import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import type { HostTensor, LocalContext, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
@@ -61,7 +61,36 @@ function windowEquation(operands: readonly ("input" | "output")[], output: "inpu
     const outside = all.map((letter, dim) => (untouched(attrs, dim) ? letter : `${letter}'`));
     const side = (kind: "input" | "output"): string[] => (kind === "input" ? all : outside);
     const whole = all.flatMap((letter, dim) => (untouched(attrs, dim) ? [] : [letter, `${letter}'`]));
-    return equationOf(operands.map(side), [side(output)], { whole });
+    const windows = all.flatMap((letter, dim): WindowRule[] =>
+      untouched(attrs, dim)
+        ? []
+        : [
+            {
+              by: `${letter}'`,
+              of: letter,
+              stride: attrs.strides[dim] as number,
+              low: attrs.padding[dim]?.[0] as number,
+              span: attrs.window[dim] as number,
+              dilation: 1,
+              solid: true,
+            },
+          ],
+    );
+    return equationOf(operands.map(side), [side(output)], { whole, windows });
+  };
+}
+
+/** The op on windows that a device's neighbours have completed: only at the borders is there padding. */
+function localWindows(name: string) {
+  return ({ attrs, inputs, splits }: LocalContext<WindowAttrs>): Node => {
+    const padding = splits
+      .flatMap(({ windows = [] }) => windows)
+      .filter(({ side, operand }) => side === "input" && operand === 0)
+      .reduce<WindowAttrs["padding"]>(
+        (list, { dim, low, high }) => list.map((old, d) => (d === dim ? [low, high] : old)),
+        attrs.padding,
+      );
+    return emit.call(name, inputs, { ...attrs, padding });
   };
 }
 
@@ -166,7 +195,7 @@ defineOp<WindowAttrs>({
       }),
     ];
   },
-  localize: absent("attributes hold no sizes"),
+  localize: localWindows("reduceWindow"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x], attrs, [type]) => {
     const { dtype, data, shape } = x as HostTensor;
@@ -222,7 +251,7 @@ defineOp<WindowAttrs>({
     undefined,
     emit.call("windowTake", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
   ],
-  localize: absent("attributes hold no sizes"),
+  localize: localWindows("selectAndScatter"),
   cost: (inputs, _outputs, attrs) => sizeOf((inputs[1] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs) => {
     const { dtype, data, shape } = x as HostTensor;
@@ -257,7 +286,7 @@ defineOp<WindowAttrs>({
     undefined,
     emit.call("selectAndScatter", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
   ],
-  localize: absent("attributes hold no sizes"),
+  localize: localWindows("windowTake"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs, [type]) => {
     const { dtype, data, shape } = x as HostTensor;

@@ -297,12 +297,12 @@ class Localizer {
 
 /** `wanted` of a value of which this device holds `held`. */
 function cutTo(x: Node, dim: number, [first]: Interval, [from, to]: Interval): Node {
-  const start = x.shape.map((_size, index) => (index === dim ? from - first : 0));
-  return slice(
-    x,
-    start,
-    x.shape.map((size, index) => (index === dim ? to - first : size)),
-  );
+  // Nothing may lie anywhere.
+  const [begin, end] = from === to ? [0, 0] : [from - first, to - first];
+  const at = (list: readonly number[], value: number): number[] =>
+    list.map((old, index) => (index === dim ? value : old));
+  const origin = x.shape.map(() => 0);
+  return slice(x, at(origin, begin), at(x.shape, end));
 }
 
 const shardDim = (placement: Placement): number | undefined => (placement.kind === "shard" ? placement.dim : undefined);
