@@ -130,11 +130,13 @@ const table: Table = {
   gather: (step) => [
     read(step, "in", shapeOf(step, "outer size inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    ...firstRow(step),
     write(step, shapeOf(step, "outer count inner")),
   ],
   scatterAdd: (step) => [
     read(step, "updates", shapeOf(step, "outer count inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    ...firstRow(step),
     write(step, shapeOf(step, "outer size inner")),
   ],
   dynamicSlice: (step) => [
@@ -181,6 +183,9 @@ const table: Table = {
     ]);
   },
 };
+
+/** Of a table that is a block of a larger one. */
+const firstRow = (step: LoweredStep): Access[] => (step["start"] === undefined ? [] : [read(step, "start", [], "i32")]);
 
 function starts(step: LoweredStep): Access[] {
   return (step["starts"] as Address[]).map((start, index) => whole(`starts[${index}]`, "read", start, "i32", []));

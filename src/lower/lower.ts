@@ -52,6 +52,8 @@ export interface LoweredProgram {
   readonly peakBytes: number;
   /** What each of `json.buffers` is. */
   readonly arguments: readonly LoweredArgument[];
+  /** The first of `json.steps` that writes over a donated input; a run that fails before has changed nothing. */
+  readonly firstDonatedWrite: number;
   /** The most that is live in the arena. */
   readonly peak: PeakReport;
   /** What lies in the arena, where and when. */
@@ -372,6 +374,7 @@ class Lowering {
       argumentBytes,
       peakBytes: arena.bytes + argumentBytes,
       arguments: arguments_,
+      firstDonatedWrite: this.firstDonatedWrite(),
       peak: arena.peak,
       layout: [...lives.values()].flatMap(({ storage, first, lastUse }) =>
         storage.inArena
@@ -387,6 +390,17 @@ class Lowering {
           : [],
       ),
     };
+  }
+
+  private firstDonatedWrite(): number {
+    const over = ({ input, output }: Storage): boolean =>
+      input === undefined && output !== undefined && this.program.donated[output] !== undefined;
+    const writes = (call: KernelCall): boolean =>
+      [...livesOf(flatten([call])).values()].some(
+        ({ storage, firstWrite }) => over(storage) && Number.isFinite(firstWrite ?? Infinity),
+      );
+    const first = this.calls.findIndex(writes);
+    return first < 0 ? this.calls.length : first;
   }
 
   /** Inputs, then the outputs that take over no input. */

@@ -5,6 +5,7 @@ import "./control.ts";
 import "./convolution.ts";
 import "./exchange.ts";
 import "./lookup.ts";
+import "./lookup-part.ts";
 import "./pieces.ts";
 import "./product.ts";
 import "./random.ts";

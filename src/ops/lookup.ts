@@ -15,7 +15,7 @@ import {
   stridesOf,
   type TensorType,
 } from "../ir/shape.ts";
-import { type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
+import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
@@ -25,7 +25,7 @@ import { blockStart, partOf, splitShape } from "./local.ts";
 const wholeLength = (own: number, splits: readonly Split[]): number =>
   splits.reduceRight(
     (length, { uneven, parts }) =>
-      uneven === undefined ? length * parts : (length / uneven.own) * uneven.sizes.reduce((sum, size) => sum + size, 0),
+      uneven === undefined ? length * parts : uneven.sizes.reduce((sum, size) => sum + size, 0),
     own,
   );
 
@@ -50,7 +50,7 @@ function checkIndices(name: string, data: TensorType, indices: TensorType, batch
 }
 
 /** Sizes as the kernels see them: [outer, size, inner] and [outer, count]. */
-function rows(
+export function lookupSizes(
   shape: Shape,
   indices: Shape,
   batchDims: number,
@@ -63,7 +63,7 @@ function rows(
   };
 }
 
-function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
+export function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
   const index = indices.data[position] as number;
   if (index < 0 || index >= size) {
     throw new HeddleError("value", `${name}: index ${index} at position ${position} is outside [0, ${size})`);
@@ -75,6 +75,28 @@ function checkedIndex(name: string, indices: HostTensor, position: number, size:
 function hloRows(indexRank: number, tableRank: number, batchDims: number) {
   const row = range(tableRank - batchDims - 1).map((dim) => indexRank + dim);
   return { rank: indexRank, batch: range(batchDims).join(", "), rest: row.join(", ") };
+}
+
+/** StableHLO's gather of rows. */
+export function gatherHlo(
+  hlo: HloBlock,
+  [x, indices]: readonly [HloValue, HloValue],
+  outputs: readonly TensorType[],
+  batchDims: number,
+): readonly HloValue[] {
+  const { rank, batch, rest } = hloRows(indices.type.shape.length, x.type.shape.length, batchDims);
+  return hlo.op("gather", [x, indices], outputs, {
+    dimension_numbers: `#stablehlo.gather<offset_dims = [${rest}], collapsed_slice_dims = [${batchDims}], operand_batching_dims = [${batch}], start_indices_batching_dims = [${batch}], start_index_map = [${batchDims}], index_vector_dim = ${rank}>`,
+    slice_sizes: hloIntegers(x.type.shape.map((size, dim) => (dim <= batchDims ? Math.min(1, size) : size))),
+  });
+}
+
+/** Attributes of StableHLO's scatter of rows. */
+export function scatterNumbers(indexRank: number, tableRank: number, batchDims: number) {
+  const { rank, batch, rest } = hloRows(indexRank, tableRank, batchDims);
+  return {
+    scatter_dimension_numbers: `#stablehlo.scatter<update_window_dims = [${rest}], inserted_window_dims = [${batchDims}], input_batching_dims = [${batch}], scatter_indices_batching_dims = [${batch}], scatter_dims_to_operand_dims = [${batchDims}], index_vector_dim = ${rank}>`,
+  };
 }
 
 defineOp<{ batchDims: number }>({
@@ -124,7 +146,7 @@ defineOp<{ batchDims: number }>({
   cost: () => 0,
   reference: ([x, indices], { batchDims }) => {
     const [data, where] = [x as HostTensor, indices as HostTensor];
-    const { outer, size, inner, count } = rows(data.shape, where.shape, batchDims);
+    const { outer, size, inner, count } = lookupSizes(data.shape, where.shape, batchDims);
     const out = dtypes[data.dtype].create(outer * count * inner);
     for (let o = 0; o < outer; o++) {
       for (let i = 0; i < count; i++) {
@@ -134,19 +156,13 @@ defineOp<{ batchDims: number }>({
     }
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
-    const [x, indices] = inputs as [HloValue, HloValue];
-    const { rank, batch, rest } = hloRows(indices.type.shape.length, x.type.shape.length, batchDims);
-    return hlo.op("gather", inputs, outputs, {
-      dimension_numbers: `#stablehlo.gather<offset_dims = [${rest}], collapsed_slice_dims = [${batchDims}], operand_batching_dims = [${batch}], start_indices_batching_dims = [${batch}], start_index_map = [${batchDims}], index_vector_dim = ${rank}>`,
-      slice_sizes: hloIntegers(x.type.shape.map((size, dim) => (dim <= batchDims ? Math.min(1, size) : size))),
-    });
-  },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
   lower: {
     kind: "kernel",
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
-      const sizes = rows(x.shape, indices.shape, context.attrs.batchDims);
+      const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
       return [
         {
           k: "gather",
@@ -221,7 +237,7 @@ defineOp<{ batchDims: number; size: number }>({
   reference: ([updates, indices], { batchDims }, [type]) => {
     const [source, where] = [updates as HostTensor, indices as HostTensor];
     const { shape, dtype } = type as TensorType;
-    const { outer, size, inner, count } = rows(shape, where.shape, batchDims);
+    const { outer, size, inner, count } = lookupSizes(shape, where.shape, batchDims);
     const total = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
     for (let o = 0; o < outer; o++) {
       for (let i = 0; i < count; i++) {
@@ -234,18 +250,15 @@ defineOp<{ batchDims: number; size: number }>({
   stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
     const [updates, indices] = inputs as [HloValue, HloValue];
     const zeros = hlo.constant(outputs[0] as TensorType, 0);
-    const { rank, batch, rest } = hloRows(indices.type.shape.length, zeros.type.shape.length, batchDims);
-    const numbers = `#stablehlo.scatter<update_window_dims = [${rest}], inserted_window_dims = [${batchDims}], input_batching_dims = [${batch}], scatter_indices_batching_dims = [${batch}], scatter_dims_to_operand_dims = [${batchDims}], index_vector_dim = ${rank}>`;
-    return hlo.op("scatter", [zeros, indices, updates], outputs, { scatter_dimension_numbers: numbers }, [
-      hloCombine("add", updates.type.dtype),
-    ]);
+    const attributes = scatterNumbers(indices.type.shape.length, zeros.type.shape.length, batchDims);
+    return hlo.op("scatter", [zeros, indices, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
   },
   lower: {
     kind: "kernel",
     emit: (context) => {
       const [updates, indices] = context.inputs as [View, View];
       const out = context.outputs[0] as View;
-      const sizes = rows(out.shape, indices.shape, context.attrs.batchDims);
+      const sizes = lookupSizes(out.shape, indices.shape, context.attrs.batchDims);
       return [
         {
           k: "scatterAdd",

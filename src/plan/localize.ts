@@ -25,11 +25,13 @@ import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import type { Decision } from "./propagate.ts";
-import { collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
+import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
 import { AxisWalk, type Strategy } from "./strategy.ts";
 
 // An op that does at most this much work per element is made again in parts rather than cut from the whole.
 const cheapPerElement = 32;
+// Through how many cheap values the source of a part is looked for.
+const remakeDepth = 4;
 
 /** What making local graphs depends on besides the decisions. */
 export interface LocalTarget {
@@ -117,7 +119,7 @@ class Localizer {
     const started = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
     // Zeros are their own contributions.
     if (!sameLayout(started, layout) && isAll(node, 0)) return this.obtain(node, started);
-    return this.derive(node, layout) ?? this.redistribute(node, own, layout);
+    return this.derive(node, layout) ?? this.remake(node, layout) ?? this.redistribute(node, own, layout);
   }
 
   /** The node by the strategies chosen for it. */
@@ -225,12 +227,7 @@ class Localizer {
     const own = this.layoutOf(node);
     if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted)))
       return undefined;
-    const cost = node.op.cost(
-      node.inputs.flatMap((input) => input.types),
-      node.types,
-      node.attrs,
-    );
-    if (cost > cheapPerElement * sizeOf(node.shape) || node.types.length > 1) return undefined;
+    if (!isCheap(node)) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
     const wanted = node.inputs.map((_input, index) =>
@@ -242,6 +239,36 @@ class Localizer {
     if (!free) return undefined;
     const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
     return this.localOp(node, inputs, strategies);
+  }
+
+  /**
+   * Makes parts at their source, with communication there, where that is cheaper than to add up contributions to the
+   * whole: rows of a table's gradient from the few rows that were looked up.
+   */
+  private remake(node: Node, layout: Layout): Node | undefined {
+    const own = this.layoutOf(node);
+    const scattered = layout.some((wanted, axis) => own[axis]?.kind === "partial" && wanted.kind === "shard");
+    if (!scattered || this.remakeSeconds(node, layout, remakeDepth) >= this.moveSeconds(node, layout)) return undefined;
+    const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
+    const inputs = node.inputs.map((input, index) => this.obtain(input, wantedOf(strategies, index)));
+    return this.localOp(node, inputs, strategies);
+  }
+
+  private moveSeconds(node: Node, layout: Layout): number {
+    const type = node.types[0] as TensorType;
+    return cheapestPath(type, this.layoutOf(node), layout, this.mesh, this.machine)?.seconds ?? Infinity;
+  }
+
+  /** Seconds of communication to make a cheap value in a layout from its inputs; infinite where it is not cheap. */
+  private remakeSeconds(node: Node, layout: Layout, depth: number): number {
+    const decision = this.decisions.get(node) as Decision;
+    if (depth === 0 || decision.strategies.length === 0 || !isCheap(node)) return Infinity;
+    const strategies = this.strategiesFor(node, decision, layout);
+    if (strategies === undefined) return Infinity;
+    return node.inputs.reduce((total, input, index) => {
+      const wanted = wantedOf(strategies, index);
+      return total + Math.min(this.moveSeconds(input, wanted), this.remakeSeconds(input, wanted, depth - 1));
+    }, 0);
   }
 
   /** Strategies that give `layout`, changing the chosen ones only where the layout asks for more cutting. */
@@ -294,6 +321,20 @@ class Localizer {
     });
   }
 }
+
+/** Whether a value takes little work per element. */
+function isCheap(node: Node): boolean {
+  const cost = node.op.cost(
+    node.inputs.flatMap((input) => input.types),
+    node.types,
+    node.attrs,
+  );
+  return node.types.length === 1 && cost <= cheapPerElement * sizeOf(node.shape);
+}
+
+/** The layout in which strategies want an input. */
+const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
+  strategies.map((strategy) => strategy.inputs[input] as Placement);
 
 /** `wanted` of a value of which this device holds `held`. */
 function cutTo(x: Node, dim: number, [first]: Interval, [from, to]: Interval): Node {

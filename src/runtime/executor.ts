@@ -34,6 +34,8 @@ export interface Run {
   readonly outputs: readonly (readonly DeviceBuffer[])[];
   /** Settles when all local devices are done. */
   readonly done: Promise<void>;
+  /** Says, when the run has failed, whether it ended before it wrote over any donated input of this process. */
+  readonly unchanged?: (error: unknown) => boolean;
 }
 
 /** Local devices and the way to run programs on them. */

@@ -74,13 +74,27 @@ export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOpt
   return { ...planned, runtime, executable: runtime.executor.compile(classes.length === 1 ? planned.program : own) };
 }
 
-/** Enqueues a run; outputs are values at once, their contents come later. */
-export function runCompiled(compiled: Compiled, inputs: readonly Value[]): Value[] {
+/**
+ * Enqueues a run; outputs are values at once, their contents come later. `donors` are the inputs as their owner knows
+ * them: those that an output takes over are marked as donated, until a run fails that has not yet changed them.
+ */
+export function runCompiled(
+  compiled: Compiled,
+  inputs: readonly Value[],
+  donors: readonly { markDonated(): () => void }[] = [],
+): Value[] {
   const { runtime, plan, executable } = compiled;
   const placed = inputs.map((value) => onRuntime(value, runtime));
-  const { outputs } = executable.run(
+  const { outputs, done, unchanged } = executable.run(
     runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
   );
+  const restores = compiled.program.donated.flatMap((input) =>
+    input === undefined || donors[input] === undefined ? [] : [donors[input].markDonated()],
+  );
+  if (restores.length > 0)
+    done.catch((error: unknown) => {
+      if (unchanged?.(error) === true) for (const restore of restores) restore();
+    });
   return plan.outputs.map(({ type, layout }, output) => ({
     type,
     runtime,

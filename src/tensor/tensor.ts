@@ -119,10 +119,16 @@ export class Tensor {
     this.dispose();
   }
 
-  /** Marks the memory as given to a step. */
-  markDonated(): void {
+  /** Marks the memory as given to a step; the result takes that back. */
+  markDonated(): () => void {
+    const { held, gone } = this;
+    const restore = (): void => {
+      this.held = held;
+      this.gone = gone;
+    };
     this.held = undefined;
     this.gone = "its memory was donated to a step; use what the step returned";
+    return restore;
   }
 
   /** Tensors have no order and no number: `x > 0` would be false for ever, without a word. */

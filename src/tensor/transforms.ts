@@ -61,8 +61,8 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
     }
-    const outputs = runCompiled(entry.compiled, [...values, ...entry.captured.map((tensor) => tensor.value)]);
-    for (const index of entry.compiled.program.donated) if (index !== undefined) flat.leaves[index]?.markDonated();
+    const captured = entry.captured.map((tensor) => tensor.value);
+    const outputs = runCompiled(entry.compiled, [...values, ...captured], flat.leaves);
     return unflattenTree(entry.output, outputs.map(Tensor.ofValue));
   };
   return run as F;
@@ -212,8 +212,8 @@ export function compileFunction<F extends AnyFunction>(
       const outputs = runCompiled(
         compiled,
         [...given.leaves, ...traced.captured].map((leaf) => leaf.value),
+        given.leaves,
       );
-      for (const index of compiled.program.donated) if (index !== undefined) given.leaves[index]?.markDonated();
       return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
     },
   };

@@ -40,6 +40,9 @@ export const withoutRow: { readonly [op: string]: string } = {
   allReduce: "needs several devices; tested with the planner and the runtime",
   allGather: "needs several devices; tested with the planner and the runtime",
   reduceScatter: "needs several devices; tested with the planner and the runtime",
+  exchange: "needs several devices; tested with the planner and the runtime",
+  gatherPart: "holds a part of a table; tested with the planner",
+  scatterAddPart: "holds a part of a table; tested with the planner",
   allToAll: "needs several devices; tested with the planner and the runtime",
 };
 

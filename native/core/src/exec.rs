@@ -284,7 +284,7 @@ impl Device {
         let mut before = Instant::now();
         for (i, (number, step)) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
-                return Err(error);
+                return Err(error.at(format!("{} step {i} ({})", program.name, step.name())));
             }
             if let Err(error) = step.run(&run, *number) {
                 let error = error.at(format!("{} step {i} ({})", program.name, step.name()));

@@ -4,11 +4,16 @@ import { HeddleError } from "../../util/errors.ts";
 /** An error of a run; `during` names the collective that was under way, where one was. */
 export class RunError extends HeddleError {
   readonly during: string | undefined;
+  /** Number of the program's step that failed, where it is known. */
+  readonly step: number | undefined;
 
   constructor(code: string, message: string, during: string | undefined, cause: unknown) {
     super(code, message, { cause });
     this.name = "RunError";
     this.during = during;
+    // Native errors of a run begin with "<program> step <n> (<kernel>): ".
+    const step = / step (\d+) \([a-zA-Z]+\): /.exec(message)?.[1];
+    this.step = step === undefined ? undefined : Number(step);
   }
 }
 

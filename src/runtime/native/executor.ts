@@ -20,7 +20,7 @@ import {
   type NativeGroup,
   type NativeProgram,
 } from "./binding.ts";
-import { nativeError } from "./error.ts";
+import { nativeError, RunError } from "./error.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
@@ -67,11 +67,11 @@ class NativeMemory implements DeviceBuffer {
   }
 
   /** Notes the run that will fill the buffer. */
-  await(done: Promise<void>): void {
+  await(done: Promise<void>, unharmed: (error: unknown) => boolean = () => false): void {
     const settled = done.then(
       () => undefined,
       (error: unknown) => {
-        this.failure = error;
+        if (!unharmed(error)) this.failure = error;
       },
     );
     this.pending = settled;
@@ -143,6 +143,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
         binding,
         devices,
         allocate,
+        again: (memory) => new NativeMemory(memory.native, drain),
         alone: groups.every((group) => group.length === 0),
       }),
     abort: (reason) => {
@@ -180,6 +181,8 @@ interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
   readonly allocate: (bytes: number) => NativeMemory;
+  /** The same memory under a name of its own, which fails by itself. */
+  readonly again: (memory: NativeMemory) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
 }
@@ -207,6 +210,14 @@ function compile(programs: readonly Program[], slots: number, machinery: Machine
     calls: first.lowered.json.steps.length,
     run: (inputs) => run(each, machinery, inputs as readonly (readonly NativeMemory[])[], short),
   };
+}
+
+/** Of several devices' errors the one that is not about another device. */
+function firstCause(failures: readonly unknown[]): unknown {
+  const found = failures.filter((error) => error !== undefined);
+  const own = (error: unknown): boolean =>
+    error instanceof RunError && error.code !== "peerAborted" && error.code !== "peerClosed";
+  return found.find(own) ?? found[0];
 }
 
 /** The buffer of a device. */
@@ -242,7 +253,7 @@ function run(
   const outputs = loaded.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
-      return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
+      return donated === undefined ? machinery.allocate(bytesOf(type)) : machinery.again(at(inputs, index, donated));
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
@@ -258,15 +269,26 @@ function run(
     }
     return { outputs, done: Promise.resolve() };
   }
-  const done = Promise.all(
-    machinery.devices.map((device, index) =>
-      device.run((loaded[index] as Loaded).native, buffers(index)).catch((error: unknown) => {
-        throw nativeError(error);
-      }),
-    ),
-  ).then(() => undefined);
-  outputs.forEach((list) => {
-    for (const output of list) output.await(done);
+  const failures: unknown[] = [];
+  const runs = machinery.devices.map((device, index) =>
+    device.run((loaded[index] as Loaded).native, buffers(index)).catch((error: unknown) => {
+      failures[index] = nativeError(error);
+      throw failures[index];
+    }),
+  );
+  // What a failed run has left behind is known only when no device runs any more.
+  const done = Promise.allSettled(runs).then((results) => {
+    for (const result of results) if (result.status === "rejected") throw firstCause(failures);
   });
-  return { outputs, done };
+  const unchanged = (): boolean =>
+    loaded.every(({ lowered }, index) => {
+      const error = failures[index];
+      return error instanceof RunError && error.step !== undefined && error.step < lowered.firstDonatedWrite;
+    });
+  outputs.forEach((list, device) => {
+    for (const output of list) output.await(done);
+    for (const donated of (loaded[device] as Loaded).program.donated)
+      if (donated !== undefined) at(inputs, device, donated).await(done, unchanged);
+  });
+  return { outputs, done, unchanged };
 }

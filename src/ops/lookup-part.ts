@@ -1,0 +1,143 @@
+/**
+ * @module Lookup in a table of which each device holds some rows. A device answers for its own rows and gives zeros for
+ * the others', so that the devices' results add up; an index outside the whole table is an error on every device.
+ */
+import { dtypes } from "../ir/dtype.ts";
+import type { View } from "../ir/kernel.ts";
+import { absent, type HostTensor } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { range, sizeOf, type TensorType } from "../ir/shape.ts";
+import { type HloBlock, type HloValue, hloCombine } from "../ir/stablehlo.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkedIndex, gatherHlo, lookupSizes, scatterNumbers } from "./lookup.ts";
+
+const planned = absent("appears in planned graphs only");
+const local = absent("its types are those of one device already");
+
+function checkBlock(name: string, own: number, total: number, start: TensorType | undefined): void {
+  if (start?.dtype !== "i32" || start.shape.length !== 0 || own > total)
+    throw new HeddleError("shape", `${name}: ${own} rows of ${total} need an i32 scalar that says which is the first`);
+}
+
+/** Indices counted from the first row of the block. */
+function moved(hlo: HloBlock, indices: HloValue, start: HloValue): HloValue {
+  return hlo.same("subtract", indices, hlo.broadcast(start, indices.type.shape, []));
+}
+
+defineOp<{ batchDims: number; total: number }>({
+  name: "gatherPart",
+  doc: "gather from a table of `total` rows of which x holds those from `start` (an i32 scalar) on; rows that are elsewhere come out as zeros.",
+  example: planned,
+  infer: ([x, indices, start], { batchDims, total }) => {
+    const [table, where] = [x as TensorType, indices as TensorType];
+    checkBlock("gatherPart", table.shape[batchDims] as number, total, start);
+    return { dtype: table.dtype, shape: [...where.shape, ...table.shape.slice(batchDims + 1)] };
+  },
+  equation: planned,
+  linear: [],
+  gradient: planned,
+  localize: local,
+  cost: () => 0,
+  reference: ([x, indices, start], { batchDims, total }) => {
+    const [data, where] = [x as HostTensor, indices as HostTensor];
+    const { outer, size, inner, count } = lookupSizes(data.shape, where.shape, batchDims);
+    const out = dtypes[data.dtype].create(outer * count * inner);
+    for (let position = 0; position < outer * count; position++) {
+      const row = checkedIndex("gather", where, position, total) - (start?.data[0] as number);
+      if (row < 0 || row >= size) continue;
+      const from = (Math.floor(position / count) * size + row) * inner;
+      out.set(data.data.subarray(from, from + inner), position * inner);
+    }
+    return [out];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
+    const [x, indices, start] = inputs as [HloValue, HloValue, HloValue];
+    const row = moved(hlo, indices, start);
+    const size = x.type.shape[batchDims] as number;
+    const inside = hlo.same(
+      "and",
+      hlo.compare("GE", row, hlo.like(row, 0)),
+      hlo.compare("LT", row, hlo.like(row, size)),
+    );
+    const [found] = gatherHlo(hlo, [x, row], outputs, batchDims) as [HloValue];
+    const own = hlo.broadcast(inside, found.type.shape, range(row.type.shape.length));
+    return [hlo.select(own, found, hlo.like(found, 0))];
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [x, indices, start] = context.inputs as [View, View, View];
+      const { batchDims, total } = context.attrs;
+      return [
+        {
+          k: "gather",
+          dtype: x.dtype,
+          ...lookupSizes(x.shape, indices.shape, batchDims),
+          in: context.at(x),
+          indices: context.at(indices),
+          start: context.at(start),
+          total,
+          out: context.at(context.outputs[0] as View),
+        },
+      ];
+    },
+  },
+});
+
+defineOp<{ batchDims: number; size: number; total: number }>({
+  name: "scatterAddPart",
+  doc: "scatterAdd into the `size` rows from `start` (an i32 scalar) on of a table of `total`; updates of other rows are left to other devices.",
+  example: planned,
+  infer: ([updates, indices, start], { batchDims, size, total }) => {
+    const [source, where] = [updates as TensorType, indices as TensorType];
+    checkBlock("scatterAddPart", size, total, start);
+    const shape = [...where.shape.slice(0, batchDims), size, ...source.shape.slice(where.shape.length)];
+    return { dtype: source.dtype, shape };
+  },
+  equation: planned,
+  linear: [],
+  gradient: planned,
+  localize: local,
+  cost: ([updates]) => sizeOf((updates as TensorType).shape),
+  reference: ([updates, indices, start], { batchDims, total }, [type]) => {
+    const [source, where] = [updates as HostTensor, indices as HostTensor];
+    const { shape, dtype } = type as TensorType;
+    const { outer, size, inner, count } = lookupSizes(shape, where.shape, batchDims);
+    const sums = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
+    for (let position = 0; position < outer * count; position++) {
+      const row = checkedIndex("scatterAdd", where, position, total) - (start?.data[0] as number);
+      if (row < 0 || row >= size) continue;
+      const to = (Math.floor(position / count) * size + row) * inner;
+      for (let r = 0; r < inner; r++) (sums[to + r] as number) += source.data[position * inner + r] as number;
+    }
+    return [dtype === "f32" ? Float32Array.from(sums) : sums];
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
+    const [updates, indices, start] = inputs as [HloValue, HloValue, HloValue];
+    // StableHLO leaves updates outside the operand out.
+    const row = moved(hlo, indices, start);
+    const zeros = hlo.constant(outputs[0] as TensorType, 0);
+    const attributes = scatterNumbers(row.type.shape.length, zeros.type.shape.length, batchDims);
+    return hlo.op("scatter", [zeros, row, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
+  },
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [updates, indices, start] = context.inputs as [View, View, View];
+      const out = context.outputs[0] as View;
+      const { batchDims, total } = context.attrs;
+      return [
+        {
+          k: "scatterAdd",
+          dtype: out.dtype,
+          ...lookupSizes(out.shape, indices.shape, batchDims),
+          updates: context.at(updates),
+          indices: context.at(indices),
+          start: context.at(start),
+          total,
+          out: context.at(out),
+        },
+      ];
+    },
+  },
+});
