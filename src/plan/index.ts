@@ -31,7 +31,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
-export { dealt, type Interval, proportional, type Sizes } from "./partition.ts";
+export { dealt, type Interval, intervals, proportional, type Sizes, sizesOn } from "./partition.ts";
 export {
   collectivesOf,
   type Plan,

@@ -1,7 +1,18 @@
 /** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
 import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
-import { type Layout, type Mesh, replicated, shardedOn } from "../plan/index.ts";
+import {
+  type Interval,
+  intervals,
+  type Layout,
+  type Mesh,
+  type MeshAxis,
+  type Placement,
+  replicated,
+  resolved,
+  shardedOn,
+  sizesOn,
+} from "../plan/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
@@ -15,10 +26,15 @@ export function batchParts(mesh: Mesh): number {
   return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
 }
 
-/** By row where the devices divide the rows evenly, else whole on every device, so that every count stays exact. */
+/**
+ * By row, in the shares of the mesh and else as equally as the rows allow; whole on every device where there is not a row
+ * for each.
+ */
 export function batchLayout(mesh: Mesh, rows: number): Layout {
-  const parts = batchParts(mesh);
-  return parts > 1 && rows % parts === 0 ? shardedOn(mesh, { [dataAxis]: 0 }) : replicated(mesh);
+  if (batchParts(mesh) === 1) return replicated(mesh);
+  const split = resolved({ dtype: "i32", shape: [rows] }, shardedOn(mesh, { [dataAxis]: 0 }), mesh);
+  const empty = split.some((placement) => placement.kind === "shard" && placement.sizes?.includes(0) === true);
+  return empty || rows < batchParts(mesh) ? replicated(mesh) : split;
 }
 
 /** A batch on the devices. */
@@ -115,15 +131,18 @@ export class Feed {
     const places = local.map(({ coordinates }) => coordinates[axis] as number);
     const parts = batchParts(this.mesh);
     const [place] = places;
-    if (places.every((other) => other === place)) {
+    const { sizes } = layout[axis] as Placement & { kind: "shard" };
+    const { shares } = this.mesh.axes[axis] as MeshAxis;
+    // The loader deals rows out equally, the first ranks taking one more: as a mesh without shares does.
+    if (shares === undefined && places.every((other) => other === place)) {
       return { rank: place as number, ranks: parts, split: (rows) => local.map(() => rows) };
     }
     return {
       rank: 0,
       ranks: 1,
       split: (rows) => {
-        const size = rows.length / parts;
-        return places.map((at) => rows.subarray(at * size, (at + 1) * size));
+        const dealt = intervals(sizesOn(sizes, rows.length, parts));
+        return places.map((at) => rows.subarray(...(dealt[at] as Interval)));
       },
     };
   }

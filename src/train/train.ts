@@ -10,7 +10,7 @@ import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { batched } from "./evaluate.ts";
-import { batchParts, Feed } from "./feed.ts";
+import { batchLayout, batchParts, Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { Programs, planStep } from "./programs.ts";
@@ -157,14 +157,10 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
   });
   for (const line of lines) reporter.line(line);
   const parts = batchParts(mesh);
-  if (rows % parts !== 0) {
-    const near = Math.max(parts, Math.round(rows / parts) * parts);
+  if (parts > 1 && batchLayout(mesh, rows).every((placement) => placement.kind !== "shard"))
     reporter.line(
-      colors.yellow(
-        `a batch of ${rows} rows cannot be split evenly over ${parts} devices: each computes all of it; ${near} rows would be split`,
-      ),
+      colors.yellow(`a batch of ${rows} rows is too small to split over ${parts} devices: each computes all of it`),
     );
-  }
 }
 
 /** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
