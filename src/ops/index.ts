@@ -33,4 +33,5 @@ export { sliceOf } from "./host.ts";
 export { foldKeys } from "./random.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
+export { sampled, sparse } from "./sparse.ts";
 export type { WindowAttrs } from "./window.ts";

@@ -192,6 +192,17 @@ export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
   operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
 /** Elements at the i32 `indices` along a dim. */
 export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor => operate("take", ops.take, [x, indices], dim);
+/**
+ * A matrix that is zero but at (`rows`, `columns`), i32 vectors as long as the float `values`; entries of one place add up.
+ * Compiled functions multiply it by other matrices, and differentiate that, on its entries alone, which an absent entry
+ * times infinity shows: it counts as 0. Every other operation gets the dense matrix.
+ *
+ * @param shape rows and columns of the matrix
+ * @throws HeddleError `value` from the run when an index lies outside.
+ */
+export const sparse = (values: Tensor, rows: Tensor, columns: Tensor, shape: readonly [number, number]): Tensor =>
+  operate("sparse", ops.sparse, [values, rows, columns], shape);
+
 /** Rows by index after `batchDims` common dims. */
 export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   operate("gather", ops.gather, [x, indices], batchDims);

@@ -7,6 +7,7 @@ import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
 import { reportTable } from "./rows/reports.ts";
 import { scalarRows } from "./rows/scalar.ts";
+import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
 
 /** Rows as written: floats are f32. */
@@ -17,6 +18,7 @@ export const baseRows: readonly Row[] = [
   ...reduceTable,
   ...productTable,
   ...lookupTable,
+  ...sparseTable,
   ...controlTable,
   ...reportTable,
 ];

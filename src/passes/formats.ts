@@ -1,0 +1,75 @@
+/** @module Equations of values in a sparse format: what is computed on stored entries alone. Who has none here gets the dense value. */
+import type { Graph, Node } from "../ir/node.ts";
+import { nodesWithin } from "../ir/walk.ts";
+import { broadcastInDim, gather, mul, sampled, scatterAdd, sparse, sum, transpose } from "../ops/index.ts";
+import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { attr, input, isOp, orderOf } from "./match.ts";
+
+interface Plain {
+  /** Contracted dim of each operand. */
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The contracted dims of a product of two matrices. */
+function plainDot(node: Node): Plain | undefined {
+  const [x, y] = [attr<readonly number[]>(node, "xContract"), attr<readonly number[]>(node, "yContract")];
+  const plain = x.length === 1 && attr<readonly number[]>(node, "xBatch").length === 0;
+  const matrices = node.inputs.every(({ shape }) => shape.length === 2);
+  return plain && matrices ? { x: x[0] as number, y: y[0] as number } : undefined;
+}
+
+/** Rows of a matrix, or its columns as rows. */
+const rowsOf = (x: Node, dim: number): Node => (dim === 0 ? x : transpose(x, [1, 0]));
+
+/** The product of a sparse matrix and a dense one, with the rows of the sparse one's free dim as rows. */
+function entriesTimes(matrix: Node, contracted: number, dense: Node, dim: number): Node {
+  const [values, rows, columns] = matrix.inputs as [Node, Node, Node];
+  const [from, to] = contracted === 1 ? [columns, rows] : [rows, columns];
+  const found = gather(rowsOf(dense, dim), from, 0);
+  const scaled = mul(found, broadcastInDim(values, found.shape, [0]));
+  return scatterAdd(scaled, to, matrix.shape[1 - contracted] as number, 0);
+}
+
+function productOfSparse(node: Node): Node | undefined {
+  const dims = plainDot(node);
+  const [x, y] = [input(node), input(node, 1)];
+  if (dims === undefined) return undefined;
+  if (isOp(x, "sparse")) return entriesTimes(x, dims.x, y, dims.y);
+  return isOp(y, "sparse") ? transpose(entriesTimes(y, dims.y, x, dims.x), [1, 0]) : undefined;
+}
+
+function sampledProduct(node: Node): Node | undefined {
+  const [product, rows, columns] = node.inputs as [Node, Node, Node];
+  const dims = isOp(product, "dot") ? plainDot(product) : undefined;
+  if (dims === undefined) return undefined;
+  const left = gather(rowsOf(input(product), 1 - dims.x), rows, 0);
+  return sum(mul(left, gather(rowsOf(input(product, 1), 1 - dims.y), columns, 0)), 1);
+}
+
+function sampledTranspose(node: Node): Node | undefined {
+  const [moved, rows, columns] = node.inputs as [Node, Node, Node];
+  return isOp(moved, "transpose") && attr<readonly number[]>(moved, "order")[0] === 1
+    ? sampled(input(moved), columns, rows)
+    : undefined;
+}
+
+function transposeOfSparse(node: Node): Node | undefined {
+  const matrix = input(node);
+  if (!isOp(matrix, "sparse") || orderOf(node)[0] !== 1) return undefined;
+  const [values, rows, columns] = matrix.inputs as [Node, Node, Node];
+  return sparse(values, columns, rows, node.shape);
+}
+
+export const formatRules: readonly Rule[] = [
+  rule("dot", "product of sparse", "(sparse A) B = sum over entries (i, k): A[i, k] B[k, :]", productOfSparse),
+  rule("transpose", "transpose of sparse", "(sparse A)^T has the entries of A, columns as rows", transposeOfSparse),
+  rule("sampled", "sampled product", "(A B)[i, j] = A[i, :] . B[:, j]", sampledProduct),
+  rule("sampled", "sampled transpose", "(A^T)[i, j] = A[j, i]", sampledTranspose),
+];
+
+/** Computes on stored entries where an op has a rule for them. */
+export function formats(graph: Graph, trace?: RewriteTrace): Graph {
+  const stored = nodesWithin(graph).some((node) => isOp(node, "sparse") || isOp(node, "sampled"));
+  return stored ? rewriteGraph(graph, formatRules, trace) : graph;
+}
