@@ -12,6 +12,11 @@ fn fused(at: Value, strides: Value) -> Value {
         "out": [{ "at": at, "dtype": "f32", "strides": strides, "reg": 1 }] })
 }
 
+fn exchange(sends: Value, receives: Value) -> Value {
+    json!({ "k": "collective", "op": "exchange", "axis": 0, "dtype": "f32", "parts": [{ "in": [1, 0], "out": [2, 0], "count": 4 }],
+        "sends": sends, "receives": receives })
+}
+
 #[test]
 fn errors_name_the_step_and_the_fault() {
     let reduce = |op: &str, dtype: &str| json!({ "k": "reduce", "op": op, "dtype": dtype, "in": [1, 0], "keep": [], "keepStrides": [], "over": [4], "overStrides": [1], "out": [2, 0] });
@@ -26,6 +31,9 @@ fn errors_name_the_step_and_the_fault() {
         (fused(json!([2, -1]), json!([1])), "invalid value"),
         (json!({ "k": "nonsense" }), "step 0 (nonsense): unknown variant"),
         (json!({ "k": "fused" }), "missing field `shape`"),
+        (exchange(json!([[0, 3]]), json!([[0, 4]])), "4 elements are not what [(0, 3)] add up to"),
+        (exchange(json!([[0, 4]]), json!([[0, 5]])), "parts[0].out: f32 of shape [5]"),
+        (exchange(json!([[0, 4]]), json!([[0, -1]])), "invalid value"),
         (reduce("and", "f32"), "And of f32 is not supported"),
         (reduce("sum", "bool"), "Sum of bool is not supported"),
     ];

@@ -171,6 +171,43 @@ fn gathers_and_scatters() {
     }
 }
 
+/// A table of which each device holds a block: the blocks' results add up to the whole table's.
+#[test]
+fn lookups_in_blocks_add_up() {
+    let (size, inner, count) = (10, 3, 7);
+    let indices = encode("i32", &[9.0, 0.0, 4.0, 4.0, 5.0, 6.0, 9.0]);
+    let table: Vec<f64> = (0..size * inner).map(|i| i as f64 + 1.0).collect();
+    let updates: Vec<f64> = (0..count * inner).map(|i| i as f64 + 1.0).collect();
+    for (start, own) in [(0, 4), (4, 1), (5, 5), (10, 0)] {
+        let rows: Vec<usize> = [9, 0, 4, 4, 5, 6, 9].to_vec();
+        let mine = |row: usize| row >= start && row < start + own;
+        let mut gathered = vec![0.0; count * inner];
+        let mut scattered = vec![0.0; own * inner];
+        for (p, row) in rows.iter().enumerate().filter(|(_, row)| mine(**row)) {
+            for i in 0..inner {
+                gathered[p * inner + i] = table[row * inner + i];
+                scattered[(row - start) * inner + i] += updates[p * inner + i];
+            }
+        }
+        let sizes = |k: &str| json!({ "k": k, "dtype": "f64", "outer": 1, "size": own, "inner": inner, "count": count, "indices": [2, 0], "start": [3, 0], "total": size, "out": [4, 0] });
+        let block = encode("f64", &table[start * inner..(start + own) * inner]);
+        let first = encode("i32", &[start as f64]);
+        let mut gather = sizes("gather");
+        gather["in"] = json!([1, 0]);
+        let mut scatter = sizes("scatterAdd");
+        scatter["updates"] = json!([1, 0]);
+        let buffers = |data: Vec<u8>, n: usize| [data, indices.clone(), first.clone(), zeros("f64", n)];
+        check("f64", 0.0, 0, &buffers(block.clone(), gathered.len()), gather.clone(), &gathered);
+        check("f64", 0.0, 0, &buffers(encode("f64", &updates), scattered.len()), scatter.clone(), &scattered);
+        for (step, data, n) in [(gather, block, gathered.len()), (scatter, encode("f64", &updates), scattered.len())] {
+            let mut given = buffers(data, n);
+            given[1] = encode("i32", &[9.0, 0.0, 10.0, 4.0, 5.0, 6.0, 9.0]);
+            let error = run_all(0, &given, &[step]).expect_err("outside");
+            assert!(error.0.contains("index 10 at position 2 is outside [0, 10)"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn slices_at_run_time() {
     let input: Vec<f64> = (0..60).map(f64::from).collect();
