@@ -11,10 +11,10 @@ export function wholeNumber(lowest: number, highest: number): (text: string) => 
   };
 }
 
-/** Checks a mesh, such as `data=2,model=1`, and returns it without spaces. */
+/** Checks a mesh, such as `data=2,model=1` or, with shares, `data=2:1`, and returns it without spaces. */
 export function meshText(text: string): string {
   const axes = text.split(",").map((axis) => axis.trim());
-  const names = axes.map((axis) => /^([a-z][A-Za-z0-9]*)=([1-9]\d{0,5})$/.exec(axis)?.[1]);
+  const names = axes.map((axis) => /^([a-z][A-Za-z0-9]*)=([1-9]\d{0,5}(?::[1-9]\d{0,5})*)$/.exec(axis)?.[1]);
   if (names.includes(undefined)) {
     throw new InvalidArgumentError(
       "A mesh is a list of named axes with their sizes, such as data=2 or data=8,model=4.",

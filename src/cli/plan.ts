@@ -7,7 +7,7 @@ import { report } from "./run.ts";
 
 const notes = `
 The file runs up to its first training step; the plan of that step is printed and nothing is trained. No device of the
-mesh has to exist.
+mesh has to exist. Devices that are not equally fast get shares: data=2:1 is two devices, the first with two thirds of a batch.
 `;
 
 /** The `plan` command. */

@@ -1,7 +1,7 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { deviceCount, formatMesh, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
+import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { countProgram, type Program } from "../program/index.ts";
 import { formatBytes, formatCount } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
@@ -53,8 +53,10 @@ function sharded({ plan }: SummaryInput): Line {
   const names = (values: readonly PlannedValue[]): string =>
     values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`).join(", ");
   if (split.length === 0) return ["sharded", `nothing; a batch is ${names(batch)}`];
-  const each = rows / batchParts(plan.mesh);
-  return ["sharded", `${names(split)} by row, ${each} of ${rows} rows on each device; all else on every device`];
+  const placement = split[0]?.layout.find(({ kind }) => kind === "shard") as Placement & { kind: "shard" };
+  const each = placement.sizes?.join(" + ") ?? rows / batchParts(plan.mesh);
+  const where = placement.sizes === undefined ? "on each device" : "on the devices";
+  return ["sharded", `${names(split)} by row, ${each} of ${rows} rows ${where}; all else on every device`];
 }
 
 function communicated({ plan }: SummaryInput): Line {

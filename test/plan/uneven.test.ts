@@ -2,10 +2,12 @@ import { describe, expect, test } from "vitest";
 import { type Graph, type HostTensor, type Node, sizeOf, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import {
+  formatMesh,
   type Layout,
   type Mesh,
   mesh,
   parseLayout,
+  parseMesh,
   parsePlan,
   planGraph,
   printPlan,
@@ -111,4 +113,12 @@ test.each([
   ["S(2:1+1+1)", /there is no dim 2/],
 ])("%s is refused", (layout, message) => {
   expect(() => planGraph(same, three, { inputs: [parseLayout(layout)] })).toThrow(message);
+});
+
+test("the text of a mesh with shares is read back; equal shares are none", () => {
+  const shares = mesh({ data: 2, model: 3 }, { shares: { data: [2, 1] } });
+  expect(formatMesh(shares)).toBe("data=2:1,model=3");
+  expect(parseMesh(formatMesh(shares))).toEqual(shares);
+  expect(mesh({ data: 2 }, { shares: { data: [3, 3] } })).toEqual(mesh({ data: 2 }));
+  expect(() => mesh({ data: 2 }, { shares: { data: [2, 1, 1] } })).toThrow(/shares 2:1:1/);
 });
