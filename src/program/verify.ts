@@ -5,7 +5,7 @@ import { formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId, WorkStep } from "./program.ts";
-import { programsOf } from "./program.ts";
+import { programsOf, stepsWithin } from "./program.ts";
 
 /**
  * Verifies a program: every value is defined once and before its use, freed once and after its last use; types agree
@@ -199,5 +199,28 @@ class ProgramVerifier {
 
   private fail(message: string): never {
     throw new HeddleError("verify", `program '${this.program.name}', ${this.where}: ${message}`);
+  }
+}
+
+/**
+ * Verifies that the programs of several classes of devices meet in the same collectives in the same order.
+ *
+ * @throws HeddleError `verify` naming the first collective in which two differ.
+ */
+export function verifyTogether([first, ...others]: readonly Program[]): void {
+  const meetings = (program: Program | undefined): string[] =>
+    (program === undefined ? [] : stepsWithin(program)).flatMap((step) =>
+      step.kind === "collective" ? [`${step.op} '${step.label}' on ${step.axis} of ${step.arguments.length}`] : [],
+    );
+  const expected = meetings(first);
+  for (const other of others) {
+    const found = meetings(other);
+    const at = expected.findIndex((one, index) => one !== found[index]);
+    if (at < 0 && found.length === expected.length) continue;
+    const place = at < 0 ? expected.length : at;
+    throw new HeddleError(
+      "verify",
+      `program '${other.name}': one class of devices is in ${expected[place] ?? "nothing"}, another in ${found[place] ?? "nothing"}`,
+    );
   }
 }

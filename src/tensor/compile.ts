@@ -3,7 +3,7 @@ import type { Graph } from "../ir/node.ts";
 import { runPasses } from "../passes/index.ts";
 import { type Layout, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
-import { type Program, splitGraph } from "../program/index.ts";
+import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { meshOf } from "./runtime.ts";
@@ -39,6 +39,7 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
       donated: pairDonations(plan, options.donate ?? []),
     }),
   );
+  verifyTogether(programs);
   return { graph: simplified, plan, program: programs[0] as Program, programs };
 }
 

@@ -10,7 +10,7 @@ import {
   type Plan,
   partStart,
 } from "../../src/plan/index.ts";
-import { type Program, splitGraph, verifyProgram } from "../../src/program/index.ts";
+import { type Program, splitGraph, verifyProgram, verifyTogether } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
 
@@ -27,6 +27,7 @@ const blockOffset = (value: HostTensor, layout: Layout, mesh: Mesh, coordinates:
 export const devicePrograms = (plan: Plan): Program[] => {
   const programs = plan.classes.map(({ local }) => splitGraph(local, plan.mesh.axes, { name: plan.name }));
   for (const program of programs) verifyProgram(program);
+  verifyTogether(programs);
   return Array.from(
     { length: deviceCount(plan.mesh) },
     (_unused, device) => programs[plan.classes.findIndex(({ devices }) => devices.includes(device))] as Program,

@@ -15,10 +15,11 @@ import {
   trafficOf,
   verifyPlan,
 } from "../../src/plan/index.ts";
+import { type Program, verifyTogether } from "../../src/program/index.ts";
 import { executors } from "../support/executors.ts";
 import { difference } from "../support/tensors.ts";
 import { mlpForward, mlpStep, samples } from "./networks.ts";
-import { runPlan } from "./run.ts";
+import { devicePrograms, runPlan } from "./run.ts";
 
 const three = mesh({ a: 3 });
 
@@ -121,4 +122,14 @@ test("the text of a mesh with shares is read back; equal shares are none", () =>
   expect(parseMesh(formatMesh(shares))).toEqual(shares);
   expect(mesh({ data: 2 }, { shares: { data: [3, 3] } })).toEqual(mesh({ data: 2 }));
   expect(() => mesh({ data: 2 }, { shares: { data: [2, 1, 1] } })).toThrow(/shares 2:1:1/);
+});
+
+test("programs that would meet in different collectives are refused", () => {
+  const plan = planGraph(summed, three, { inputs: [parseLayout("S(0)")], outputs: [parseLayout("S(0)")] });
+  const [one, other] = devicePrograms(plan) as [Program, Program];
+  verifyTogether([one, other]);
+  const steps = other.steps.filter(({ kind }) => kind !== "collective");
+  expect(() => verifyTogether([one, { ...other, steps }])).toThrow(
+    /is in exchange 'exchange 0' on a of 1, another in no/,
+  );
 });
