@@ -11,7 +11,14 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
-import { type CommitFiles, type CommitOptions, commitFile, nodeFiles, removeStaleTemporaries } from "./commit.ts";
+import {
+  type CommitFiles,
+  type CommitOptions,
+  commitFile,
+  nodeFiles,
+  removeStaleTemporaries,
+  type StaleOptions,
+} from "./commit.ts";
 import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "./safetensors.ts";
 
 /** What a checkpoint holds. */
@@ -180,11 +187,7 @@ export async function latestCheckpoint(
   options: LatestCheckpointOptions = {},
 ): Promise<LatestCheckpoint> {
   const warnings: string[] = [];
-  if (options.clean ?? true) {
-    await removeStaleTemporaries(folder, { only: (name) => checkpointName.test(name) }).catch((error: unknown) => {
-      if (codeOf(error) !== "ENOENT") warnings.push(`cannot remove half-written files: ${messageOf(error)}`);
-    });
-  }
+  if (options.clean ?? true) warnings.push(...(await cleanCheckpoints(folder)));
   let found = await listCheckpoints(folder);
   for (let index = 0; index < found.length; index++) {
     const { path } = found[index] as { path: string };
@@ -210,6 +213,19 @@ export async function latestCheckpoint(
     );
   }
   return { checkpoint: undefined, warnings };
+}
+
+/** Removes what killed processes left half-written in a folder. Returns what went wrong, without harm, for the user. */
+export async function cleanCheckpoints(
+  folder: string,
+  options: Pick<StaleOptions, "alone"> = {},
+): Promise<readonly string[]> {
+  try {
+    await removeStaleTemporaries(folder, { ...options, only: (name) => checkpointName.test(name) });
+    return [];
+  } catch (error) {
+    return codeOf(error) === "ENOENT" ? [] : [`cannot remove half-written files: ${messageOf(error)}`];
+  }
 }
 
 const isMissing = (error: unknown): boolean => error instanceof HeddleError && codeOf(error.cause) === "ENOENT";

@@ -8,11 +8,13 @@ import { HeddleError } from "../util/errors.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import {
   type CheckpointState,
+  cleanCheckpoints,
   latestCheckpoint,
   listCheckpoints,
   loadCheckpoint,
   saveCheckpoint,
 } from "./checkpoint.ts";
+import { type FolderLock, lockFolder } from "./lock.ts";
 import type { CheckpointOptions } from "./options.ts";
 
 /** What a saver must know of its surroundings. */
@@ -94,6 +96,17 @@ export class Saver {
     this.path = saved.path;
     for (const warning of saved.warnings) warn(warning);
   }
+}
+
+/**
+ * Takes a folder for the checkpoints of one run, and removes what killed runs left half-written there.
+ *
+ * @throws HeddleError `file` when another run writes there.
+ */
+export async function lockCheckpoints(directory: string, warn: (text: string) => void): Promise<FolderLock> {
+  const lock = await lockFolder(directory);
+  for (const warning of await cleanCheckpoints(directory, { alone: lock.exclusive })) warn(warning);
+  return lock;
 }
 
 /** Moves the checkpoints of an earlier run out of the way: a new run's must not be mixed with them, nor destroy them. */

@@ -17,7 +17,7 @@ import { Programs, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
-import { findCheckpoint, Saver } from "./saver.ts";
+import { findCheckpoint, lockCheckpoints, Saver } from "./saver.ts";
 import { beginning, importState } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
@@ -87,6 +87,21 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   await agree(given);
   summarise(given);
   const warn = (text: string): void => reporter.line(colors.yellow(text));
+  const { directory } = settings.checkpoint ?? {};
+  const lock = directory !== undefined && runtime.rank === 0 ? await lockCheckpoints(directory, warn) : undefined;
+  try {
+    return await trainLocked(given, stop, warn);
+  } finally {
+    lock?.release();
+  }
+}
+
+async function trainLocked(
+  given: Omit<RunParts, "saver">,
+  stop: StopRequest,
+  warn: (text: string) => void,
+): Promise<TrainResult> {
+  const { settings, runtime } = given;
   const checkpoint = await checkpointOf(given, warn);
   const { directory } = settings.checkpoint ?? {};
   const resumed =

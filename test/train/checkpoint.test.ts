@@ -216,7 +216,12 @@ describe("temporaries", () => {
     expect(readdirSync(folder).length).toBe(10);
     expect((await latestCheckpoint(folder)).checkpoint?.step).toBe(2);
     expect(readdirSync(folder).sort()).toEqual([checkpointFileName(1), checkpointFileName(2), ...stay].sort());
-    expect(await removeStaleTemporaries(folder, { staleAfter: -1 })).toHaveLength(3);
+    // Where nobody else writes, a living process with the writer's number is another one.
+    const only = (file: string): boolean => file.startsWith("step-");
+    expect(await removeStaleTemporaries(folder, { alone: true, only })).toEqual([
+      join(folder, `${name}-${tag}-${process.ppid}`),
+    ]);
+    expect(await removeStaleTemporaries(folder, { staleAfter: -1 })).toHaveLength(2);
   });
 
   test("an abort in the middle leaves the previous checkpoint and nothing else", async () => {
