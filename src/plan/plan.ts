@@ -35,6 +35,12 @@ export interface Plan {
 export interface PlanOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
+  /**
+   * Layout in which each input is used, where that is another than it is kept in: it is changed for each use anew, so
+   * that what is gathered lives only as long as one op needs it (fully sharded training, Rajbhandari et al., "ZeRO",
+   * 2020). Undefined: as it is kept.
+   */
+  readonly uses?: readonly (Layout | undefined)[];
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
@@ -56,12 +62,12 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     checkLayout(`input '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
-  const decisions = propagate(
-    graph,
-    inputs.map((input) => input.layout),
-    mesh,
-    machine,
-  );
+  const uses = inputs.map(({ name, type, layout }, index) => {
+    const use = options.uses?.[index] ?? layout;
+    checkLayout(`input '${name}' in use`, type, use, mesh);
+    return use;
+  });
+  const decisions = propagate(graph, uses, options.outputs ?? [], { mesh, machine });
   const outputs = graph.outputs.map((node, index): PlannedValue => {
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;

@@ -1,8 +1,9 @@
 /**
  * @module Propagation: from the layouts of the inputs to a layout and a strategy for every node, one mesh axis at a time.
  *
- * Splitting starts at inputs that are split and follows the ops' equations; what is replicated stays so unless an op
- * needs a part of it. Among the strategies that fit, the cheapest by the machine's rates is taken.
+ * Splitting starts at inputs that are split, and at outputs that are wanted so, and follows the ops' equations; what is
+ * replicated stays so unless an op needs a part of it. Among the strategies that fit, the cheapest by the machine's
+ * rates is taken.
  */
 import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
@@ -10,11 +11,12 @@ import type { Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import { decideControl, type OwnedPlan } from "./control.ts";
-import { type Layout, localType, type Placement, replicated } from "./layout.ts";
+import { type Layout, localType, type Placement, replicated, samePlacement, shard } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { axisSeconds } from "./redistribute.ts";
 import { type Strategy, strategiesOf } from "./strategy.ts";
+import { type Wish, wishesOf } from "./wishes.ts";
 
 /** What was decided for a node: a strategy per axis, and the layout of each result. */
 export interface Decision {
@@ -24,8 +26,14 @@ export interface Decision {
   readonly owned?: ReadonlyMap<Graph, OwnedPlan>;
 }
 
-/** Decides for every node of the graph. `inputs` are the layouts of its parameters. */
-export function propagate(graph: Graph, inputs: readonly Layout[], mesh: Mesh, machine: Machine): Map<Node, Decision> {
+/** Decides for every node of the graph, given the layouts of its parameters and those wanted of its outputs, if any. */
+export function propagate(
+  graph: Graph,
+  inputs: readonly Layout[],
+  outputs: readonly (Layout | undefined)[],
+  { mesh, machine }: { readonly mesh: Mesh; readonly machine: Machine },
+): Map<Node, Decision> {
+  const wishes = wishesOf(graph, outputs);
   const decisions = new Map<Node, Decision>();
   graph.inputs.forEach((node, index) => {
     decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
@@ -33,7 +41,10 @@ export function propagate(graph: Graph, inputs: readonly Layout[], mesh: Mesh, m
   for (const node of topological(graph.outputs)) {
     if (decisions.has(node)) continue;
     if (node.op === parameterOp) throw new TypeError("a parameter that is not an input of its graph");
-    decisions.set(node, node.op === elementOp ? pick(node, decisions) : decide(node, decisions, mesh, machine));
+    decisions.set(
+      node,
+      node.op === elementOp ? pick(node, decisions) : decide(node, decisions, wishes.get(node), mesh, machine),
+    );
   }
   return decisions;
 }
@@ -43,16 +54,23 @@ function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
   return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
 }
 
-function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine): Decision {
+function decide(
+  node: Node,
+  decisions: ReadonlyMap<Node, Decision>,
+  wish: Wish | undefined,
+  mesh: Mesh,
+  machine: Machine,
+): Decision {
   const current = node.inputs.map((input) => (decisions.get(input) as Decision).layouts[0] as Layout);
   if (controlOf(node) !== undefined)
-    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, mesh, machine));
+    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, [], { mesh, machine }));
   const strategies: Strategy[] = [];
   let inputTypes = node.inputs.map((input) => input.types[0] as TensorType);
   let outputTypes = node.types;
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, inputTypes, outputTypes, axis, machine);
+    const local = { inputs: inputTypes, outputs: outputTypes, wish: wish?.[index] };
+    const strategy = cheapest(node, placements, local, axis, machine);
     strategies.push(strategy);
     const alone: Mesh = { axes: [axis] };
     inputTypes = inputTypes.map((type, input) => localType(type, [strategy.inputs[input] as Placement], alone));
@@ -64,30 +82,37 @@ function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, 
   return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
 }
 
+/** What a node is on one device so far, and the dim of its result that had best be split on the axis at hand. */
+interface LocalNode {
+  readonly inputs: readonly TensorType[];
+  readonly outputs: readonly TensorType[];
+  readonly wish: number | undefined;
+}
+
 function cheapest(
   node: Node,
   current: readonly Placement[],
-  inputTypes: readonly TensorType[],
-  outputTypes: readonly TensorType[],
+  { inputs, outputs, wish }: LocalNode,
   axis: MeshAxis,
   machine: Machine,
 ): Strategy {
-  const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter(
-    (strategy, index) => index === 0 || seeded(strategy, current),
+  const wished = wish === undefined ? undefined : shard(wish);
+  const candidates = strategiesOf(node, inputs, outputs, axis.size).filter(
+    (strategy, index) =>
+      index === 0 ||
+      seeded(strategy, current) ||
+      (wished !== undefined && samePlacement(strategy.outputs[0] as Placement, wished)),
   );
   let best: { strategy: Strategy; seconds: number } | undefined;
-  const flops = node.op.cost(inputTypes, outputTypes, node.attrs);
+  const flops = node.op.cost(inputs, outputs, node.attrs);
+  const move = (type: TensorType, from: Placement, to: Placement): number =>
+    axisSeconds(type, from, to, axis.size, machine);
   for (const strategy of candidates) {
     let seconds = (strategy.letter === undefined ? flops : flops / axis.size) / machine.flops;
     current.forEach((placement, input) => {
-      seconds += axisSeconds(
-        inputTypes[input] as TensorType,
-        placement,
-        strategy.inputs[input] as Placement,
-        axis.size,
-        machine,
-      );
+      seconds += move(inputs[input] as TensorType, placement, strategy.inputs[input] as Placement);
     });
+    if (wished !== undefined) seconds += move(outputs[0] as TensorType, strategy.outputs[0] as Placement, wished);
     if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
   }
   return (best as { strategy: Strategy }).strategy;
