@@ -17,6 +17,7 @@ export {
   drawImages,
   type EpochRecord,
   type Evaluation,
+  layouts,
   type Metric,
   type StepRecord,
   type TrainControl,

@@ -12,6 +12,8 @@ import { onRuntime, type Value } from "./value.ts";
 export interface CompileOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
+  /** Layout that each input is used in, where that is another than it is kept in. */
+  readonly uses?: readonly (Layout | undefined)[];
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */

@@ -2,7 +2,7 @@
 
 import { gradients } from "../autodiff/index.ts";
 import type { Node } from "../ir/node.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -133,6 +133,8 @@ export interface FunctionOptions {
   readonly argumentNames?: readonly string[];
   /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
+  /** Layout an input is used in, by its path, where that is another than it is kept in; see `PlanOptions.uses`. */
+  readonly uses?: (path: string) => Layout | undefined;
   /** Layout of an output by its path; undefined: as it comes. */
   readonly outputLayouts?: (path: string) => Layout | undefined;
   /** Arguments whose memory the outputs may take over. */
@@ -147,9 +149,6 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-const isType = (value: unknown): value is TensorType =>
-  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
-
 /** `"6.x"` with the name of argument 6: `"batch.x"`. */
 function withName(path: string, names: readonly string[] | undefined): string {
   const [index, ...rest] = path.split(".") as [string, ...string[]];
@@ -157,7 +156,7 @@ function withName(path: string, names: readonly string[] | undefined): string {
 }
 
 function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
-  const flat = flattenTree(example, isType);
+  const flat = flattenTree(example, isTensorType);
   const named = flat.paths.map((path) => withName(path, options.argumentNames));
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const donated = new Set(options.donate ?? []);
@@ -166,6 +165,7 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
     traced,
     compile: {
       inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
+      uses: flat.paths.map((path) => options.uses?.(path)),
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
       donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),

@@ -14,5 +14,6 @@ export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.t
 export type { CheckpointOptions, TrainOptions } from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
+export * as layouts from "./rules.ts";
 export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";
 export { train } from "./train.ts";

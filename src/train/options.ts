@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import type { Callbacks } from "./history.ts";
 import type { Metrics } from "./metrics.ts";
+import type { LayoutRule } from "./rules.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
@@ -53,6 +54,11 @@ export interface TrainOptions {
   readonly dtype?: "f32" | "f64";
   /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
   readonly mesh?: Mesh;
+  /**
+   * Where parameters live on the mesh, such as `layouts.fullySharded()` or `layouts.named({ "0.weight": { model: 0 } })`;
+   * of several rules the first that knows a parameter counts. Default: whole on every device.
+   */
+  readonly layout?: LayoutRule | readonly LayoutRule[];
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
@@ -78,6 +84,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "resume",
   "dtype",
   "mesh",
+  "layout",
   "executor",
   "report",
   "nan",
@@ -92,6 +99,7 @@ export interface Settings extends TrainOptions {
   readonly report: "auto" | "bar" | "lines" | "silent";
   readonly nan: "error" | "continue";
   readonly callbackList: readonly Callbacks[];
+  readonly layoutRules: readonly LayoutRule[];
   readonly resumeFrom: string | undefined;
 }
 
@@ -106,7 +114,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     if (options[name] === undefined) throw new HeddleError("option", `train: '${name}' is missing`);
   }
   checkKinds(options);
-  const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [] } = options;
+  const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [], layout = [] } = options;
   checkInteger("train", "epochs", options.epochs, 0);
   checkInteger("train", "seed", seed, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
@@ -127,6 +135,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report,
     nan,
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
+    layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
   };
 }
@@ -140,6 +149,8 @@ function checkKinds(options: TrainOptions): void {
     fail("model", "a layer (such as nn.sequential(…))");
   if (!(data instanceof DatasetClass)) fail("data", 'a dataset (such as data.mnist("train").batch(128))');
   if (options.evaluate !== undefined && !(options.evaluate instanceof DatasetClass)) fail("evaluate", "a dataset");
+  for (const rule of [options.layout ?? []].flat())
+    if (typeof rule !== "function") fail("layout", "a rule (such as layouts.fullySharded())");
   if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");

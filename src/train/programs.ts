@@ -1,7 +1,6 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Dataset } from "../data/index.ts";
-import type { Mesh } from "../plan/index.ts";
-import { replicated } from "../plan/index.ts";
+import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
 import { batchLayout } from "./feed.ts";
@@ -15,6 +14,7 @@ import {
   predictionFunction,
   stepFunction,
 } from "./functions.ts";
+import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
@@ -24,16 +24,26 @@ type Initialiser = ReturnType<typeof initialiser>;
 
 /** The arguments of a step, in order. */
 const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch"];
-const batchArgument = `${stepArguments.indexOf("batch")}.`;
+const forwardArguments = ["params", "state", "batch"];
+
+/** Layouts of inputs by their paths: batches by row, all else as the state is kept. */
+function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layout) {
+  const stateOf = <Of>(path: string, of: (path: string) => Of): Of => {
+    const [index, ...rest] = path.split(".");
+    return of([names[Number(index)], ...rest].join("."));
+  };
+  return {
+    layouts: (path: string) => (path.startsWith(`${names.indexOf("batch")}.`) ? batch : stateOf(path, state.kept)),
+    uses: (path: string) => stateOf(path, state.used),
+  };
+}
 
 /** What the planner is told of a step. */
-function stepOptions(mesh: Mesh, rows: number) {
-  const everywhere = replicated(mesh);
-  const split = batchLayout(mesh, rows);
+function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
-    layouts: (path: string) => (path.startsWith(batchArgument) ? split : everywhere),
-    outputLayouts: () => everywhere,
+    ...inputLayouts(stepArguments, state, batchLayout(mesh, rows)),
+    outputLayouts: state.kept,
     argumentNames: stepArguments,
     // Parameters, optimizer state and state are updated in place.
     donate: [0, 1, 2],
@@ -57,13 +67,16 @@ function stepExample(settings: Settings, types: ModelTypes, rows: number): unkno
 export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
   const rows = settings.data.batchSizes[0] as number;
   const example = stepExample(settings, types, rows);
-  return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows));
+  const layouts = stateLayouts(settings.layoutRules, types, mesh);
+  return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
 }
 
 /** Compiles the programs of a run on a runtime and keeps them. */
 export class Programs {
   private readonly settings: Settings;
   private readonly types: ModelTypes;
+  /** Where all that the run changes is kept. */
+  readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private readonly steps = new Map<number, CompiledFunction<StepFunction>>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
@@ -75,14 +88,14 @@ export class Programs {
     this.settings = settings;
     this.types = types;
     this.runtime = runtime;
+    this.layouts = stateLayouts(settings.layoutRules, types, meshOf(runtime));
   }
 
   initialise(): CompiledFunction<Initialiser> {
-    const everywhere = replicated(meshOf(this.runtime));
     return compileFunction(initialiser(this.settings), [keyType], this.runtime, {
       name: "initialise",
       argumentNames: ["seed"],
-      outputLayouts: () => everywhere,
+      outputLayouts: this.layouts.kept,
     });
   }
 
@@ -92,7 +105,7 @@ export class Programs {
         stepFunction(this.settings, this.types.metrics),
         stepExample(this.settings, this.types, rows),
         this.runtime,
-        stepOptions(meshOf(this.runtime), rows),
+        stepOptions(meshOf(this.runtime), rows, this.layouts),
       ),
     );
   }
@@ -124,12 +137,11 @@ export class Programs {
   ): CompiledFunction<F> {
     const mesh = meshOf(this.runtime);
     const everywhere = replicated(mesh);
-    const split = batchLayout(mesh, rows);
     const { params, state } = this.types.state;
     return compileFunction(fn, [params, state, batchTypes(dataset, columns, rows)], this.runtime, {
       name,
-      argumentNames: ["params", "state", "batch"],
-      layouts: (path) => (path.startsWith("2.") ? split : everywhere),
+      argumentNames: forwardArguments,
+      ...inputLayouts(forwardArguments, this.layouts, batchLayout(mesh, rows)),
       outputLayouts: () => everywhere,
     });
   }

@@ -171,16 +171,25 @@ export class Run {
   }
 
   private isDue(epochEnds: boolean): boolean {
-    return this.parts.saver?.isDue(this.position.steps, epochEnds) === true;
+    const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
+    if (!this.saves) return false;
+    return every === "epoch" ? epochEnds : this.position.steps % every === 0;
+  }
+
+  /** Whether this process has a part in checkpoints: it writes them, or holds parts of what is written. */
+  private get saves(): boolean {
+    const { saver, settings, programs } = this.parts;
+    return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
   }
 
   /** Copies everything and begins to write it. */
   private async save(): Promise<void> {
     const { saver, settings } = this.parts;
-    if (saver === undefined) return;
+    if (!this.saves) return;
     // What is copied must be of one step, and of one whose loss was found good.
     await this.flight.drain();
-    await saver.save(await exportState(settings, this.values, this.key, this.position));
+    const state = await exportState(settings, this.values, this.key, this.position);
+    await saver?.save(state);
     this.savedAt = this.position.steps;
   }
 

@@ -40,12 +40,6 @@ export class Saver {
     this.first = !options.resumed;
   }
 
-  /** Whether a checkpoint is due after so many steps. */
-  isDue(steps: number, epochEnds: boolean): boolean {
-    const { every = "epoch" } = this.options;
-    return every === "epoch" ? epochEnds : steps % every === 0;
-  }
-
   /** Begins to write; the values must be copies. Waits for the one before. Throws what that one failed with. */
   async save(state: CheckpointState): Promise<void> {
     await this.finished();

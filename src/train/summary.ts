@@ -1,6 +1,6 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
-import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { countProgram, type Program } from "../program/index.ts";
 import { formatBytes, formatCount } from "../util/text.ts";
@@ -73,7 +73,7 @@ function communicated({ plan }: SummaryInput): Line {
 }
 
 function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
-  const state = flattenTree(types.state, isType).leaves.reduce((total, type) => total + bytesOf(type), 0);
+  const state = flattenTree(types.state, isTensorType).leaves.reduce((total, type) => total + bytesOf(type), 0);
   const counted = countProgram(program).argumentBytes;
   const parts = `${formatBytes(state)} parameters and optimizer state`;
   const device = deviceCount(plan.mesh) === 1 ? "" : " on each device";
@@ -86,7 +86,7 @@ function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
 }
 
 function work({ plan, program, types }: SummaryInput): Line {
-  const parameters = flattenTree(types.state.params, isType).leaves.reduce(
+  const parameters = flattenTree(types.state.params, isTensorType).leaves.reduce(
     (total, { shape }) => total + sizeOf(shape),
     0,
   );
@@ -99,6 +99,3 @@ function work({ plan, program, types }: SummaryInput): Line {
 function formatOperations(count: number): string {
   return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
 }
-
-const isType = (value: unknown): value is TensorType =>
-  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

@@ -129,7 +129,7 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
     const { key, ...values } = programs.initialise().run(seedKey);
     return new Run(parts, values, key, beginning());
   }
-  const { values, key, position } = importState(checkpoint, settings, types, runtime);
+  const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
   const { epoch, batch } = position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
   reporter.line(`going on from ${checkpoint.path}, ${where}`);

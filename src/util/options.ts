@@ -9,7 +9,7 @@ import { HeddleError } from "./errors.ts";
 export function checkOptions(what: string, options: object, allowed: readonly string[]): void {
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
-    const near = nearest(name, allowed);
+    const near = nearestName(name, allowed);
     throw new HeddleError("option", `${what}: unknown option '${name}'`, {
       hint: near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`,
     });
@@ -17,7 +17,7 @@ export function checkOptions(what: string, options: object, allowed: readonly st
 }
 
 /** The allowed name that at most a third of its letters set apart; undefined when none is that near. */
-function nearest(name: string, allowed: readonly string[]): string | undefined {
+export function nearestName(name: string, allowed: readonly string[]): string | undefined {
   const ranked = allowed
     .map((other) => ({ other, distance: editDistance(name.toLowerCase(), other.toLowerCase()) }))
     .sort((left, right) => left.distance - right.distance);
