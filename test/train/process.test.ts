@@ -151,12 +151,16 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
     expect(again).toEqual(two);
   });
 
-  test("two virtual devices in one process give the bits of two processes", async () => {
-    const [two, virtual] = [
-      await trained(2, { epochs: 10, dtype: "f32" }),
-      await trained(1, { epochs: 10, dtype: "f32", virtual: 2 }),
-    ];
-    expect(virtual).toEqual(two);
+  test.each<[string, { [axis: string]: number }, string | undefined]>([
+    ["data parallel", { data: 2 }, undefined],
+    ["tensor parallel", { model: 2 }, "dense"],
+    ["fully sharded", { data: 2 }, "all"],
+    ["tensor parallel times data", { data: 2, model: 2 }, "dense"],
+  ])("%s: virtual devices in one process give the bits of as many processes", async (_what, axes, layout) => {
+    const devices = Object.values(axes).reduce((product, size) => product * size, 1);
+    const settings = { epochs: 4, dtype: "f32", axes, layout };
+    const [apart, virtual] = [await trained(devices, settings), await trained(1, settings)];
+    expect(virtual).toEqual(apart);
   });
 
   test("a resumed run of two workers gives the bits of one that was never interrupted", async () => {

@@ -3,8 +3,7 @@
  * one line of JSON on rank 0.
  */
 import { createHash } from "node:crypto";
-import { isTensor, losses, optim, train } from "heddle";
-import { mesh } from "../../../src/plan/index.ts";
+import { isTensor, layouts, losses, mesh, optim, replicate, train } from "heddle";
 import { flattenTree } from "../../../src/util/tree.ts";
 import { bars, convnet } from "../synthetic.ts";
 
@@ -17,8 +16,10 @@ interface Settings {
   /** Another batch size on rank 1. */
   readonly odd?: boolean;
   readonly rate?: number;
-  /** Virtual devices in this one process. */
-  readonly virtual?: number;
+  /** The mesh; in one process its devices are virtual. */
+  readonly axes?: { readonly [axis: string]: number };
+  /** Which parameters are split: the convnet's dense layers over `model`, or all over `data`. */
+  readonly layout?: "dense" | "all";
   /** Milliseconds that each step takes more. */
   readonly slow?: number;
 }
@@ -31,9 +32,14 @@ const {
   every = 1,
   odd,
   rate = 0.05,
-  virtual,
+  axes,
+  layout,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
+const rules = {
+  dense: layouts.named({ "4.weight": { model: 0 }, "4.bias": { model: 0 }, "7.weight": { model: 1 } }),
+  all: layouts.fullySharded(),
+};
 const found: number[] = [];
 const result = await train({
   model: convnet(),
@@ -46,7 +52,8 @@ const result = await train({
   epochs,
   dtype,
   report: "lines",
-  ...(virtual === undefined ? {} : { mesh: mesh({ data: virtual }) }),
+  ...(axes === undefined ? {} : { mesh: mesh(axes) }),
+  ...(layout === undefined ? {} : { layout: rules[layout] }),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
   callbacks: {
     onStep: async ({ loss, step }) => {
@@ -57,7 +64,8 @@ const result = await train({
   },
 });
 const hash = createHash("sha256");
-for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves) hash.update(await leaf.data());
+for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves)
+  hash.update(await replicate(leaf).data());
 result.print(
   JSON.stringify({ losses: found, accuracy: result.accuracy, steps: result.steps, hash: hash.digest("hex") }),
 );
