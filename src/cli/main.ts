@@ -5,6 +5,7 @@ import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import { doctorCommand } from "./doctor.ts";
 import { planCommand } from "./plan.ts";
+import { profileCommand } from "./profile.ts";
 import { runCommand } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
@@ -12,6 +13,7 @@ const examples = `
 Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
+  heddle profile train.ts --steps 50         where the time of its training steps goes
   heddle doctor                              what this machine has, and what is missing
 `;
 
@@ -47,7 +49,7 @@ export function heddleCommand(finish: (status: number) => void): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists what there is)")
     .enablePositionalOptions();
-  for (const command of [runCommand(finish), planCommand(finish), doctorCommand(finish)]) {
+  for (const command of [runCommand(finish), planCommand(finish), profileCommand(finish), doctorCommand(finish)]) {
     program.addCommand(command.copyInheritedSettings(program));
   }
   for (const command of [program, ...program.commands]) {

@@ -1,5 +1,7 @@
 /** @module The environment variables of a worker process. */
 
+import type { ProfileRequest } from "../runtime/index.ts";
+
 /** What all workers of a run share. */
 export interface RunEnvironment {
   readonly workers: number;
@@ -15,6 +17,8 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`. */
   readonly plan?: string | undefined;
+  /** What to profile, and where it goes. */
+  readonly profile?: ProfileRequest | undefined;
 }
 
 /** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
@@ -24,6 +28,7 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_PLAN", run.plan],
+    ["HEDDLE_PROFILE", run.profile === undefined ? undefined : JSON.stringify(run.profile)],
   ];
   return {
     ...inherited,

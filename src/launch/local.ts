@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type RunEnvironment, workerEnvironment } from "./environment.ts";
@@ -33,6 +34,10 @@ export interface LaunchOptions {
   readonly timeout?: number;
   /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
   readonly plan?: string;
+  /** Profile into a folder instead of running to the end. */
+  readonly profile?: ProfileRequest;
+  /** Put what the workers print on the error stream. */
+  readonly outputToErrors?: boolean;
   /** Which ranks' lines carry their rank: all but rank 0 (which may draw a progress bar), or all. */
   readonly prefix?: "others" | "all";
   /** Stops the run. */
@@ -126,6 +131,7 @@ function startRank(
     arguments: nodeArguments(resolve(options.file), options.args ?? []),
     environment: workerEnvironment(run, rank, process.env),
     inheritOutput: rank === 0 && options.prefix !== "all",
+    outputToErrors: options.outputToErrors === true,
     inheritInput: run.workers === 1,
   });
   void worker.ended.then(({ code, signal, at, startError }) => {

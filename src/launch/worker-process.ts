@@ -44,6 +44,8 @@ export interface WorkerCommand {
   /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
   readonly inheritOutput: boolean;
   readonly inheritInput: boolean;
+  /** Whether all that it prints goes to the error stream. */
+  readonly outputToErrors: boolean;
 }
 
 /** How long a process that is gone may leave its pipes open (a child of its own may hold them). */
@@ -54,13 +56,18 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
   const output = command.inheritOutput ? "inherit" : "pipe";
   const child = spawn(process.execPath, command.arguments, {
     env: command.environment,
-    stdio: [command.inheritInput ? "inherit" : "ignore", output, output, "ipc"],
+    stdio: [
+      command.inheritInput ? "inherit" : "ignore",
+      output === "inherit" && command.outputToErrors ? process.stderr : output,
+      output,
+      "ipc",
+    ],
   });
   const temporaries = new Set<string>();
   const worker: WorkerProcess = {
     rank: command.rank,
     pid: child.pid,
-    ended: whenEnded(child, copyOutput(child, command.rank)).then((exit) => {
+    ended: whenEnded(child, copyOutput(child, command)).then((exit) => {
       worker.exit = exit;
       return exit;
     }),
@@ -97,9 +104,10 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
   }
 }
 
-function copyOutput(child: ChildProcess, rank: number): Promise<unknown> {
+function copyOutput(child: ChildProcess, { rank, outputToErrors }: WorkerCommand): Promise<unknown> {
   const copies: Promise<void>[] = [];
-  if (child.stdout !== null) copies.push(copyLines(child.stdout, process.stdout, rankPrefix(rank, process.stdout)));
+  const out = outputToErrors ? process.stderr : process.stdout;
+  if (child.stdout !== null) copies.push(copyLines(child.stdout, out, rankPrefix(rank, out)));
   if (child.stderr !== null) copies.push(copyLines(child.stderr, process.stderr, rankPrefix(rank, process.stderr)));
   return Promise.all(copies);
 }

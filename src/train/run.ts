@@ -40,6 +40,7 @@ export class Run {
   private readonly flight = new InFlight();
   private readonly recentLoss = new RecentLoss();
   private stopped = false;
+  private lastStep = Infinity;
   private savedAt: number;
 
   constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition) {
@@ -50,8 +51,9 @@ export class Run {
     this.savedAt = position.steps;
   }
 
-  /** Trains to the last epoch, or until a callback stops it. Throws the reason of an abort. */
-  async train(): Promise<void> {
+  /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
+  async train(steps = Infinity): Promise<void> {
+    this.lastStep = this.position.steps + steps;
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
@@ -88,6 +90,7 @@ export class Run {
         break;
       }
       this.launch(batch);
+      if (this.position.steps >= this.lastStep) this.stopped = true;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();

@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import colors from "picocolors";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
+import { profiledSteps } from "../runtime/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -26,13 +27,14 @@ import { planSummary } from "./summary.ts";
  * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
  * it, and each computes its part of every batch. The result does not depend on the number of workers but for rounding.
  *
- * Under `heddle plan` the plan is printed, and the process ends.
+ * Under `heddle plan` the plan is printed, and the process ends. Under `heddle profile` the process ends after so many
+ * steps, and no checkpoint is read or written.
  *
  * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` when the loss is not
  * finite; the reason of `signal` when that fires. Ctrl-C ends the process with status 130 after the current step.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
-  const given = resolveOptions(options);
+  const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
   const settings = { ...given, ...evaluate };
   const types = modelTypes(settings);
@@ -58,6 +60,17 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     reporter.stop();
     stop.dispose();
   }
+}
+
+/** A training that leaves no trace, and no lines in between those of the profile. */
+function forProfile({ checkpoint: _checkpoint, resume: _resume, ...options }: TrainOptions): TrainOptions {
+  return { ...options, report: "silent" };
+}
+
+/** Ends a profiled run when every rank has done its steps: nothing after `train` would have a trained model. */
+async function endProfile(runtime: Runtime): Promise<never> {
+  await runtime.processes?.barrier("profile");
+  process.exit(0);
 }
 
 /** The runtime that options and environment ask for. */
@@ -113,7 +126,8 @@ async function trainLocked(
   const parts: RunParts = { ...given, saver };
   try {
     const run = await beginRun(parts, checkpoint);
-    await run.train();
+    await run.train(profiledSteps());
+    if (profiledSteps() !== undefined) await endProfile(runtime);
     return resultOf(run, parts);
   } catch (error) {
     await saver?.end(saveMilliseconds);

@@ -38,16 +38,23 @@ impl NativeProgram {
 }
 
 #[napi(object)]
+pub struct DeviceLimits {
+    pub flops: f64,
+    pub bytes: f64,
+}
+
+#[napi(object)]
 pub struct DeviceOptions {
     pub threads: u32,
     pub coords: Option<Vec<i32>>,
     pub isa: Option<String>,
 }
 
-type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+/// Takes the times of a run that is profiled; none of another.
+type Done = Box<dyn FnOnce(std::result::Result<Vec<f64>, String>) + Send>;
 
 enum Job {
-    Run { program: Arc<Program>, arguments: Vec<Use>, done: Done },
+    Run { program: Arc<Program>, arguments: Vec<Use>, profile: bool, done: Done },
     Sync(Sender<()>),
 }
 
@@ -71,12 +78,22 @@ struct Seat {
     queued: AtomicUsize,
 }
 
-fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
+fn perform(
+    device: &mut Device,
+    program: &Program,
+    mut arguments: Vec<Use>,
+    profile: bool,
+) -> std::result::Result<Vec<f64>, String> {
     // Uses end with this call, so that whoever waits may touch the buffers at once.
     guarded(move || {
         arguments.iter_mut().try_for_each(Use::begin)?;
         let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
-        device.run(program, &buffers).map_err(|e| e.to_string())
+        let result = if profile {
+            device.profile(program, &buffers)
+        } else {
+            device.run(program, &buffers).map(|()| Vec::new())
+        };
+        result.map_err(|e| e.to_string())
     })
 }
 
@@ -84,9 +101,9 @@ fn serve(seat: &Seat, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Sync(done) => drop(done.send(())),
-            Job::Run { program, arguments, done } => {
+            Job::Run { program, arguments, profile, done } => {
                 let mut device = seat.device.lock().unwrap_or_else(|e| e.into_inner());
-                let result = perform(&mut device, &program, arguments);
+                let result = perform(&mut device, &program, arguments, profile);
                 drop(device);
                 seat.queued.fetch_sub(1, Ordering::AcqRel);
                 done(result);
@@ -129,9 +146,33 @@ impl NativeDevice {
     ) -> Result<Object<'e>> {
         let arguments = self.arguments(program, &args)?;
         let (settle, promise) = Settle::new(env)?;
-        let done: Done = Box::new(move |result| settle.settle(result, |_, ()| Ok(())));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        let done: Done = Box::new(move |result| settle.settle(result, |_, _| Ok(())));
+        self.send(Job::Run { program: program.program.clone(), arguments, profile: false, done })?;
         Ok(promise)
+    }
+
+    /// Runs and gives the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
+    /// each step, at any depth and in order, its first beginning, its time in all and how often it ran. Nanoseconds.
+    #[napi]
+    pub fn profile<'e>(
+        &self,
+        env: &'e Env,
+        program: &NativeProgram,
+        args: Vec<ClassInstance<NativeBuffer>>,
+    ) -> Result<Object<'e>> {
+        let arguments = self.arguments(program, &args)?;
+        let (settle, promise) = Settle::new(env)?;
+        let done: Done = Box::new(move |result| settle.settle(result, |_, times| Ok(Float64Array::new(times))));
+        self.send(Job::Run { program: program.program.clone(), arguments, profile: true, done })?;
+        Ok(promise)
+    }
+
+    /// Operations and bytes per second that this device could reach at most, measured for about a tenth of a second.
+    #[napi]
+    pub fn limits(&self) -> Result<DeviceLimits> {
+        let device = self.seat.device.lock().unwrap_or_else(|e| e.into_inner());
+        let limits = device.limits().map_err(fail)?;
+        Ok(DeviceLimits { flops: limits.flops, bytes: limits.bytes })
     }
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
@@ -140,13 +181,13 @@ impl NativeDevice {
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments).map_err(fail);
+                return perform(&mut device, &program.program, arguments, false).map(drop).map_err(fail);
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
+        self.send(Job::Run { program: program.program.clone(), arguments, profile: false, done })?;
+        receiver.recv().map_err(|_| fail("the device has ended"))?.map(drop).map_err(fail)
     }
 
     /// Waits until everything queued so far is done.
@@ -162,12 +203,6 @@ impl NativeDevice {
     pub fn abort(&self, reason: String) {
         self.control.abort(&reason);
         self.collectives.abort(&reason);
-    }
-
-    /// Nanoseconds of each step of the last run.
-    #[napi]
-    pub fn timings(&self) -> Float64Array {
-        Float64Array::new(self.control.timings())
     }
 
     /// Waits for what is queued, then ends the thread. Closing twice does nothing.

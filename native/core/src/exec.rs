@@ -17,7 +17,9 @@ use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::window::Window;
+use crate::limits::{self, Limits};
 use crate::pool::Pool;
+use crate::profile::Profile;
 use crate::program::{CollectiveOp, Program, ReduceOp, StepJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Error, Result};
@@ -29,6 +31,7 @@ pub struct Run<'a> {
     pub coords: &'a [i32],
     pub collectives: &'a dyn Collectives,
     pub(crate) control: &'a Control,
+    pub(crate) profile: Option<&'a Profile>,
     pub(crate) bases: &'a [*mut u8],
     /// Room for partial results, as much as the step asked for by `extra()`.
     pub(crate) extra: *mut u8,
@@ -152,7 +155,15 @@ impl Step {
         }
     }
 
-    pub(crate) fn run(&self, run: &Run, index: usize) -> Result<()> {
+    pub(crate) fn run(&self, run: &Run, number: usize) -> Result<()> {
+        let Some(profile) = run.profile else { return self.call(run, number) };
+        let began = Instant::now();
+        let result = self.call(run, number);
+        profile.note(number, began);
+        result
+    }
+
+    fn call(&self, run: &Run, index: usize) -> Result<()> {
         match self {
             Step::Fused(step) => step.run(run),
             Step::Reduce(step) => step.run(run),
@@ -200,7 +211,6 @@ impl Step {
 pub struct Control {
     aborted: AtomicBool,
     reason: Mutex<String>,
-    timings: Mutex<Vec<f64>>,
 }
 
 impl Control {
@@ -215,11 +225,6 @@ impl Control {
         }
         let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
         Some(Error::new(format!("aborted: {reason}")))
-    }
-
-    /// Nanoseconds of each step of the last run; of a loop all its iterations.
-    pub fn timings(&self) -> Vec<f64> {
-        self.timings.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 }
 
@@ -246,8 +251,24 @@ impl Device {
         self.pool.threads()
     }
 
+    /// Measures what this device could do at most.
+    pub fn limits(&self) -> Result<Limits> {
+        limits::measure(&self.pool, self.isa)
+    }
+
     /// Runs all steps. The arguments must not be touched by others meanwhile.
     pub fn run(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<()> {
+        self.run_noting(program, arguments, None)
+    }
+
+    /// Runs all steps and gives their times, as [`Profile::finish`] does.
+    pub fn profile(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<Vec<f64>> {
+        let profile = Profile::begin(program.steps);
+        self.run_noting(program, arguments, Some(&profile))?;
+        Ok(profile.finish())
+    }
+
+    fn run_noting(&mut self, program: &Program, arguments: &[&Buffer], profile: Option<&Profile>) -> Result<()> {
         if arguments.len() != program.buffers.len() {
             bail!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), arguments.len());
         }
@@ -270,13 +291,10 @@ impl Device {
             coords: &self.coords,
             collectives: &*self.collectives,
             control: &self.control,
+            profile,
             bases: &self.bases,
             extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
         };
-        let mut timings = self.control.timings.lock().unwrap_or_else(|e| e.into_inner());
-        timings.clear();
-        timings.reserve(program.steps());
-        let mut before = Instant::now();
         for (i, (number, step)) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
                 return Err(error);
@@ -289,9 +307,6 @@ impl Device {
                 }
                 return Err(error);
             }
-            let now = Instant::now();
-            timings.push((now - before).as_nanos() as f64);
-            before = now;
         }
         Ok(())
     }

@@ -308,6 +308,8 @@ pub struct Program {
     /// Which buffers some step writes.
     pub written: Vec<bool>,
     pub(crate) block: Block,
+    /// Number of steps at any depth.
+    pub steps: usize,
     /// Whether other devices take part.
     pub(crate) collective: bool,
 }
@@ -331,6 +333,7 @@ impl Program {
         let mut written = vec![false; json.buffers.len()];
         let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0 };
         let block = reader.block(json.steps)?;
+        let steps = reader.next;
         let extra = block.extra();
         if extra as u64 > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");
@@ -343,6 +346,7 @@ impl Program {
             buffers: spaces[1..].to_vec(),
             written,
             block,
+            steps,
             collective,
         })
     }
@@ -350,9 +354,5 @@ impl Program {
     /// Bytes of arena that a run needs.
     pub fn total_bytes(&self) -> usize {
         self.arena.next_multiple_of(64) + self.extra
-    }
-
-    pub fn steps(&self) -> usize {
-        self.block.steps.len()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
 use heddle_core::isa::Isa;
+use heddle_core::profile::{HEAD, PER_STEP};
 use heddle_core::program::Program;
 use serde_json::{json, Value};
 
@@ -127,4 +128,29 @@ fn an_endless_loop_can_be_aborted() {
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
     assert!(error.0.contains("enough"), "{error}");
+}
+
+#[test]
+fn a_profile_times_each_step_at_any_depth() {
+    let body = json!([scalar("mul", &[X, Y], X), scalar("add", &[X, COUNT], X)]);
+    let steps = json!([
+        scalar("add", &[X, Y], X),
+        { "k": "loop", "count": 3, "reverse": false, "out": COUNT, "steps": body },
+        scalar("add", &[X, Y], X),
+    ]);
+    let program = parse(steps).expect("parses");
+    assert_eq!(program.steps, 5);
+    let buffers = [Buffer::new(4).expect("memory"), Buffer::new(4).expect("memory")];
+    let arguments: Vec<&Buffer> = buffers.iter().collect();
+    let mut device = device();
+    let times = device.profile(&program, &arguments).expect("runs");
+    let (head, steps) = times.split_at(HEAD);
+    let [starts, totals, counts] = [0, 1, 2].map(|i| steps.chunks(PER_STEP).map(|s| s[i]).collect::<Vec<_>>());
+    assert_eq!(counts, [1.0, 1.0, 3.0, 3.0, 1.0]);
+    assert!(starts.is_sorted(), "{starts:?}");
+    // What a loop holds is part of its time, and all is part of the run's.
+    assert!(totals[2] + totals[3] <= totals[1], "{totals:?}");
+    assert!(totals[0] + totals[1] + totals[4] <= head[1], "{totals:?} in {head:?}");
+    // A profile does not outlive its run.
+    device.run(&program, &arguments).expect("runs");
 }

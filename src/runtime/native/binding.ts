@@ -30,8 +30,13 @@ export interface NativeDevice {
   sync(): void;
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
-  /** Nanoseconds of each step of the last run. */
-  timings(): Float64Array;
+  /**
+   * Like `run`, with the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
+   * each step, at any depth and in order, its first beginning, its time in all and how often it ran. Nanoseconds.
+   */
+  profile(program: NativeProgram, args: readonly NativeBuffer[]): Promise<Float64Array>;
+  /** Operations and bytes per second that all threads could reach at most. Blocks for about a tenth of a second. */
+  limits(): { flops: number; bytes: number };
   /** Blocks until everything queued is done, then ends the threads. Harmless when repeated. */
   close(): void;
 }

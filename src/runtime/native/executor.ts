@@ -14,6 +14,7 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError } from "./error.ts";
+import { type Profiler, sharedProfiler } from "./profile.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
@@ -119,6 +120,8 @@ export function nativeExecutor(options: NativeOptions): Executor {
   const drain = (): void => {
     for (const device of devices) device.sync();
   };
+  const profiler = sharedProfiler();
+  if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
   const allocate = (bytes: number): NativeMemory =>
     new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
   return {
@@ -137,6 +140,8 @@ export function nativeExecutor(options: NativeOptions): Executor {
         devices,
         allocate,
         alone: groups.every((group) => group.length === 0),
+        profiler,
+        axes: options.axes.map(({ size }) => size),
       }),
     abort: (reason) => {
       options.world?.abort(reason);
@@ -175,16 +180,21 @@ interface Machinery {
   readonly allocate: (bytes: number) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
+  readonly profiler: Profiler | undefined;
+  readonly axes: readonly number[];
 }
 
 function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
   const native = new machinery.binding.NativeProgram(lowered.text);
-  const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
+  const note = machinery.profiler?.program(lowered, machinery.axes);
+  const short =
+    note === undefined && machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
   return {
     program,
     arenaBytes: lowered.arenaBytes,
     calls: lowered.json.steps.length,
-    run: (inputs) => run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short),
+    run: (inputs) =>
+      run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short, note),
   };
 }
 
@@ -219,6 +229,7 @@ function run(
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
   short: boolean,
+  note: ((times: Float64Array) => void) | undefined,
 ): Run {
   const outputs = machinery.devices.map((_device, index) =>
     program.outputs.map(({ type }, output) => {
@@ -239,9 +250,14 @@ function run(
     }
     return { outputs, done: Promise.resolve() };
   }
+  // Of several devices in this process, the first is profiled.
+  const start = (device: NativeDevice, index: number): Promise<void> =>
+    note !== undefined && index === 0
+      ? device.profile(native, buffers(index)).then(note)
+      : device.run(native, buffers(index));
   const done = Promise.all(
     machinery.devices.map((device, index) =>
-      device.run(native, buffers(index)).catch((error: unknown) => {
+      start(device, index).catch((error: unknown) => {
         throw nativeError(error);
       }),
     ),
