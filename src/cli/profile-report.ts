@@ -182,17 +182,20 @@ const shownShare = 0.05;
 /** The report for a terminal. */
 export function formatReport(report: ProfileReport): string {
   const { limits, threads, isa, programs, ranks } = report;
-  const total = programs.reduce((sum, { runs, meanMilliseconds }) => sum + runs * meanMilliseconds, 0);
-  const shown = programs.filter(({ runs, meanMilliseconds }) => runs * meanMilliseconds >= shownShare * total);
+  // What ran once or twice, such as the making of initial values, says little; unless there is nothing else.
+  const repeated = programs.filter(({ warmUp }) => warmUp > 0);
+  const candidates = repeated.length > 0 ? repeated : programs;
+  const total = candidates.reduce((sum, { runs, meanMilliseconds }) => sum + runs * meanMilliseconds, 0);
+  const shown = candidates.filter(({ runs, meanMilliseconds }) => runs * meanMilliseconds >= shownShare * total);
   const machine =
     `machine: ${rate(limits.flops)}FLOP/s (multiply-adds in registers), ${rate(limits.bytes)}B/s (a = b + s c in memory), ` +
     `${threads} thread${threads === 1 ? "" : "s"}, ${isa}`;
-  const others = programs.slice(shown.length).map(({ name }) => name);
+  const others = programs.filter((program) => !shown.includes(program)).map(({ name }) => name);
   return [
     machine,
     ...shown.flatMap((program) => ["", ...formatProgram(program)]),
     ...(ranks.length > 1 ? ["", ...formatRanks(report)] : []),
-    ...(others.length > 0 ? ["", `${others.length} other programs took less than 5 % each: ${namesOf(others)}`] : []),
+    ...(others.length > 0 ? ["", `not shown, as they took little or ran only once: ${namesOf(others)}`] : []),
   ].join("\n");
 }
 

@@ -21,7 +21,7 @@ describe("heddle", () => {
     expect(heddle("--version")).toEqual({ status: 0, stdout: `${version}\n`, stderr: "" });
     const { status, stdout } = heddle("--help");
     expect(status).toBe(0);
-    for (const name of ["run", "plan", "doctor", "Examples:"]) expect(stdout).toContain(name);
+    for (const name of ["run", "plan", "profile", "doctor", "Examples:"]) expect(stdout).toContain(name);
   });
 
   test("nothing at all shows the help, with status 2", () => {

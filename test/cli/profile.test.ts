@@ -79,7 +79,8 @@ describe("the report", () => {
     expect(times).toEqual([...times].sort((a, b) => b - a));
   });
 
-  test("for people", () => expect(`\n${formatReport(report)}\n`).toMatchInlineSnapshot(`
+  test("for people", () =>
+    expect(`\n${formatReport(report)}\n`).toMatchInlineSnapshot(`
     "
     machine: 2.00 GFLOP/s (multiply-adds in registers), 2.00 GB/s (a = b + s c in memory), 1 thread, avx2
 
