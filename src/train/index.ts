@@ -9,6 +9,7 @@ export {
   saveCheckpoint,
   tensorsUnder,
 } from "./checkpoint.ts";
+export type { LossScaleOptions } from "./guard.ts";
 export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
 export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.ts";
 export type { CheckpointOptions, TrainOptions } from "./options.ts";

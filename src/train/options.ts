@@ -8,6 +8,7 @@ import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { Metrics } from "./metrics.ts";
 import type { LayoutRule } from "./rules.ts";
@@ -63,8 +64,16 @@ export interface TrainOptions {
   readonly executor?: "native" | "reference";
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
-  /** What to do when the loss is NaN or infinite; default `"error"`. */
-  readonly nan?: "error" | "continue";
+  /**
+   * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
+   * not finite, on any device, is rejected on all: parameters and state stay as they were.
+   */
+  readonly nan?: "error" | "continue" | "skip";
+  /**
+   * Multiply the loss before its gradients are taken, so that small ones do not vanish, and reject the steps whose
+   * gradients overflow: true, or the options of the scale. Default off.
+   */
+  readonly lossScale?: boolean | LossScaleOptions;
 }
 
 const names: readonly (keyof TrainOptions)[] = [
@@ -88,6 +97,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "executor",
   "report",
   "nan",
+  "lossScale",
 ];
 
 /** Options with defaults filled in. */
@@ -97,7 +107,9 @@ export interface Settings extends TrainOptions {
   readonly target: string;
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
-  readonly nan: "error" | "continue";
+  readonly nan: "error" | "continue" | "skip";
+  /** What decides on each step; undefined: all are taken. */
+  readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
   readonly layoutRules: readonly LayoutRule[];
   readonly resumeFrom: string | undefined;
@@ -119,7 +131,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   checkInteger("train", "seed", seed, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
-  oneOf("nan", nan, ["error", "continue"]);
+  oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   const input = options.input ?? "x";
@@ -134,6 +146,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     dtype,
     report,
     nan,
+    guard: guardOf(nan, options.lossScale),
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),

@@ -110,15 +110,35 @@ export class Run {
     runtime.processes?.setStep(step);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const { loss, metrics, ...values } = program.run(params, optimizer, state, this.key, ...scalars, batch.columns);
+    const { loss, metrics, accepted, ...values } = program.run(
+      params,
+      optimizer,
+      state,
+      this.key,
+      ...scalars,
+      batch.columns,
+    );
     this.values = values;
     const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
     const { tally } = position;
     this.flight.add({
-      settle: () => this.settle({ loss, metrics }, record, batch.rows, tally, types),
+      settle: () =>
+        this.settle(
+          { loss, metrics, ...(accepted === undefined ? {} : { accepted }) },
+          record,
+          batch.rows,
+          tally,
+          types,
+        ),
       release: () => {
         batch.release();
-        for (const tensor of [...scalars, loss, ...Object.values(metrics)]) tensor.dispose();
+        for (const tensor of [
+          ...scalars,
+          loss,
+          ...(accepted === undefined ? [] : [accepted]),
+          ...Object.values(metrics),
+        ])
+          tensor.dispose();
       },
     });
     position.steps++;
@@ -127,17 +147,23 @@ export class Run {
 
   private async settle(
     outcome: BatchOutcome,
-    known: Omit<StepRecord, "loss">,
+    known: Omit<StepRecord, "loss" | "rejected">,
     rows: number,
     tally: Tally,
     types: ModelTypes,
   ): Promise<void> {
     const loss = await outcome.loss.item();
     const metrics = await readMetrics(outcome, types, rows);
+    const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
     if (!Number.isFinite(loss) && this.parts.settings.nan === "error") throw badLoss(loss, known, this.parts.settings);
-    tally.add(rows, loss, metrics);
-    this.recentLoss.add(loss);
-    for (const { onStep } of this.parts.settings.callbackList) await onStep?.({ ...known, loss }, this.control);
+    if (rejected) {
+      tally.rejected++;
+    } else {
+      tally.add(rows, loss, metrics);
+      this.recentLoss.add(loss);
+    }
+    const record = { ...known, loss, rejected };
+    for (const { onStep } of this.parts.settings.callbackList) await onStep?.(record, this.control);
   }
 
   private readonly control: TrainControl = {
@@ -157,6 +183,7 @@ export class Run {
       steps: position.steps,
       loss,
       metrics,
+      rejected: position.tally.rejected,
       evaluation,
       seconds,
       examplesPerSecond: examples / seconds,
@@ -202,7 +229,7 @@ export class Run {
 
 function badLoss(
   loss: number,
-  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss">,
+  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss" | "rejected">,
   settings: Settings,
 ): HeddleError {
   const where = `step ${step + 1} (epoch ${epoch + 1} of ${settings.epochs}, batch ${batch + 1})`;

@@ -59,7 +59,12 @@ export async function exportState(
     extra: encode({
       data: settings.data.describe(settings.seed),
       optimizer: settings.optimizer.name,
-      tally: { loss: tally.loss, examples: tally.examples, sums: Object.fromEntries(tally.sums) },
+      tally: {
+        loss: tally.loss,
+        examples: tally.examples,
+        rejected: tally.rejected,
+        sums: Object.fromEntries(tally.sums),
+      },
       history,
     }) as { [key: string]: Plain },
   };
@@ -131,12 +136,18 @@ export function importState(
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   const { tally: stored, history } = decode(extra) as {
-    tally: { loss: number; examples: number; sums: { [name: string]: { sum: number; count: number } } };
+    tally: {
+      loss: number;
+      examples: number;
+      rejected: number;
+      sums: { [name: string]: { sum: number; count: number } };
+    };
     history: EpochRecord[];
   };
   const tally = new Tally();
   tally.loss = stored.loss;
   tally.examples = stored.examples;
+  tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
   const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
   return { steps: step, epoch: position.epoch, batch: position.step, tally, history: records };
