@@ -60,6 +60,10 @@ class NativeMemory implements DeviceBuffer {
     this.drain = drain;
   }
 
+  get ready(): boolean {
+    return this.pending === undefined;
+  }
+
   /** Notes the run that will fill the buffer. */
   await(done: Promise<void>): void {
     const settled = done.then(
