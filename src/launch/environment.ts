@@ -1,5 +1,8 @@
 /** @module The environment variables of a worker process. */
 
+/** What of a plan is printed: a summary, the graph of one device, its program, or data. */
+export type PlanForm = "summary" | "graph" | "program" | "json";
+
 /** What all workers of a run share. */
 export interface RunEnvironment {
   readonly workers: number;
@@ -15,6 +18,8 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`. */
   readonly plan?: string | undefined;
+  /** What of the plan is printed; default a summary. */
+  readonly planAs?: PlanForm | undefined;
 }
 
 /** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
@@ -24,6 +29,7 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_PLAN", run.plan],
+    ["HEDDLE_PLAN_AS", run.plan === undefined ? undefined : run.planAs],
   ];
   return {
     ...inherited,

@@ -1,12 +1,13 @@
 /** @module Starts the workers of a run on this machine and sees them to their end. */
 
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
-import { type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
 import { nodeArguments } from "./loader.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
@@ -33,6 +34,8 @@ export interface LaunchOptions {
   readonly timeout?: number;
   /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
   readonly plan?: string;
+  /** What of the plan is made; default `"summary"`. */
+  readonly planAs?: PlanForm;
   /** Which ranks' lines carry their rank: all but rank 0 (which may draw a progress bar), or all. */
   readonly prefix?: "others" | "all";
   /** Stops the run. */
@@ -51,6 +54,8 @@ export interface LaunchResult {
   readonly stoppedBy?: StopSignal;
   /** The folder with the workers' flight records, kept when a run failed. */
   readonly records?: string;
+  /** The text of the plan; undefined when none was asked for, or the file ended without calling `train`. */
+  readonly plan?: string;
 }
 
 /**
@@ -61,6 +66,7 @@ export interface LaunchResult {
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
   const workers = options.workers ?? 1;
   checkOptions(options, workers);
+  readEnvironment();
   const stop = listenForStop(options.signal);
   const runDirectory = mkdtempSync(join(tmpdir(), "heddle-run-"));
   let keep = false;
@@ -105,7 +111,9 @@ async function launchIn(
       processes.push(startRank(rank, run, options, (failure) => failures.push(failure), started));
     }
     const stoppedBy = await supervise(processes, stop);
-    return stoppedBy === undefined ? summarise(failures) : { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    const plan = processes[0]?.plan;
+    return { ...summarise(failures), ...(plan === undefined ? {} : { plan }) };
   } finally {
     killAll();
     process.off("exit", killAll);
@@ -127,6 +135,7 @@ function startRank(
     environment: workerEnvironment(run, rank, process.env),
     inheritOutput: rank === 0 && options.prefix !== "all",
     inheritInput: run.workers === 1,
+    plans: options.plan !== undefined,
   });
   void worker.ended.then(({ code, signal, at, startError }) => {
     worker.removeTemporaries();
@@ -149,11 +158,18 @@ function startRank(
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
+  // Nobody read its output any more: it ended as it should, and the others with it.
+  if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
+    return { status: brokenPipe, failures: [] };
+  }
   if (first === undefined) return { status: 0, failures: [] };
   // A worker that reported an error and still ended with 0 is not among the failures; 1 guards what is left.
   const status = first.signal === null ? (first.exitCode ?? 1) : statusOf(first.signal);
   return { status: status === 0 ? 1 : status, failures: ordered };
 }
+
+/** Status of a worker whose output nobody reads: 128 + SIGPIPE. */
+const brokenPipe = statusOf("SIGPIPE");
 
 /** The status that shells give for a process that a signal ended. */
 function statusOf(signal: NodeJS.Signals): number {
@@ -174,6 +190,7 @@ async function openStore(
 
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
   if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+  if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

@@ -15,7 +15,7 @@ export {
   shard,
   shardedOn,
 } from "./layout.ts";
-export { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
+export { type CollectiveName, collectiveSeconds, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,

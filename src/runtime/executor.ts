@@ -4,6 +4,8 @@ import type { Program, ProgramAxis } from "../program/program.ts";
 /** Memory of one device, filled by the host or by a run. */
 export interface DeviceBuffer {
   readonly bytes: number;
+  /** Whether the contents are there: reading would wait for no run. */
+  readonly ready: boolean;
   /** Copies from the host. Only for a buffer that no queued run uses. */
   write(data: Uint8Array): void;
   /** A copy of the contents, once the runs that write them are done; rejects with the error of such a run. */

@@ -30,7 +30,15 @@ const nothing = (bytes: number): DeviceBuffer => {
   const refuse = (): never => {
     throw new HeddleError("executor", "the null executor computes nothing: there is no value to read");
   };
-  return { bytes, write: () => undefined, read: async () => refuse(), readSync: refuse, dispose: () => undefined };
+  return {
+    bytes,
+    // There is nothing to read, ever.
+    ready: false,
+    write: () => undefined,
+    read: async () => refuse(),
+    readSync: refuse,
+    dispose: () => undefined,
+  };
 };
 
 /** Makes a null executor. The devices need not exist. */

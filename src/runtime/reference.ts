@@ -14,6 +14,7 @@ import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, 
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
+  readonly ready = true;
   data: Uint8Array | undefined;
 
   constructor(data: Uint8Array) {

@@ -4,20 +4,14 @@ import { type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
+import { readEnvironment } from "../util/settings.ts";
 
 let ownDevice: Runtime | undefined;
 
 /** The one-device runtime of this process, made when first needed. HEDDLE_EXECUTOR chooses its executor. */
 export function deviceRuntime(): Runtime {
-  ownDevice ??= localRuntime({ executor: wantedExecutor() });
+  ownDevice ??= localRuntime({ executor: readEnvironment().executor });
   return ownDevice;
-}
-
-function wantedExecutor(): "native" | "reference" | undefined {
-  const wanted = process.env["HEDDLE_EXECUTOR"];
-  if (wanted === undefined || wanted === "" || wanted === "auto") return undefined;
-  if (wanted === "native" || wanted === "reference") return wanted;
-  throw new HeddleError("executor", `HEDDLE_EXECUTOR is '${wanted}'; it can be native or reference`);
 }
 
 const joined = new Map<string, Promise<Runtime>>();
@@ -30,45 +24,40 @@ const joined = new Map<string, Promise<Runtime>>();
  * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
-  const world = Number(process.env["WORLD_SIZE"] ?? "1");
+  const { world, executor } = readEnvironment();
   const wanted = mesh ?? makeMesh({ data: world });
   const key = wanted.axes.map(({ name, size }) => `${name}=${size}`).join(",");
   const known = joined.get(key);
   if (known !== undefined) return known;
   const runtime =
-    world > 1
-      ? joinFromEnvironment(wanted, world)
-      : Promise.resolve(localRuntime({ axes: wanted.axes, executor: wantedExecutor() }));
+    world > 1 ? joinFromEnvironment(wanted, world) : Promise.resolve(localRuntime({ axes: wanted.axes, executor }));
   joined.set(key, runtime);
   return runtime;
 }
 
 async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {
-  if (wantedExecutor() === "reference") {
+  const environment = readEnvironment();
+  if (environment.executor === "reference") {
     throw new HeddleError("executor", "the reference executor runs in one process only", { hint: "use --workers 1" });
   }
-  const variable = (name: string): string => {
-    const value = process.env[name];
-    if (value === undefined || value === "") {
-      throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, {
-        hint: "start the workers with heddle run",
-      });
-    }
-    return value;
+  const needed = <Value>(name: string, value: Value | undefined): Value => {
+    if (value !== undefined) return value;
+    throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, {
+      hint: "start the workers with heddle run",
+    });
   };
+  const rank = needed("RANK", environment.rank);
+  const { runDirectory } = environment;
   return distributedRuntime(mesh.axes, {
-    rank: Number(variable("RANK")),
+    rank,
     size,
-    host: variable("MASTER_ADDR"),
-    port: Number(variable("MASTER_PORT")),
-    runId: process.env["HEDDLE_RUN_ID"] ?? "default",
-    epoch: Number(process.env["HEDDLE_EPOCH"] ?? "0"),
-    secret: variable("HEDDLE_SECRET"),
-    timeout: Number(process.env["HEDDLE_TIMEOUT"] ?? "60"),
-    flight:
-      process.env["HEDDLE_RUN_DIR"] === undefined
-        ? undefined
-        : `${process.env["HEDDLE_RUN_DIR"]}/rank-${variable("RANK")}.flight`,
+    host: needed("MASTER_ADDR", environment.host),
+    port: needed("MASTER_PORT", environment.port),
+    runId: environment.runId ?? "default",
+    epoch: environment.epoch,
+    secret: needed("HEDDLE_SECRET", environment.secret),
+    timeout: environment.timeout ?? 60,
+    flight: runDirectory === undefined ? undefined : `${runDirectory}/rank-${rank}.flight`,
     // Ranks that disagree on the mesh must not exchange anything.
     name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
   });

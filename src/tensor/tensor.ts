@@ -12,6 +12,7 @@ import { capturePosition, describePosition } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { inspectMethod, inspectTensor } from "./inspect.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
 import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
@@ -131,6 +132,11 @@ export class Tensor {
     throw new HeddleError("trace", `${formatType(this)} cannot be used as a number or in a comparison`, {
       hint: "use gt(), select() and the other operations, or item() for the value of a scalar",
     });
+  }
+
+  /** What a REPL and `console.log` show: type, and the values that are there. */
+  [inspectMethod](): string {
+    return inspectTensor(this, this.held, this.gone);
   }
 
   toString(): string {

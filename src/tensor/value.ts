@@ -90,9 +90,15 @@ export function readValueSync(value: Value): TypedArray {
 
 const isReplicated = (value: Value): boolean => value.layout.every((placement) => placement.kind === "replicate");
 
+const deviceCountOf = ({ axes }: Runtime): number => axes.reduce((product, axis) => product * axis.size, 1);
+
+/** Whether this process holds all of a value. */
+export const isHere = (value: Value): boolean =>
+  isReplicated(value) || value.runtime.local.length === deviceCountOf(value.runtime);
+
 function checkLocal(value: Value): void {
   const { runtime, type, layout } = value;
-  const count = runtime.axes.reduce((product, axis) => product * axis.size, 1);
+  const count = deviceCountOf(runtime);
   if (runtime.local.length === count) return;
   throw new HeddleError(
     "layout",

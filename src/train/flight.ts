@@ -1,7 +1,7 @@
 /** @module Steps under way: a bounded queue whose results are read in order, without the launches waiting for them. */
 
 /** Steps that may be under way at a time: one runs while the next one waits with everything in place. */
-const mostInFlight = 2;
+export const mostInFlight = 2;
 
 /** One launched run. */
 export interface Launched {

@@ -2,7 +2,7 @@
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, type Mesh, replicated, shardedOn } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { nearestName } from "../util/options.ts";
+import { nearest } from "../util/options.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { ModelTypes } from "./functions.ts";
 import type { LayoutRule, ParameterLayout } from "./rules.ts";
@@ -80,7 +80,7 @@ function layoutOf(name: string, type: TensorType, { shard, gather = [] }: Parame
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
   for (const name of rules.flatMap((rule) => rule.names ?? [])) {
     if (parameters.includes(name)) continue;
-    const near = nearestName(name, parameters);
+    const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
       hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
     });

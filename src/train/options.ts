@@ -8,6 +8,7 @@ import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { Metrics } from "./metrics.ts";
@@ -198,7 +199,7 @@ function checkColumns(dataset: Dataset, wanted: readonly string[]): void {
 
 /** The file or folder to go on from, if any. */
 function resumeFrom({ resume, checkpoint }: TrainOptions): string | undefined {
-  const wanted = resume ?? process.env["HEDDLE_RESUME"] === "1";
+  const wanted = resume ?? readEnvironment().resume;
   if (typeof wanted === "string") return wanted;
   if (!wanted) return undefined;
   if (checkpoint === undefined) {

@@ -5,6 +5,7 @@ import { mkdir, rename, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { reportToLauncher } from "../comm/launcher.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import {
   type CheckpointState,
@@ -75,12 +76,13 @@ export class Saver {
 
   private async write(state: CheckpointState): Promise<void> {
     const { directory, keep = 3, warn } = this.options;
+    const { runId } = readEnvironment();
     if (this.first) await setAside(directory, warn);
     this.first = false;
     const saved = await saveCheckpoint(directory, state, {
       keep,
       signal: this.abort.signal,
-      ...(process.env["HEDDLE_RUN_ID"] === undefined ? {} : { runId: process.env["HEDDLE_RUN_ID"] }),
+      ...(runId === undefined ? {} : { runId }),
       onTemporary: (path, done) => {
         if (done) this.temporaries.delete(path);
         else this.temporaries.add(path);

@@ -1,18 +1,23 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { dirname, resolve } from "node:path";
 import colors from "picocolors";
+import { deliverPlan } from "../comm/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
+import { printProgram } from "../program/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { batched } from "./evaluate.ts";
-import { batchParts, Feed } from "./feed.ts";
+import { Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
+import { trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import { formatPlanReport, planReport } from "./plan-report.ts";
 import { Programs, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
@@ -21,6 +26,7 @@ import { findCheckpoint, lockCheckpoints, Saver } from "./saver.ts";
 import { beginning, importState } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
+import { unusedAxes, unusedLines } from "./unused.ts";
 
 /**
  * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
@@ -36,8 +42,8 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
   const settings = { ...given, ...evaluate };
   const types = modelTypes(settings);
-  const planned = process.env["HEDDLE_PLAN"];
-  if (planned !== undefined && planned !== "") return printAndEnd(settings, types, parseMesh(planned));
+  const { plan: planned } = readEnvironment();
+  if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
   const stop = listenForStop(settings.signal);
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
@@ -63,14 +69,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { mesh, executor } = settings;
-  const world = Number(process.env["WORLD_SIZE"] ?? "1");
-  const named = process.env["HEDDLE_EXECUTOR"];
+  const { world, executor: named } = readEnvironment();
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
-  if (world > 1 || executor === undefined || (named !== undefined && named !== "")) return connect(mesh);
+  if (world > 1 || executor === undefined || named !== undefined) return connect(mesh);
   return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
 }
 
@@ -157,10 +162,9 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
 /** Shows on rank 0 what is about to happen. */
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
-  const mesh = meshOf(runtime);
   const { plan, program, compiled } = programs.step(rows);
-  const { executable } = compiled;
   const native = runtime.executor.name === "native";
+  const arenaBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
     plan,
     program,
@@ -168,18 +172,10 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     processes: runtime.world,
     executor: runtime.executor.name,
     threads: native ? defaultThreads(runtime.local.length) : 1,
-    arenaBytes: native ? executable.arenaBytes : undefined,
+    memory: trainingMemory(settings, plan, program, arenaBytes),
   });
   for (const line of lines) reporter.line(line);
-  const parts = batchParts(mesh);
-  if (rows % parts !== 0) {
-    const near = Math.max(parts, Math.round(rows / parts) * parts);
-    reporter.line(
-      colors.yellow(
-        `a batch of ${rows} rows cannot be split evenly over ${parts} devices: each computes all of it; ${near} rows would be split`,
-      ),
-    );
-  }
+  for (const line of unusedLines(unusedAxes(plan))) reporter.line(colors.yellow(line));
 }
 
 /** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
@@ -200,19 +196,19 @@ async function checkpointOf(
   return path === undefined || path === "" ? undefined : loadCheckpoint(path, { signal });
 }
 
-/** Prints the plan and ends the process: nothing after `train` would have a model to work with. */
-function printAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
+async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
   const { plan, program } = planStep(settings, types, mesh);
   const threads = defaultThreads(1);
-  const summary = planSummary({
-    plan,
-    program,
-    types,
-    processes: 0,
-    executor: "native",
-    threads,
-    arenaBytes: lowerProgram(program, { slots: threads }).arenaBytes,
-  });
-  const text = `${summary.join("\n")}\n\n${printPlan(plan)}`;
-  return new Promise(() => process.stdout.write(text, () => process.exit(0)));
+  const { arenaBytes } = lowerProgram(program, { slots: threads });
+  const memory = trainingMemory(settings, plan, program, arenaBytes);
+  const input = { plan, program, types, processes: 0, executor: "native", threads, memory };
+  const texts = {
+    summary: () => formatPlanReport(input),
+    graph: () => printPlan(plan),
+    program: () => printProgram(program),
+    json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
+  };
+  await deliverPlan(texts[readEnvironment().planAs ?? "summary"]());
+  process.exit(0);
 }

@@ -35,7 +35,7 @@ impl Reader<'_> {
             let kernel = value.get("k").and_then(Value::as_str).unwrap_or("?").to_string();
             let number = self.next;
             self.next += 1;
-            let step = self.step(value).map_err(|e| e.at(format!("step {i} ({kernel})")))?;
+            let step = self.step(value).map_err(|e| e.at(format!("op {i} ({kernel})")))?;
             steps.push((number, step));
         }
         self.depth -= 1;
@@ -62,7 +62,7 @@ impl Block {
             if let Some(error) = run.control.aborted() {
                 return Err(error);
             }
-            step.run(run, *number).map_err(|e| e.at(format!("step {i} ({})", step.name())))?;
+            step.run(run, *number).map_err(|e| e.at(format!("op {i} ({})", step.name())))?;
         }
         Ok(())
     }

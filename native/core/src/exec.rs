@@ -282,7 +282,7 @@ impl Device {
                 return Err(error);
             }
             if let Err(error) = step.run(&run, *number) {
-                let error = error.at(format!("{} step {i} ({})", program.name, step.name()));
+                let error = error.at(format!("op {i} of program {} ({})", program.name, step.name()));
                 if program.collective {
                     // The others would wait for a call that never comes.
                     run.collectives.abort(&error.0);

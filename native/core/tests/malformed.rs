@@ -16,7 +16,10 @@ fn fused(at: Value, strides: Value) -> Value {
 fn errors_name_the_step_and_the_fault() {
     let reduce = |op: &str, dtype: &str| json!({ "k": "reduce", "op": op, "dtype": dtype, "in": [1, 0], "keep": [], "keepStrides": [], "over": [4], "overStrides": [1], "out": [2, 0] });
     let cases = [
-        (fused(json!([2, 4]), json!([1])), "step 0 (fused): out[0]: f32 of shape [4] and strides [1] at offset 4 covers bytes 4..20, but space 2 has 16"),
+        (
+            fused(json!([2, 4]), json!([1])),
+            "op 0 (fused): out[0]: f32 of shape [4] and strides [1] at offset 4 covers bytes 4..20, but space 2 has 16",
+        ),
         (fused(json!([2, 0]), json!([-1])), "covers bytes -12..4"),
         (fused(json!([2, 2]), json!([1])), "offset 2 is not aligned to f32"),
         (fused(json!([3, 0]), json!([1])), "space 3 does not exist"),
@@ -24,7 +27,7 @@ fn errors_name_the_step_and_the_fault() {
         (fused(json!([2, 0]), json!([0])), "share addresses"),
         (fused(json!([2, 0]), json!([1, 1])), "1 sizes but 2 strides"),
         (fused(json!([2, -1]), json!([1])), "invalid value"),
-        (json!({ "k": "nonsense" }), "step 0 (nonsense): unknown variant"),
+        (json!({ "k": "nonsense" }), "op 0 (nonsense): unknown variant"),
         (json!({ "k": "fused" }), "missing field `shape`"),
         (reduce("and", "f32"), "And of f32 is not supported"),
         (reduce("sum", "bool"), "Sum of bool is not supported"),

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readEnvironment } from "../../util/settings.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -159,7 +160,7 @@ export function loadNative(): NativeBinding | { error: string } {
 }
 
 function load(): NativeBinding | { error: string } {
-  if (process.env["HEDDLE_NATIVE"] === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
   const target = platform();
   const require = createRequire(import.meta.url);
   const tried: string[] = [];

@@ -4,6 +4,7 @@ import { bytesOf } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
 import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
 import {
   loadNative,
@@ -59,6 +60,10 @@ class NativeMemory implements DeviceBuffer {
     this.drain = drain;
   }
 
+  get ready(): boolean {
+    return this.pending === undefined;
+  }
+
   /** Notes the run that will fill the buffer. */
   await(done: Promise<void>): void {
     const settled = done.then(
@@ -105,13 +110,14 @@ export function nativeExecutor(options: NativeOptions): Executor {
   const binding = loadNative();
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
+  const isa = options.isa ?? readEnvironment().isa;
   const devices = options.devices.map(
     ({ coordinates }, index) =>
       new binding.NativeDevice(
         {
           threads: options.threads,
           coords: [...coordinates],
-          ...(options.isa === undefined ? {} : { isa: options.isa }),
+          ...(isa === undefined ? {} : { isa }),
         },
         groups[index] as NativeGroup[],
       ),
