@@ -39,10 +39,12 @@ export interface Run {
 
 /** Local devices and the way to run programs on them. */
 export interface Executor {
-  readonly name: "reference" | "native";
-  /** Devices in this process. */
+  /** `remote`: devices in waiting workers, which this process sends its programs to. */
+  readonly name: "reference" | "native" | "remote";
+  /** Devices that this process addresses. */
   readonly devices: number;
-  allocate(bytes: number): DeviceBuffer;
+  /** Memory of a device, by default the first. */
+  allocate(bytes: number, device?: number): DeviceBuffer;
   compile(program: Program): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the

@@ -32,7 +32,7 @@ export interface RuntimeOptions {
 }
 
 /** All devices of a mesh, by row-major coordinates. */
-function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
+export function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
   return axes
     .reduce<number[][]>(
       (prefixes, { size }) =>

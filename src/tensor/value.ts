@@ -25,8 +25,8 @@ const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
 
 /** The same contents on every local device. */
 export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
-  const shards = runtime.local.map(() => {
-    const buffer = runtime.executor.allocate(bytesOf(type));
+  const shards = runtime.local.map((_device, index) => {
+    const buffer = runtime.executor.allocate(bytesOf(type), index);
     buffer.write(asBytes(data));
     return buffer;
   });
@@ -36,8 +36,8 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
 /** Cuts host data of the whole value into the parts of the local devices. */
 export function distributedValue(runtime: Runtime, type: TensorType, layout: Layout, data: TypedArray): Value {
   const local = localType(type, layout, meshOf(runtime));
-  const shards = runtime.local.map(({ coordinates }) => {
-    const buffer = runtime.executor.allocate(bytesOf(local));
+  const shards = runtime.local.map(({ coordinates }, index) => {
+    const buffer = runtime.executor.allocate(bytesOf(local), index);
     const part = dtypes[type.dtype].create(sizeOf(local.shape));
     eachOffset(
       local.shape,
