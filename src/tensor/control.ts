@@ -12,7 +12,7 @@ import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { isTensor, placed, Tensor } from "./tensor.ts";
+import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
 
 export interface LoopOptions {
@@ -81,11 +81,7 @@ const eager = new Cache<{ readonly compiled: Compiled }>(64);
 
 /** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
 function traced<Result>(name: string, build: () => Result): Result {
-  try {
-    return isTracing() ? build() : runOnce(name, build);
-  } catch (error) {
-    throw placed(error);
-  }
+  return isTracing() ? build() : runOnce(name, build);
 }
 
 function runOnce<Result>(name: string, build: () => Result): Result {

@@ -8,7 +8,6 @@ import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { capturePosition, describePosition } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
@@ -261,21 +260,10 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
-  try {
-    return operateUnplaced(name, build, operands, statics);
-  } catch (error) {
-    throw placed(error);
-  }
+  return operateNamed(name, build, operands, statics);
 }
 
-/** The error with the user's source line, where it has none yet. */
-export function placed(error: unknown): unknown {
-  if (!(error instanceof HeddleError) || error.where !== undefined) return error;
-  const where = describePosition(capturePosition());
-  return where === undefined ? error : error.at(where);
-}
-
-function operateUnplaced(
+function operateNamed(
   name: string,
   build: (...inputs: never[]) => Node,
   operands: readonly TensorLike[],

@@ -48,7 +48,7 @@ export function runFailure(thrown: unknown, what: string, position?: SourcePosit
   if (error instanceof RunError && error.during !== undefined) return error;
   const code = error.code === "run" && valueError.test(error.message) ? "value" : error.code;
   const message = error.plain.startsWith(what) ? error.plain : `${what}: ${error.plain}`;
-  const where = error.where ?? describePosition(position);
+  const where = describePosition(position) ?? error.where;
   return new HeddleError(code, message, { cause: error, ...(where === undefined ? {} : { where }) });
 }
 
@@ -104,7 +104,10 @@ export class Queue {
     }
     for (const launch of [...this.open]) {
       const message = failures.get(launch.number);
-      this.settle(launch, message === undefined ? undefined : runFailure(new Error(message), launch.what, launch.position));
+      this.settle(
+        launch,
+        message === undefined ? undefined : runFailure(new Error(message), launch.what, launch.position),
+      );
     }
   }
 
