@@ -8,6 +8,8 @@ import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
@@ -166,6 +168,7 @@ export function scan<Carry, X, Y>(
   xs: X,
   options: LoopOptions = {},
 ): [Carry, Y] {
+  checkOptions("scan", options, ["reverse", "length"]);
   return traced("scan", () => {
     const [start, inputs] = [flattenTree(init, isTensor), flattenTree(xs, isTensor)];
     const length = lengthOf(inputs, options.length);
@@ -243,6 +246,8 @@ export function cond<Operands extends readonly unknown[], Result>(
   onFalse: (...operands: Operands) => Result,
   ...operands: Operands
 ): Result {
+  if (!isTensor(predicate))
+    throw new HeddleError("argument", `cond: the predicate is ${shown(predicate)}, not a bool scalar`);
   return traced("cond", () => {
     const given = flattenTree(operands, isTensor);
     const specs = named(given, "x", given.leaves);
