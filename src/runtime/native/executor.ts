@@ -130,9 +130,13 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
     const failure = runFailure(error, program.name);
     if (!/too large|out of memory/.test(failure.message)) throw failure;
     const values = program.outputs.map(({ type }) => formatType(type)).join(", ");
-    throw new HeddleError("memory", `${program.name}: there is no memory for ${values} (${formatBytes(largest)})`, {
-      cause: error,
-    });
+    throw new HeddleError(
+      "memory",
+      `there is no memory for ${values} (${formatBytes(largest)}), the result of ${program.name}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
