@@ -1,7 +1,8 @@
 /** @module The 2-D convolution layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { checkPadding, conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
+import { checkPadding } from "../tensor/arguments.ts";
+import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";

@@ -52,3 +52,14 @@ export const notOf = (what: string, dtype: DType, reason: string): HeddleError =
       ? `integers take whole numbers in [${dtypes[dtype].lowest}, ${dtypes[dtype].highest}]; make floats and cast them to round or wrap`
       : "give numbers or booleans",
   });
+
+/** Throws unless the padding is one of the forms of `Padding`. */
+export function checkPadding(what: string, padding: unknown): void {
+  if (padding === "same" || padding === "valid" || Number.isInteger(padding)) return;
+  const amount = (part: unknown): boolean =>
+    Number.isInteger(part) || (Array.isArray(part) && part.length === 2 && part.every(Number.isInteger));
+  if (Array.isArray(padding) && padding.length === 2 && padding.every(amount)) return;
+  throw new HeddleError("option", `${what}: padding is ${shown(padding)}`, {
+    hint: 'it can be a number, [height, width], [[top, bottom], [left, right]], "same" or "valid"',
+  });
+}

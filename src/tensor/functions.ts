@@ -7,7 +7,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkDType, checkWhole } from "./arguments.ts";
+import { checkDType, checkPadding, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
 import { type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
 
@@ -158,17 +158,6 @@ function perSpatial(what: string, name: string, value: number | readonly number[
   const list = typeof value === "number" ? [value, value] : [...value];
   if (list.length === 2) return list;
   throw new HeddleError("argument", `${what}: ${name} must be one number or two, got ${shown(value)}`);
-}
-
-/** Throws unless the padding is one of the forms of {@link Padding}. */
-export function checkPadding(what: string, padding: unknown): asserts padding is Padding {
-  if (padding === "same" || padding === "valid" || Number.isInteger(padding)) return;
-  const amount = (part: unknown): boolean =>
-    Number.isInteger(part) || (Array.isArray(part) && part.length === 2 && part.every(Number.isInteger));
-  if (Array.isArray(padding) && padding.length === 2 && padding.every(amount)) return;
-  throw new HeddleError("option", `${what}: padding is ${shown(padding)}`, {
-    hint: 'it can be a number, [height, width], [[top, bottom], [left, right]], "same" or "valid"',
-  });
 }
 
 function padding2d(
