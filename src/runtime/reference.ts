@@ -5,7 +5,7 @@
 
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { CollectiveStep, LoopStep, Program, ProgramAxis, Step, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -87,8 +87,16 @@ function compile(program: Program, options: ExecutorOptions): Executable {
     arenaBytes: 0,
     calls,
     run: (inputs): Run => {
-      const outputs = interpret(program, options, inputs);
-      return { outputs, done: Promise.resolve() };
+      try {
+        return { outputs: interpret(program, options, inputs), done: Promise.resolve() };
+      } catch (error) {
+        // What JavaScript says of an array that it cannot make names neither the op nor the shape.
+        if (!(error instanceof RangeError)) throw error;
+        const results = program.outputs.map(({ type }) => formatType(type)).join(", ");
+        throw new HeddleError("memory", `there is no memory for ${results}, the result of ${program.name}`, {
+          cause: error,
+        });
+      }
     },
   };
 }

@@ -8,11 +8,13 @@ import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { isTensor, placed, Tensor } from "./tensor.ts";
+import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
 
 export interface LoopOptions {
@@ -81,11 +83,7 @@ const eager = new Cache<{ readonly compiled: Compiled }>(64);
 
 /** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
 function traced<Result>(name: string, build: () => Result): Result {
-  try {
-    return isTracing() ? build() : runOnce(name, build);
-  } catch (error) {
-    throw placed(error);
-  }
+  return isTracing() ? build() : runOnce(name, build);
 }
 
 function runOnce<Result>(name: string, build: () => Result): Result {
@@ -170,6 +168,7 @@ export function scan<Carry, X, Y>(
   xs: X,
   options: LoopOptions = {},
 ): [Carry, Y] {
+  checkOptions("scan", options, ["reverse", "length"]);
   return traced("scan", () => {
     const [start, inputs] = [flattenTree(init, isTensor), flattenTree(xs, isTensor)];
     const length = lengthOf(inputs, options.length);
@@ -247,6 +246,8 @@ export function cond<Operands extends readonly unknown[], Result>(
   onFalse: (...operands: Operands) => Result,
   ...operands: Operands
 ): Result {
+  if (!isTensor(predicate))
+    throw new HeddleError("argument", `cond: the predicate is ${shown(predicate)}, not a bool scalar`);
   return traced("cond", () => {
     const given = flattenTree(operands, isTensor);
     const specs = named(given, "x", given.leaves);

@@ -2,7 +2,7 @@
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { scopeKey } from "../nn/index.ts";
+import { applyLayer, scopeKey } from "../nn/index.ts";
 import { evalShape, isTensor, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -132,7 +132,7 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
     const stepKey = random.foldIn(key, step);
     const scale = guard === undefined ? undefined : (kept as unknown as GuardedState).guard.scale;
     const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
-      const applied = model.apply({ params: variables, state }, x, { train: true, key: stepKey });
+      const applied = applyLayer(model, { params: variables, state }, x, { train: true, key: stepKey });
       const value = scalarLoss(loss(applied.y, t));
       return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
     };
@@ -164,7 +164,7 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
   return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
-    const { y } = model.apply({ params, state }, x, { train: false });
+    const { y } = applyLayer(model, { params, state }, x, { train: false });
     return { loss: scalarLoss(loss(y, t)), metrics: sumsOf(metrics, y, t, dtype) };
   };
 }
@@ -174,7 +174,7 @@ export function predictionFunction(settings: Settings, dataset: Dataset) {
   const { model, dtype, input } = settings;
   const column = dataset.columns.get(input) as Column;
   return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
-    return model.apply({ params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
+    return applyLayer(model, { params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
   };
 }
 

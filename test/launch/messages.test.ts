@@ -39,9 +39,9 @@ describe("messages from workers", () => {
   });
 
   test("an error for users is told by its message, any other in full", () => {
-    expect(errorMessage(new HeddleError("shape", "sizes differ"))).toEqual({
+    expect(errorMessage(new HeddleError("shape", "sizes differ", { where: "/a.ts:1:2" }))).toEqual({
       type: "error",
-      message: "sizes differ",
+      message: "sizes differ\n  at /a.ts:1:2",
       code: "shape",
     });
     const other = errorMessage(new Error("outer", { cause: new TypeError("inner") }));

@@ -1,5 +1,6 @@
 //! Programs and devices. A device is one thread with a queue; the event loop only enqueues.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -47,7 +48,7 @@ pub struct DeviceOptions {
 type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
 
 enum Job {
-    Run { program: Arc<Program>, arguments: Vec<Use>, done: Done },
+    Run { number: Option<usize>, program: Arc<Program>, arguments: Vec<Use>, done: Done },
     Sync(Sender<()>),
 }
 
@@ -59,7 +60,20 @@ pub struct NativeDevice {
     seat: Arc<Seat>,
     control: Arc<Control>,
     collectives: Arc<dyn Collectives>,
+    /// Calls of `run` so far.
+    runs: AtomicUsize,
 }
+
+/// A run that failed, for who waits without letting promises settle.
+#[napi(object)]
+pub struct FailedRun {
+    /// Its place among the calls of `run`, from 0.
+    pub run: f64,
+    pub message: String,
+}
+
+/// Most failures kept until `sync` is called: more than may be in flight.
+const FAILURES: usize = 1024;
 
 /// Enough for the deepest kernel and its registers.
 const STACK: usize = 4 << 20;
@@ -69,6 +83,7 @@ struct Seat {
     device: Mutex<Device>,
     /// Runs queued and not yet done.
     queued: AtomicUsize,
+    failed: Mutex<VecDeque<(usize, String)>>,
 }
 
 fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
@@ -84,10 +99,17 @@ fn serve(seat: &Seat, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Sync(done) => drop(done.send(())),
-            Job::Run { program, arguments, done } => {
+            Job::Run { number, program, arguments, done } => {
                 let mut device = seat.device.lock().unwrap_or_else(|e| e.into_inner());
                 let result = perform(&mut device, &program, arguments);
                 drop(device);
+                if let (Some(number), Err(error)) = (number, &result) {
+                    let mut failed = seat.failed.lock().unwrap_or_else(|e| e.into_inner());
+                    failed.push_back((number, error.to_string()));
+                    if failed.len() > FAILURES {
+                        failed.pop_front();
+                    }
+                }
                 seat.queued.fetch_sub(1, Ordering::AcqRel);
                 done(result);
             }
@@ -114,10 +136,17 @@ impl NativeDevice {
         let control = device.control.clone();
         let (queue, jobs) = channel();
         let builder = std::thread::Builder::new().name("heddle-device".to_string()).stack_size(STACK);
-        let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0) });
+        let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0), failed: Mutex::default() });
         let served = seat.clone();
         let thread = builder.spawn(move || serve(&served, &jobs)).map_err(fail)?;
-        Ok(NativeDevice { queue: Some(queue), thread: Some(thread), seat, control, collectives })
+        Ok(NativeDevice {
+            queue: Some(queue),
+            thread: Some(thread),
+            seat,
+            control,
+            collectives,
+            runs: AtomicUsize::new(0),
+        })
     }
 
     #[napi]
@@ -130,7 +159,8 @@ impl NativeDevice {
         let arguments = self.arguments(program, &args)?;
         let (settle, promise) = Settle::new(env)?;
         let done: Done = Box::new(move |result| settle.settle(result, |_, ()| Ok(())));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
+        self.send(Job::Run { number, program: program.program.clone(), arguments, done })?;
         Ok(promise)
     }
 
@@ -145,16 +175,18 @@ impl NativeDevice {
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        self.send(Job::Run { number: None, program: program.program.clone(), arguments, done })?;
         receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
     }
 
-    /// Waits until everything queued so far is done.
+    /// Waits until everything queued so far is done. Gives the runs that have failed since the last call.
     #[napi]
-    pub fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<Vec<FailedRun>> {
         let (sender, receiver) = channel();
         self.send(Job::Sync(sender))?;
-        receiver.recv().map_err(|_| fail("the device has ended"))
+        receiver.recv().map_err(|_| fail("the device has ended"))?;
+        let mut failed = self.seat.failed.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(failed.drain(..).map(|(run, message)| FailedRun { run: run as f64, message }).collect())
     }
 
     /// Ends the running program after its current step, and refuses all later ones.

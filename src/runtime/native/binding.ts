@@ -27,8 +27,8 @@ export interface NativeDevice {
   run(program: NativeProgram, args: readonly NativeBuffer[]): Promise<void>;
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
-  /** Blocks until everything queued is done. */
-  sync(): void;
+  /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
+  sync(): { run: number; message: string }[];
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
   /** Nanoseconds of each step of the last run. */

@@ -1,11 +1,13 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
-import { bytesOf } from "../../ir/shape.ts";
+import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
-import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
+import { capturePosition } from "../../util/source.ts";
+import { formatBytes } from "../../util/text.ts";
+import type { Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -15,6 +17,8 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError } from "./error.ts";
+import { allocateMemory, type NativeMemory } from "./memory.ts";
+import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
@@ -30,80 +34,6 @@ export interface NativeOptions extends ExecutorOptions {
 const shortSeconds = 2e-4;
 const assumedFlops = 2e10;
 const assumedBytes = 1e10;
-
-// Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait, and
-// the finalizers that free collected buffers do not run.
-const turnMilliseconds = 1;
-let lastTurn = 0;
-
-function turnWhenDue(): Promise<void> | undefined {
-  if (performance.now() - lastTurn < turnMilliseconds) return undefined;
-  return new Promise((resolve) => {
-    setImmediate(() => {
-      lastTurn = performance.now();
-      resolve();
-    });
-  });
-}
-
-class NativeMemory implements DeviceBuffer {
-  readonly bytes: number;
-  readonly native: NativeBuffer;
-  /** The run that writes this buffer, until it is done. */
-  pending: Promise<void> | undefined;
-  private failure: unknown;
-  private readonly drain: () => void;
-
-  constructor(native: NativeBuffer, drain: () => void) {
-    this.native = native;
-    this.bytes = native.bytes;
-    this.drain = drain;
-  }
-
-  get ready(): boolean {
-    return this.pending === undefined;
-  }
-
-  /** Notes the run that will fill the buffer. */
-  await(done: Promise<void>): void {
-    const settled = done.then(
-      () => undefined,
-      (error: unknown) => {
-        this.failure = error;
-      },
-    );
-    this.pending = settled;
-    void settled.then(() => {
-      if (this.pending === settled) this.pending = undefined;
-    });
-  }
-
-  write(data: Uint8Array): void {
-    this.native.write(data);
-  }
-
-  async read(): Promise<Uint8Array> {
-    await this.pending;
-    await turnWhenDue();
-    return this.contents();
-  }
-
-  readSync(): Uint8Array {
-    if (this.pending !== undefined) this.drain();
-    return this.contents();
-  }
-
-  private contents(): Uint8Array {
-    if (this.failure !== undefined) throw this.failure;
-    const data = new Uint8Array(this.bytes);
-    this.native.read(data);
-    return data;
-  }
-
-  dispose(): void {
-    this.native.dispose();
-  }
-}
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
@@ -122,15 +52,12 @@ export function nativeExecutor(options: NativeOptions): Executor {
         groups[index] as NativeGroup[],
       ),
   );
-  const drain = (): void => {
-    for (const device of devices) device.sync();
-  };
-  const allocate = (bytes: number): NativeMemory =>
-    new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
+  const queue = new Queue(devices);
+  const allocate = (bytes: number, what: string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   return {
     name: "native",
     devices: devices.length,
-    allocate,
+    allocate: (bytes) => allocate(bytes, "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
@@ -141,6 +68,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
       compile(program, lowerProgram(program, { slots: options.threads }), {
         binding,
         devices,
+        queue,
         allocate,
         alone: groups.every((group) => group.length === 0),
       }),
@@ -178,20 +106,50 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
 interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
-  readonly allocate: (bytes: number) => NativeMemory;
+  readonly queue: Queue;
+  readonly allocate: (bytes: number, what: string) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
 }
 
 function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
-  const native = new machinery.binding.NativeProgram(lowered.text);
-  const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
+  const native = loadProgram(program, lowered, machinery.binding);
+  const alone = machinery.alone && machinery.devices.length === 1;
+  const prepared = { program, native, lowered, alone, short: alone && predictedSeconds(program) < shortSeconds };
   return {
     program,
     arenaBytes: lowered.arenaBytes,
     calls: lowered.json.steps.length,
-    run: (inputs) => run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short),
+    run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
+}
+
+function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeBinding): NativeProgram {
+  try {
+    return new binding.NativeProgram(lowered.text);
+  } catch (error) {
+    const largest = Math.max(lowered.arenaBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
+    const failure = runFailure(error, program.name);
+    if (!/too large|out of memory/.test(failure.message)) throw failure;
+    const values = program.outputs.map(({ type }) => formatType(type)).join(", ");
+    throw new HeddleError(
+      "memory",
+      `there is no memory for ${values} (${formatBytes(largest)}), the result of ${program.name}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** A program that is ready to run. */
+interface Prepared {
+  readonly program: Program;
+  readonly native: NativeProgram;
+  readonly lowered: LoweredProgram;
+  /** Nobody waits for its device while it runs. */
+  readonly alone: boolean;
+  readonly short: boolean;
 }
 
 /** The buffer of a device. */
@@ -219,41 +177,55 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  program: Program,
-  native: NativeProgram,
-  lowered: LoweredProgram,
+  { program, native, lowered, alone, short }: Prepared,
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
-  short: boolean,
 ): Run {
+  const { queue } = machinery;
+  const given = inputs.flat();
+  for (const input of given) input.checkGood();
+  for (const list of inputs) for (const input of program.donated) if (input !== undefined) list[input]?.giveAway();
   const outputs = machinery.devices.map((_device, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
-      return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
+      return donated === undefined
+        ? machinery.allocate(bytesOf(type), `${formatType(type)}, the result of ${program.name}`)
+        : at(inputs, index, donated);
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(
-      ({ input, output }) =>
-        (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
+    lowered.arguments.map(({ input, output }) =>
+      (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).held(),
     );
-  if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
+  const used = [...new Set([...given, ...outputs.flat()])];
+  if (!queue.hasRoom(used)) queue.drain();
+  const ready = given.every((input) => input.ready);
+  if ((short && ready) || (alone && queue.isStarved)) {
+    if (!ready) queue.drain();
+    for (const input of given) input.checkGood();
     try {
       machinery.devices[0]?.runSync(native, buffers(0));
     } catch (error) {
-      throw nativeError(error);
+      throw runFailure(error, program.name);
     }
     return { outputs, done: Promise.resolve() };
   }
-  const done = Promise.all(
-    machinery.devices.map((device, index) =>
-      device.run(native, buffers(index)).catch((error: unknown) => {
-        throw nativeError(error);
-      }),
-    ),
-  ).then(() => undefined);
-  outputs.forEach((list) => {
-    for (const output of list) output.await(done);
-  });
-  return { outputs, done };
+  const launch = queue.launch(program.name, used, capturePosition(), (device, index) =>
+    device.run(native, buffers(index)),
+  );
+  const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];
+  for (const output of outputs.flat()) output.comesFrom(origins);
+  return {
+    outputs,
+    get done() {
+      return settled(origins);
+    },
+  };
+}
+
+/** Settles when the runs have, with the first failure of them. */
+async function settled(launches: readonly Launch[]): Promise<void> {
+  await Promise.all(launches.map((launch) => launch.done));
+  const failed = launches.find((launch) => launch.failure !== undefined);
+  if (failed !== undefined) throw failed.failure;
 }

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
 import { bytesOf } from "../../ir/shape.ts";
-import { type Program, printProgram, type ProgramAxis } from "../../program/index.ts";
+import { type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { DeviceBuffer, Executable, Executor, Run } from "../executor.ts";
 import { allDevices, type Runtime } from "../runtime.ts";
@@ -88,7 +88,8 @@ class Link {
   /** Reaches a worker. @throws HeddleError `link`. */
   static async to(address: string, rank: number, secret: string, timeout: number): Promise<Link> {
     const match = /^\[?([^\]]+?)\]?:(\d{1,5})$/.exec(address);
-    if (match === null) throw new HeddleError("link", `'${address}' is not the address of a worker, such as 127.0.0.1:4100`);
+    if (match === null)
+      throw new HeddleError("link", `'${address}' is not the address of a worker, such as 127.0.0.1:4100`);
     const [host, port] = [match[1] as string, Number(match[2])];
     const name = `worker ${rank} at ${address}`;
     const socket = connectSocket({ host, port });
@@ -101,7 +102,7 @@ class Link {
       });
       socket.once("error", (error) => {
         clearTimeout(late);
-        const hint = "is it started? heddle worker --listen " + address;
+        const hint = `is it started? heddle worker --listen ${address}`;
         reject(new HeddleError("link", `${name} cannot be reached: ${error.message}`, { hint, cause: error }));
       });
     });
@@ -282,7 +283,7 @@ class RemoteExecutor implements Executor {
     const outputs = this.links.map((_link, device) =>
       program.outputs.map(({ type }, output) => {
         const donated = program.donated[output];
-        if (donated !== undefined) (inputs[device]?.[donated] as RemoteBuffer).taken();
+        if (donated !== undefined) inputs[device]?.[donated]?.taken();
         return this.allocate(bytesOf(type), device);
       }),
     );

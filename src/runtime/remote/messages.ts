@@ -108,7 +108,8 @@ export function errorHead(n: number, error: unknown): Frame["head"] {
 /** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
 export function parseAnswer({ head, body }: Frame, peer: string): Answer | undefined {
   const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
-  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls)) return undefined;
+  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
+    return undefined;
   const problem = error as { code?: unknown; message?: unknown; hint?: unknown } | undefined;
   if (problem !== undefined && !(text(problem?.code) && text(problem?.message))) return undefined;
   return {

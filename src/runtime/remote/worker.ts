@@ -43,10 +43,12 @@ export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorke
     const peer = `the driver at ${socket.remoteAddress}:${socket.remotePort}`;
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
-    const channel = await greet(socket, "worker", { secret, timeout: helloMilliseconds, peer }).catch((error: Error) => {
-      log(error.message);
-      return undefined;
-    });
+    const channel = await greet(socket, "worker", { secret, timeout: helloMilliseconds, peer }).catch(
+      (error: Error) => {
+        log(error.message);
+        return undefined;
+      },
+    );
     if (channel === undefined) return;
     if (session !== undefined) {
       channel.send(errorHead(0, new HeddleError("busy", "another driver has this worker")));
@@ -113,26 +115,35 @@ class Session {
   private take(request: Request): void {
     switch (request.type) {
       case "join":
-        return this.answer(request.n, () => this.join(request));
+        this.answer(request.n, () => this.join(request));
+        break;
       case "compile":
-        return this.answer(request.n, () => this.compile(request.program, request.text));
+        this.answer(request.n, () => this.compile(request.program, request.text));
+        break;
       case "write":
-        return this.write(request.buffer, request.bytes, request.data);
+        this.write(request.buffer, request.bytes, request.data);
+        break;
       case "run":
-        return this.answer(request.n, () => this.run(request));
+        this.answer(request.n, () => this.run(request));
+        break;
       case "read":
-        return this.answer(request.n, async () => ({ data: await this.buffer(request.buffer).read() }));
+        this.answer(request.n, async () => ({ data: await this.buffer(request.buffer).read() }));
+        break;
       case "free":
-        for (const buffer of request.buffers) {
-          this.buffers.get(buffer)?.dispose();
-          this.buffers.delete(buffer);
-        }
-        return;
+        for (const buffer of request.buffers) this.free(buffer);
+        break;
       case "abort":
-        return this.runtime?.executor.abort(request.reason);
+        this.runtime?.executor.abort(request.reason);
+        break;
       case "ping":
-        return this.channel.send({ n: request.n });
+        this.channel.send({ n: request.n });
+        break;
     }
+  }
+
+  private free(number: number): void {
+    this.buffers.get(number)?.dispose();
+    this.buffers.delete(number);
   }
 
   private answer(n: number, work: () => Promise<{ data?: Uint8Array; [key: string]: unknown }>): void {
