@@ -8,6 +8,7 @@ import { doctorCommand } from "./doctor.ts";
 import { planCommand } from "./plan.ts";
 import { runCommand } from "./run.ts";
 import { exitStatus } from "./status.ts";
+import { workerCommand } from "./worker.ts";
 
 const examples = `
 Examples:
@@ -70,7 +71,7 @@ export function heddleCommand(context: CommandContext): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists what there is)")
     .enablePositionalOptions();
-  for (const command of [runCommand(context), planCommand(context), doctorCommand(context)]) {
+  for (const command of [runCommand(context), planCommand(context), workerCommand(context), doctorCommand(context)]) {
     program.addCommand(command.copyInheritedSettings(program));
   }
   for (const command of [program, ...program.commands]) {

@@ -3,7 +3,8 @@
 import { Command, Option } from "commander";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
-import { wholeNumber } from "./arguments.ts";
+import { HeddleError } from "../util/errors.ts";
+import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 
 const notes = `
@@ -27,12 +28,17 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
+    .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], flags: RunFlags) => {
+      if (flags.on !== undefined && flags.workers !== 1) {
+        throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
+      }
       const result = await launchLocal({ ...flags, file, args, signal });
       report(result, flags.workers ?? 1, signal);
       finish(result.status);

@@ -16,6 +16,10 @@ export interface RunEnvironment {
   readonly resume?: boolean | undefined;
   /** Seconds a worker waits for another one before it gives up. */
   readonly timeout?: number | undefined;
+  /** The mesh where the file names none. */
+  readonly mesh?: string | undefined;
+  /** Addresses of waiting workers to drive. */
+  readonly on?: string | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`. */
   readonly plan?: string | undefined;
   /** What of the plan is printed; default a summary. */
@@ -28,6 +32,8 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     ["HEDDLE_EXECUTOR", run.executor],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
+    ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
     ["HEDDLE_PLAN_AS", run.plan === undefined ? undefined : run.planAs],
   ];

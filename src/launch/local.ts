@@ -32,6 +32,10 @@ export interface LaunchOptions {
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
+  /** The mesh where the file names none, such as `data=2,model=2`. */
+  readonly mesh?: string;
+  /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
+  readonly on?: string;
   /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
   readonly plan?: string;
   /** What of the plan is made; default `"summary"`. */

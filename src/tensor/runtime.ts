@@ -1,6 +1,7 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { type Mesh, mesh as makeMesh } from "../plan/mesh.ts";
+import { type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
+import { remoteRuntime } from "../runtime/remote/driver.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
@@ -18,21 +19,41 @@ const joined = new Map<string, Promise<Runtime>>();
 
 /**
  * The runtime of this run: with the variables of `heddle run` (or torchrun) for several workers, all of them on the mesh
- * (default: one axis `data`); else this process's device. Several calls share one runtime per mesh.
+ * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh.
  *
  * @param mesh default: `data` over all workers
  * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
-  const { world, executor } = readEnvironment();
-  const wanted = mesh ?? makeMesh({ data: world });
+  const { world, executor, workers } = readEnvironment();
+  const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });
   const key = wanted.axes.map(({ name, size }) => `${name}=${size}`).join(",");
   const known = joined.get(key);
   if (known !== undefined) return known;
   const runtime =
-    world > 1 ? joinFromEnvironment(wanted, world) : Promise.resolve(localRuntime({ axes: wanted.axes, executor }));
+    workers !== undefined
+      ? driveWorkers(wanted, workers)
+      : world > 1
+        ? joinFromEnvironment(wanted, world)
+        : Promise.resolve(localRuntime({ axes: wanted.axes, executor }));
   joined.set(key, runtime);
   return runtime;
+}
+
+/** The mesh that `heddle run --mesh` asks for, if any. */
+export function environmentMesh(): Mesh | undefined {
+  const { mesh } = readEnvironment();
+  return mesh === undefined ? undefined : parseMesh(mesh);
+}
+
+async function driveWorkers(mesh: Mesh, workers: readonly string[]): Promise<Runtime> {
+  const { workersSecret, timeout } = readEnvironment();
+  if (workersSecret === undefined) {
+    throw new HeddleError("world", "HEDDLE_WORKERS names workers, but HEDDLE_WORKERS_SECRET is not set", {
+      hint: "it must be that of the workers: heddle worker prints it, or takes it from the same variable",
+    });
+  }
+  return remoteRuntime(mesh.axes, { workers, secret: workersSecret, timeout });
 }
 
 async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {

@@ -133,14 +133,17 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
  */
 export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
-  if (!isReplicated(value) || value.runtime.executor.name !== runtime.executor.name) {
+  // Between executors a value is copied through the host, which waits for it: not for one in another process.
+  const copies = value.runtime.executor.name !== runtime.executor.name;
+  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.name !== "remote");
+  if (!isReplicated(value) || !reachable) {
     throw new HeddleError(
       "layout",
       `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`,
     );
   }
   const layout = replicated(meshOf(runtime));
-  if (runtime.local.length === 1)
+  if (runtime.local.length === 1 && !copies)
     return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
   return replicatedValue(runtime, value.type, readValueSync(value));
 }

@@ -40,6 +40,7 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
   const mesh = `mesh ${formatMesh(plan.mesh)}`;
   const how = `${executor} executor, ${plural(threads, "thread")} each`;
   if (processes === 0) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
+  if (executor === "remote") return ["workers", `${plural(devices, "waiting worker")}, driven from here, ${mesh}`];
   if (processes === devices) return ["workers", `${plural(processes, "worker")}, ${mesh}; ${how}`];
   return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
 }

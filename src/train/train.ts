@@ -69,14 +69,16 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { mesh, executor } = settings;
-  const { world, executor: named } = readEnvironment();
+  const { world, executor: named, mesh: axes, workers } = readEnvironment();
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
-  if (world > 1 || executor === undefined || named !== undefined) return connect(mesh);
-  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
+  const elsewhere = world > 1 || workers !== undefined;
+  if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
+  const asked = mesh ?? (axes === undefined ? makeMesh({ data: 1 }) : parseMesh(axes));
+  return localRuntime({ axes: asked.axes, executor });
 }
 
 function reporterFor(settings: Settings): Reporter {

@@ -19,6 +19,12 @@ export interface Environment {
   readonly resume: boolean;
   /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
   readonly timeout: number | undefined;
+  /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
+  readonly mesh: string | undefined;
+  /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
+  readonly workers: readonly string[] | undefined;
+  /** `HEDDLE_WORKERS_SECRET`: what a driver and waiting workers know of each other. */
+  readonly workersSecret: string | undefined;
   /** `HEDDLE_PLAN`: the mesh of a plan to print instead of training. */
   readonly plan: string | undefined;
   /** `HEDDLE_PLAN_AS`: what of the plan is printed. */
@@ -65,6 +71,11 @@ function whole(lowest: number, highest: number): Reader<number> {
   };
 }
 
+const meshText: Reader<string> = {
+  legal: "a mesh such as data=2 or data=8,model=4",
+  read: (value) => (/^[a-z]\w*=[1-9]\d{0,5}(,[a-z]\w*=[1-9]\d{0,5})*$/i.test(value) ? value : undefined),
+};
+
 const text: Reader<string> = { legal: "text", read: (value) => value };
 
 /** Each variable and its legal values. */
@@ -75,10 +86,13 @@ const readers = {
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
-  HEDDLE_PLAN: {
-    legal: "a mesh such as data=2 or data=8,model=4",
-    read: (value) => (/^[a-z]\w*=[1-9]\d{0,5}(,[a-z]\w*=[1-9]\d{0,5})*$/i.test(value) ? value : undefined),
+  HEDDLE_MESH: meshText,
+  HEDDLE_WORKERS: {
+    legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
+    read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
   } satisfies Reader<string>,
+  HEDDLE_WORKERS_SECRET: text,
+  HEDDLE_PLAN: meshText,
   HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json"),
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
@@ -123,6 +137,9 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     threads: value("HEDDLE_THREADS"),
     resume: value("HEDDLE_RESUME") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
+    mesh: value("HEDDLE_MESH"),
+    workers: value("HEDDLE_WORKERS")?.split(","),
+    workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),
     planAs: value("HEDDLE_PLAN_AS"),
     data: value("HEDDLE_DATA"),
@@ -151,6 +168,6 @@ export function unknownVariables(variables: Variables = ownVariables()): string[
 export function namedVariables(variables: Variables = ownVariables()): string[] {
   return Object.entries(variables)
     .filter(([name, value]) => Object.hasOwn(readers, name) && name.startsWith("HEDDLE_") && value !== "")
-    .map(([name, value]) => `${name}=${name === "HEDDLE_SECRET" ? "…" : value}`)
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
     .sort();
 }
