@@ -15,7 +15,7 @@ use heddle_core::program::Program;
 
 use crate::buffer::{NativeBuffer, Use};
 use crate::comm::{Groups, NativeGroup};
-use crate::fail;
+use crate::{fail, Failure};
 use crate::promise::{guarded, Settle};
 
 #[napi]
@@ -26,8 +26,9 @@ pub struct NativeProgram {
 #[napi]
 impl NativeProgram {
     #[napi(constructor)]
-    pub fn new(json: String) -> Result<NativeProgram> {
-        let program = guarded(|| Program::parse(&json).map_err(|e| e.to_string())).map_err(fail)?;
+    pub fn new(env: Env, json: String) -> Result<NativeProgram> {
+        let parsed = guarded(|| Ok(Program::parse(&json)?));
+        let program = parsed.map_err(|failure| failure.raise(&env))?;
         Ok(NativeProgram { program: Arc::new(program) })
     }
 
@@ -44,7 +45,7 @@ pub struct DeviceOptions {
     pub isa: Option<String>,
 }
 
-type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+type Done = Box<dyn FnOnce(std::result::Result<(), Failure>) + Send>;
 
 enum Job {
     Run { program: Arc<Program>, arguments: Vec<Use>, done: Done },
@@ -71,12 +72,12 @@ struct Seat {
     queued: AtomicUsize,
 }
 
-fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
+fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), Failure> {
     // Uses end with this call, so that whoever waits may touch the buffers at once.
     guarded(move || {
         arguments.iter_mut().try_for_each(Use::begin)?;
         let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
-        device.run(program, &buffers).map_err(|e| e.to_string())
+        Ok(device.run(program, &buffers)?)
     })
 }
 
@@ -136,17 +137,18 @@ impl NativeDevice {
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
-    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+    pub fn run_sync(&self, env: Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+        let raise = |failure: Failure| failure.raise(&env);
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments).map_err(fail);
+                return perform(&mut device, &program.program, arguments).map_err(raise);
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { program: program.program.clone(), arguments, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
+        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(raise)
     }
 
     /// Waits until everything queued so far is done.

@@ -3,11 +3,14 @@
 mod buffer;
 mod comm;
 mod device;
+mod error;
 mod promise;
 
 use napi_derive::napi;
 
 use heddle_core::isa::Isa;
+
+pub(crate) use error::{fail, Failure};
 
 #[napi(object)]
 pub struct Info {
@@ -50,11 +53,6 @@ pub fn memory() -> MemoryUse {
         live_bytes: memory.live_bytes as f64,
         peak_bytes: memory.peak_bytes as f64,
     }
-}
-
-/// A message as the error that JavaScript sees.
-pub(crate) fn fail(message: impl std::fmt::Display) -> napi::Error {
-    napi::Error::from_reason(message.to_string())
 }
 
 /// A number from JavaScript as a count of bytes or elements.

@@ -101,7 +101,7 @@ fn malformed_ones_are_refused() {
     ];
     for (steps, text) in cases {
         let error = parse(steps.clone()).err().unwrap_or_else(|| panic!("accepted: {steps}"));
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -109,7 +109,7 @@ fn malformed_ones_are_refused() {
 fn errors_name_the_iteration() {
     let steps = json!([{ "k": "loop", "count": 9, "out": COUNT, "steps": [scalar("sub", &[Y, COUNT], Y), scalar("div", &[X, Y], X)] }]);
     let error = run(steps, [5, 3]).expect_err("divides by zero");
-    assert!(error.0.contains("step 0 (loop): iteration 2: step 1 (fused)"), "{error}");
+    assert!(error.message.contains("step 0 (loop): iteration 2: step 1 (fused)"), "{error}");
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn an_endless_loop_can_be_aborted() {
     std::thread::sleep(Duration::from_millis(50));
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
-    assert!(error.0.contains("enough"), "{error}");
+    assert!(error.message.contains("enough"), "{error}");
 }

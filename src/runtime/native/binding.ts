@@ -53,6 +53,8 @@ export interface NativeWorld {
   readonly size: number;
   /** The first error of this world, or null. */
   readonly failure: string | null;
+  /** Why there is no flight recorder though one was asked for, or null. */
+  readonly warning: string | null;
   /** `ranks` in the order that gives blocks their places; must contain this rank. */
   group(ranks: readonly number[], name: string): NativeGroup;
   abort(reason: string): void;
@@ -110,7 +112,10 @@ export interface NativeFlight {
   current?: { step: number; description: string };
 }
 
-/** What the native core exports. */
+/**
+ * What the native core exports. What it throws and rejects with are `Error`s with a stable `code`, and where they are
+ * known `during`, `rank`, `step` and `op`: see `error.ts`.
+ */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
   memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
@@ -123,6 +128,8 @@ export interface NativeBinding {
     dstOffset: number,
   ): Promise<void>;
   readFlight(path: string): NativeFlight;
+  /** Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing then. */
+  endWithParent(parent: number, grace: number): void;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
   readonly NativeProgram: new (
