@@ -5,6 +5,7 @@ import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { scopeKey } from "../nn/index.ts";
 import { evalShape, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { StepEnd } from "./ending.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 
@@ -116,7 +117,8 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
     step: Tensor,
     learningRate: Tensor,
     batch: BatchColumns,
-  ): TrainState & BatchOutcome {
+    end: StepEnd,
+  ): TrainState & BatchOutcome & { readonly end: StepEnd } {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
     const stepKey = random.foldIn(key, step);
@@ -133,6 +135,7 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
       state: newState,
       loss: lossValue,
       metrics: sumsOf(metrics, output, t, dtype),
+      end: end.wish === undefined ? {} : { wish: end.wish.sum() },
     };
   };
 }

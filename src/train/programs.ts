@@ -4,6 +4,7 @@ import type { Mesh } from "../plan/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
+import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
 import {
   batchTypes,
@@ -23,8 +24,9 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** The arguments of a step, in order. */
-const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch"];
+const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch", "end"];
 const batchArgument = `${stepArguments.indexOf("batch")}.`;
+const endArgument = `${stepArguments.indexOf("end")}.`;
 
 /** What the planner is told of a step. */
 function stepOptions(mesh: Mesh, rows: number) {
@@ -32,7 +34,8 @@ function stepOptions(mesh: Mesh, rows: number) {
   const split = batchLayout(mesh, rows);
   return {
     name: "trainStep",
-    layouts: (path: string) => (path.startsWith(batchArgument) ? split : everywhere),
+    layouts: (path: string) =>
+      path.startsWith(batchArgument) ? split : path.startsWith(endArgument) ? wishLayout(mesh) : everywhere,
     outputLayouts: () => everywhere,
     argumentNames: stepArguments,
     // Parameters, optimizer state and state are updated in place.
@@ -40,7 +43,7 @@ function stepOptions(mesh: Mesh, rows: number) {
   };
 }
 
-function stepExample(settings: Settings, types: ModelTypes, rows: number): unknown[] {
+function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
   return [
     params,
@@ -50,13 +53,14 @@ function stepExample(settings: Settings, types: ModelTypes, rows: number): unkno
     { shape: [], dtype: "i32" },
     { shape: [], dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings), rows),
+    wishTypes(mesh, settings.dtype),
   ];
 }
 
 /** Plans a step for a mesh that need not exist. */
 export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
   const rows = settings.data.batchSizes[0] as number;
-  const example = stepExample(settings, types, rows);
+  const example = stepExample(settings, types, mesh, rows);
   return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows));
 }
 
@@ -90,7 +94,7 @@ export class Programs {
     return remembered(this.steps, rows, () =>
       compileFunction(
         stepFunction(this.settings, this.types.metrics),
-        stepExample(this.settings, this.types, rows),
+        stepExample(this.settings, this.types, meshOf(this.runtime), rows),
         this.runtime,
         stepOptions(meshOf(this.runtime), rows),
       ),

@@ -1,6 +1,6 @@
 /** @module The whole state of a run as a checkpoint, and back. */
 import type { HostTensor } from "../ir/node.ts";
-import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, isTensor, meshOf, type Tensor } from "../tensor/index.ts";
@@ -27,6 +27,12 @@ export interface RunPosition {
 export const beginning = (): RunPosition => ({ steps: 0, epoch: 0, batch: 0, tally: new Tally(), history: [] });
 
 const groups = ["params", "optimizer", "state"] as const;
+
+/** Bytes of all values that a checkpoint holds. */
+export function stateBytes(types: ModelTypes): number {
+  const leaves = groups.flatMap((group) => flattenTree(types.state[group], isType).leaves);
+  return leaves.reduce((total, type) => total + bytesOf(type), 0);
+}
 
 /** Copies everything that the run needs to go on. */
 export async function exportState(

@@ -9,6 +9,7 @@ import { HeddleError } from "../util/errors.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
+import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { batchParts, Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
@@ -17,8 +18,8 @@ import { Programs, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
-import { findCheckpoint, Saver } from "./saver.ts";
-import { beginning, importState } from "./state.ts";
+import { findCheckpoint, prepareFolder, Saver } from "./saver.ts";
+import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
 
@@ -29,7 +30,8 @@ import { planSummary } from "./summary.ts";
  * Under `heddle plan` the plan is printed, and the process ends.
  *
  * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` when the loss is not
- * finite; the reason of `signal` when that fires. Ctrl-C ends the process with status 130 after the current step.
+ * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
+ * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const given = resolveOptions(options);
@@ -38,7 +40,10 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const types = modelTypes(settings);
   const planned = process.env["HEDDLE_PLAN"];
   if (planned !== undefined && planned !== "") return printAndEnd(settings, types, parseMesh(planned));
-  const stop = listenForStop(settings.signal);
+  // Ranks of several processes agree first, after a step.
+  const alone = Number(process.env["WORLD_SIZE"] ?? "1") <= 1;
+  const stop = listenForStop(alone ? settings.signal : undefined);
+  let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
   try {
@@ -46,12 +51,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     runtime = await connectAs(settings);
     if (runtime.rank === 0) reporter = reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    const parts = { settings, types, runtime, reporter, signal: stop.signal };
+    ending = new Ending(runtime, settings);
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
     return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
   } catch (error) {
     reporter.stop();
     if (stop.signal.reason instanceof Interrupted) process.exit(stop.signal.reason.exitStatus);
-    if (runtime?.processes !== undefined)
+    if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
     throw error;
   } finally {
@@ -87,7 +93,7 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   await agree(given);
   summarise(given);
   const warn = (text: string): void => reporter.line(colors.yellow(text));
-  const checkpoint = await checkpointOf(given, warn);
+  const checkpoint = await prepareCheckpoints(given, warn);
   const { directory } = settings.checkpoint ?? {};
   const resumed =
     checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
@@ -167,22 +173,27 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
   }
 }
 
-/** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
-async function checkpointOf(
-  parts: Omit<RunParts, "saver">,
+/**
+ * The checkpoint to go on from, the same one on every rank: rank 0 looks, and finds out whether new ones can be written;
+ * the others are told, of an error too.
+ */
+async function prepareCheckpoints(
+  { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,
   warn: (text: string) => void,
 ): Promise<Checkpoint | undefined> {
-  const { settings, runtime, signal, reporter } = parts;
-  if (settings.resumeFrom === undefined) return undefined;
-  if (runtime.rank === 0) {
-    const checkpoint = await findCheckpoint(settings.resumeFrom, { signal, warn });
-    await runtime.processes?.share("checkpoint", checkpoint?.path ?? "");
+  let checkpoint: Checkpoint | undefined;
+  const look = async (): Promise<string> => {
+    const { resumeFrom } = settings;
+    if (settings.checkpoint !== undefined) await prepareFolder(settings.checkpoint.directory, stateBytes(types));
+    if (resumeFrom === undefined) return "";
+    checkpoint = await findCheckpoint(resumeFrom, { signal, warn });
     if (checkpoint === undefined)
-      reporter.line(`no checkpoint in ${resolve(settings.resumeFrom)} yet: starting at the beginning`);
-    return checkpoint;
-  }
-  const path = await runtime.processes?.share("checkpoint", undefined);
-  return path === undefined || path === "" ? undefined : loadCheckpoint(path, { signal });
+      reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+    return checkpoint?.path ?? "";
+  };
+  // Also where nothing is wanted: ranks that differ in it would wait for each other.
+  const path = await (runtime.processes?.together("checkpoint", look) ?? look());
+  return path === "" || runtime.rank === 0 ? checkpoint : loadCheckpoint(path, { signal });
 }
 
 /** Prints the plan and ends the process: nothing after `train` would have a model to work with. */
