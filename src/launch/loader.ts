@@ -32,6 +32,12 @@ function loaderUrl(): string {
   return pathToFileURL(require.resolve("tsx")).href;
 }
 
+/** Lets this thread import TypeScript. */
+export async function registerLoader(): Promise<void> {
+  const { register } = await import("tsx/esm/api");
+  register();
+}
+
 function loaderVersion(): string {
   return (require("tsx/package.json") as { version: string }).version;
 }

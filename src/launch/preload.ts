@@ -5,8 +5,10 @@ import { extname } from "node:path";
 import { isMainThread } from "node:worker_threads";
 import { connectToLauncher } from "../comm/launcher.ts";
 import { loadNative } from "../runtime/native/binding.ts";
-import { stripsTypes } from "./loader.ts";
+import { registerLoader, stripsTypes } from "./loader.ts";
 
+// The loader of TypeScript registers itself in the first thread only, and others do not inherit it in every Node.
+if (!stripsTypes() && !isMainThread) await registerLoader();
 if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
 // Threads of the script are loaded with this file, too; the channel belongs to the process.
 if (isMainThread) {
