@@ -11,7 +11,7 @@ import { join } from "node:path";
 
 const host = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const runName = /^heddle-run-([0-9a-f]{8})-(\d{1,10})-/;
-const recordsName = /^heddle-records-/;
+const recordsName = /^heddle-(?:records|run)-/;
 
 /** How long the records of a failed run stay: a week. */
 const recordsMilliseconds = 7 * 24 * 3_600_000;

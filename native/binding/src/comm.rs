@@ -14,8 +14,8 @@ use heddle_core::dtype::DType;
 use heddle_core::exec::{Call, Collectives, Part};
 use heddle_core::program::{CollectiveOp, ReduceOp};
 
-use crate::{fail, Failure};
 use crate::promise::background;
+use crate::{fail, Failure};
 
 fn seconds(name: &str, value: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| fail(format!("{name} must be a number of seconds, got {value}")))

@@ -15,8 +15,8 @@ use heddle_core::program::Program;
 
 use crate::buffer::{NativeBuffer, Use};
 use crate::comm::{Groups, NativeGroup};
-use crate::{fail, Failure};
 use crate::promise::{guarded, Settle};
+use crate::{fail, Failure};
 
 #[napi]
 pub struct NativeProgram {

@@ -169,11 +169,12 @@ impl World {
     /// A rank can be taken once per run, epoch and name: a process that comes back needs a new epoch.
     pub fn connect(config: Config) -> Result<World> {
         // A full disk must not end a run that needs no disk.
-        let (flight, warning) = match config.flight.as_ref().map(|path| Recorder::create(path, config.rank, config.size)) {
-            Some(Ok(flight)) => (flight, None),
-            Some(Err(error)) => (Recorder::none(), Some(error.to_string())),
-            None => (Recorder::none(), None),
-        };
+        let (flight, warning) =
+            match config.flight.as_ref().map(|path| Recorder::create(path, config.rank, config.size)) {
+                Some(Ok(flight)) => (flight, None),
+                Some(Err(error)) => (Recorder::none(), Some(error.to_string())),
+                None => (Recorder::none(), None),
+            };
         let world = Self::assemble(config.rank, config.timeout, flight, mesh::connect(&config)?);
         Ok(World { warning, ..world })
     }

@@ -1,11 +1,13 @@
 /**
- * Trains on several ranks and ends early as the first argument says: `WHO:WHAT` at step 3 of rank WHO. Prints on every
+ * Trains on several ranks and ends early as the first argument says: `WHO:WHAT` at step 3 of rank WHO; the second is
+ * a folder for checkpoints. Prints on every
  * rank how it ended.
  */
 import { losses, optim, train } from "heddle";
 import { bars, linear } from "../synthetic.ts";
 
 const [who, what] = (process.argv[2] ?? "").split(":");
+const directory = process.argv[3];
 const rank = process.env["RANK"] ?? "0";
 const mine = who === "all" || who === rank;
 const tell = (text: string): void => console.log(`@${rank} ${text}`);
@@ -20,6 +22,7 @@ const run = (rate: number): Promise<unknown> =>
     epochs: 4,
     report: "silent",
     signal: controller.signal,
+    ...(directory === undefined ? {} : { checkpoint: { directory } }),
     callbacks: {
       onStep: ({ step }, control) => {
         if (!mine || step !== 3) return;
@@ -40,6 +43,8 @@ if (what === "again") {
 } else if (what === "abort") {
   await run(0.1).catch((error: Error) => tell(`caught ${error.message}`));
   await run(0.1).catch((error: Error) => tell(`again ${error.message}`));
+} else if (directory !== undefined) {
+  await run(0.1).catch(({ code, message }: Error & { code?: string }) => tell(`no folder: ${code}: ${message}`));
 } else {
   await run(0.1);
 }
