@@ -245,7 +245,7 @@ describe("what is shown", () => {
     ]);
     expect(lines[0]).toContain("2 virtual devices in one process, mesh data=2; reference executor");
     expect(lines[1]).toContain("x u8[8,1,8,8], y u8[8] by row, 4 of 8 rows on each device");
-    expect(lines[2]).toMatch(/4 values in 1 bucket, 788 B sent by each device per step/);
+    expect(lines[2]).toMatch(/5 values in 1 bucket, 792 B sent by each device per step/);
     expect(lines[4]).toContain("195 parameters");
     expect(lines.length).toBeLessThanOrEqual(5 + 5);
     expect(lines.at(-1)).toMatch(/^epoch 1\/1 {2}loss \d\.\d{4} {2}accuracy \d+\.\d\d % {2}.* images\/s$/);
