@@ -8,7 +8,7 @@ import { loadNative } from "../runtime/native/binding.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 
 // The loader of TypeScript registers itself in the first thread only, and others do not inherit it in every Node.
-if (!stripsTypes() && !isMainThread) await registerLoader();
+if (!stripsTypes() && !isMainThread) registerLoader();
 if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
 // Threads of the script are loaded with this file, too; the channel belongs to the process.
 if (isMainThread) {
