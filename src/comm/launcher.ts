@@ -45,6 +45,8 @@ export interface ErrorMessage {
   readonly code?: string;
   /** The collective in which the worker waited, when the error came out of one. */
   readonly during?: string;
+  /** The rank that the error is about. */
+  readonly peer?: number;
 }
 
 /** Sends a message to the launcher, if there is one. Never throws and never waits. */
@@ -75,7 +77,10 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
       return typeof message["text"] === "string" ? (value as PlanMessage) : undefined;
     case "error": {
       const optional = [message["stack"], message["code"], message["during"]];
-      const valid = optional.every((part) => part === undefined || typeof part === "string");
+      const peer = message["peer"];
+      const valid =
+        optional.every((part) => part === undefined || typeof part === "string") &&
+        (peer === undefined || Number.isSafeInteger(peer));
       return typeof message["message"] === "string" && valid ? (value as ErrorMessage) : undefined;
     }
     default:
@@ -126,6 +131,7 @@ export function errorMessage(error: unknown): ErrorMessage {
   const message = error instanceof Error ? error.message || error.name : inspect(error);
   const during = property(error, "during");
   const code = property(error, "code");
+  const peer = typeof error === "object" && error !== null ? (error as { rank?: unknown }).rank : undefined;
   const told = error instanceof HeddleError || property(error, "name") === "HeddleError";
   return {
     type: "error",
@@ -133,6 +139,7 @@ export function errorMessage(error: unknown): ErrorMessage {
     ...(told ? {} : { stack: fullText(error) }),
     ...(code === undefined ? {} : { code }),
     ...(during === undefined ? {} : { during }),
+    ...(told && Number.isSafeInteger(peer) ? { peer: peer as number } : {}),
   };
 }
 

@@ -46,6 +46,7 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     MASTER_ADDR: "127.0.0.1",
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
+    HEDDLE_LAUNCHER: String(process.pid),
     HEDDLE_EPOCH: "0",
     HEDDLE_SECRET: run.secret,
     HEDDLE_THREADS: String(run.threads),

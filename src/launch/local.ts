@@ -1,14 +1,15 @@
 /** @module Starts the workers of a run on this machine and sees them to their end. */
 
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
+import { existsSync, statSync } from "node:fs";
+import { constants } from "node:os";
 import { join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
+import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
 import { nodeArguments } from "./loader.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
@@ -72,15 +73,15 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   checkOptions(options, workers);
   readEnvironment();
   const stop = listenForStop(options.signal);
-  const runDirectory = mkdtempSync(join(tmpdir(), "heddle-run-"));
+  const runDirectory = makeRunDirectory();
   let keep = false;
   try {
     const result = await launchIn(runDirectory, options, workers, stop);
     keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
-    return keep ? { ...result, records: runDirectory } : result;
+    return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
   } finally {
     stop.dispose();
-    if (!keep) rmSync(runDirectory, { recursive: true, force: true });
+    if (!keep) removeRunDirectory(runDirectory);
   }
 }
 
@@ -116,6 +117,7 @@ async function launchIn(
     }
     const stoppedBy = await supervise(processes, stop);
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    failures.push(...deserters(failures, processes, started));
     const plan = processes[0]?.plan;
     return { ...summarise(failures), ...(plan === undefined ? {} : { plan }) };
   } finally {
@@ -159,6 +161,22 @@ function startRank(
   return worker;
 }
 
+/** Workers that ended as if all were well while others still needed them. */
+function deserters(
+  failures: readonly WorkerFailure[],
+  processes: readonly WorkerProcess[],
+  started: number,
+): WorkerFailure[] {
+  const missed = new Map(
+    failures.flatMap(({ error }) => (error?.code === "peerClosed" ? [[error.peer, error.during] as const] : [])),
+  );
+  return processes.flatMap(({ rank, exit, step, stopping }) =>
+    exit?.code === 0 && !stopping && missed.has(rank)
+      ? [{ rank, exitCode: 0, signal: null, at: exit.at - started, step, during: missed.get(rank) }]
+      : [],
+  );
+}
+
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
@@ -167,7 +185,7 @@ function summarise(failures: readonly WorkerFailure[]): LaunchResult {
     return { status: brokenPipe, failures: [] };
   }
   if (first === undefined) return { status: 0, failures: [] };
-  // A worker that reported an error and still ended with 0 is not among the failures; 1 guards what is left.
+  // A worker that left the others with status 0 has still failed.
   const status = first.signal === null ? (first.exitCode ?? 1) : statusOf(first.signal);
   return { status: status === 0 ? 1 : status, failures: ordered };
 }

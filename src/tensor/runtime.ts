@@ -15,11 +15,21 @@ export function deviceRuntime(): Runtime {
   return ownDevice;
 }
 
-const joined = new Map<string, Promise<Runtime>>();
+/** A runtime that was joined or is being joined. */
+interface Joined {
+  readonly runtime: Promise<Runtime>;
+  /** Which one of this mesh it is, as far as is known. */
+  attempt: number;
+  /** Whether nothing more can be done with it. */
+  failed(): boolean;
+}
+
+const joined = new Map<string, Joined>();
 
 /**
  * The runtime of this run: with the variables of `heddle run` (or torchrun) for several workers, all of them on the mesh
- * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh.
+ * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh, until a rank fails: the
+ * next call then joins anew, with all ranks.
  *
  * @param mesh default: `data` over all workers
  * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time.
@@ -29,15 +39,32 @@ export function connect(mesh?: Mesh): Promise<Runtime> {
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });
   const key = wanted.axes.map(({ name, size }) => `${name}=${size}`).join(",");
   const known = joined.get(key);
-  if (known !== undefined) return known;
+  if (known !== undefined && !known.failed()) return known.runtime;
+  const attempt = known === undefined ? 0 : known.attempt + 1;
   const runtime =
     workers !== undefined
       ? driveWorkers(wanted, workers)
       : world > 1
-        ? joinFromEnvironment(wanted, world)
+        ? joinFromEnvironment(wanted, world, attempt)
         : Promise.resolve(localRuntime({ axes: wanted.axes, executor }));
-  joined.set(key, runtime);
+  joined.set(key, watched(runtime, attempt));
   return runtime;
+}
+
+function watched(runtime: Promise<Runtime>, attempt: number): Joined {
+  let failed = (): boolean => false;
+  const entry: Joined = { runtime, attempt, failed: () => failed() };
+  runtime.then(
+    ({ processes }) => {
+      if (processes === undefined) return;
+      entry.attempt = processes.attempt;
+      failed = () => processes.failed;
+    },
+    () => {
+      failed = () => true;
+    },
+  );
+  return entry;
 }
 
 /** The mesh that `heddle run --mesh` asks for, if any. */
@@ -56,7 +83,7 @@ async function driveWorkers(mesh: Mesh, workers: readonly string[]): Promise<Run
   return remoteRuntime(mesh.axes, { workers, secret: workersSecret, timeout });
 }
 
-async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {
+async function joinFromEnvironment(mesh: Mesh, size: number, attempt: number): Promise<Runtime> {
   const environment = readEnvironment();
   if (environment.executor === "reference") {
     throw new HeddleError("executor", "the reference executor runs in one process only", { hint: "use --workers 1" });
@@ -81,6 +108,7 @@ async function joinFromEnvironment(mesh: Mesh, size: number): Promise<Runtime> {
     flight: runDirectory === undefined ? undefined : `${runDirectory}/rank-${rank}.flight`,
     // Ranks that disagree on the mesh must not exchange anything.
     name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
+    attempt,
   });
 }
 

@@ -6,6 +6,7 @@ import { applyLayer, scopeKey } from "../nn/index.ts";
 import { evalShape, isTensor, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { StepEnd } from "./ending.ts";
 import { accepted, allFinite, type GuardState, initialGuard, nextGuard } from "./guard.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -126,7 +127,8 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
     step: Tensor,
     learningRate: Tensor,
     batch: BatchColumns,
-  ): TrainState & BatchOutcome {
+    end: StepEnd,
+  ): TrainState & BatchOutcome & { readonly end: StepEnd } {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
     const stepKey = random.foldIn(key, step);
@@ -138,7 +140,11 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
     };
     const { value, grad } = valueAndGrad(forward)(params);
     const [, lossValue, output, newState] = value;
-    const outcome = { loss: lossValue, metrics: sumsOf(metrics, output, t, dtype) };
+    const outcome = {
+      loss: lossValue,
+      metrics: sumsOf(metrics, output, t, dtype),
+      end: end.wish === undefined ? {} : { wish: end.wish.sum() },
+    };
     if (guard === undefined) {
       const updated = optimizer.update(grad, kept, params, { step, learningRate });
       return { params: updated.params, optimizer: updated.state, state: newState, ...outcome };

@@ -42,7 +42,10 @@ export interface StepRecord {
 
 /** Lets a callback end the training. */
 export interface TrainControl {
-  /** Ends the training before the next step; `train` returns as after the last epoch. */
+  /**
+   * Ends the training, at once after an epoch, else at most three steps later; `train` returns as after the last epoch.
+   * Called on one rank or on all, every rank ends after the same step.
+   */
   stop(): void;
 }
 

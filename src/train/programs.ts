@@ -3,6 +3,7 @@ import type { Dataset } from "../data/index.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
+import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
 import {
   batchTypes,
@@ -23,17 +24,20 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** The arguments of a step, in order. */
-const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch"];
+const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch", "end"];
 const forwardArguments = ["params", "state", "batch"];
 
 /** Layouts of inputs by their paths: batches by row, all else as the state is kept. */
-function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layout) {
+function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layout, wish?: Layout) {
   const stateOf = <Of>(path: string, of: (path: string) => Of): Of => {
     const [index, ...rest] = path.split(".");
     return of([names[Number(index)], ...rest].join("."));
   };
   return {
-    layouts: (path: string) => (path.startsWith(`${names.indexOf("batch")}.`) ? batch : stateOf(path, state.kept)),
+    layouts: (path: string) => {
+      if (path.startsWith(`${names.indexOf("batch")}.`)) return batch;
+      return wish !== undefined && path.startsWith(`${names.indexOf("end")}.`) ? wish : stateOf(path, state.kept);
+    },
     uses: (path: string) => stateOf(path, state.used),
   };
 }
@@ -42,7 +46,7 @@ function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layo
 function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
-    ...inputLayouts(stepArguments, state, batchLayout(mesh, rows)),
+    ...inputLayouts(stepArguments, state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
     argumentNames: stepArguments,
     // Parameters, optimizer state and state are updated in place.
@@ -50,7 +54,7 @@ function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
   };
 }
 
-function stepExample(settings: Settings, types: ModelTypes, rows: number): unknown[] {
+function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
   return [
     params,
@@ -60,13 +64,14 @@ function stepExample(settings: Settings, types: ModelTypes, rows: number): unkno
     { shape: [], dtype: "i32" },
     { shape: [], dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings), rows),
+    wishTypes(mesh, settings.dtype),
   ];
 }
 
 /** Plans a step for a mesh that need not exist. */
 export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
   const rows = settings.data.batchSizes[0] as number;
-  const example = stepExample(settings, types, rows);
+  const example = stepExample(settings, types, mesh, rows);
   const layouts = stateLayouts(settings.layoutRules, types, mesh);
   return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
 }
@@ -103,7 +108,7 @@ export class Programs {
     return remembered(this.steps, rows, () =>
       compileFunction(
         stepFunction(this.settings, this.types.metrics),
-        stepExample(this.settings, this.types, rows),
+        stepExample(this.settings, this.types, meshOf(this.runtime), rows),
         this.runtime,
         stepOptions(meshOf(this.runtime), rows, this.layouts),
       ),

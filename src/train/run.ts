@@ -6,9 +6,10 @@ import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { Ending, StepEnd } from "./ending.ts";
 import { evaluateDataset, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
-import { InFlight } from "./flight.ts";
+import { InFlight, mostInFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
 import { formatNumber } from "./metrics.ts";
@@ -29,7 +30,11 @@ export interface RunParts {
   /** Undefined where this process writes no checkpoints. */
   readonly saver: Saver | undefined;
   readonly signal: AbortSignal;
+  readonly ending: Ending;
 }
+
+/** Time for steps under way when a training fails, so that a failure which all ranks have is reported by each. */
+const abandonMilliseconds = 500;
 
 /** The values of a run, where it stands, and its loop. */
 export class Run {
@@ -39,7 +44,12 @@ export class Run {
   private readonly key: Tensor;
   private readonly flight = new InFlight();
   private readonly recentLoss = new RecentLoss();
+  /** Ended well, before the last epoch. */
   private stopped = false;
+  /** Ended by an error: later results are of no interest. */
+  private failed = false;
+  /** The number of steps after which to ask all ranks whether to end, or earlier at the epoch's end. */
+  private endAt: number | undefined;
   private savedAt: number;
 
   constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition) {
@@ -57,7 +67,8 @@ export class Run {
       if (this.savedAt !== this.position.steps) await this.save();
       await this.parts.saver?.finished();
     } catch (error) {
-      await this.flight.abandon();
+      this.failed = true;
+      await this.flight.abandon(abandonMilliseconds);
       throw error;
     }
   }
@@ -83,7 +94,7 @@ export class Run {
     });
     for await (const batch of batches) {
       await this.flight.room();
-      if (this.stopped) {
+      if (this.endAt !== undefined && position.steps >= this.endAt) {
         batch.release();
         break;
       }
@@ -95,50 +106,52 @@ export class Run {
       if (!ends && this.isDue(false)) await this.save();
     }
     await this.flight.drain();
-    if (position.batch < settings.data.batchesPerEpoch) return;
-    await this.endEpoch((performance.now() - started) / 1000, examples);
+    if (position.batch === settings.data.batchesPerEpoch) {
+      await this.endEpoch((performance.now() - started) / 1000, examples);
+    }
+    this.endAt = undefined;
+    this.stopped = await this.parts.ending.decide(position.steps);
   }
 
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
-    const { settings, programs, runtime, types } = this.parts;
+    const { settings, programs, runtime, types, ending } = this.parts;
     const { position } = this;
     const step = position.steps;
+    const { wished } = ending;
+    const wishes = ending.tensors(wished);
     const learningRate = learningRateAt(settings.optimizer, step);
     const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
     reportToLauncher({ type: "progress", step });
     runtime.processes?.setStep(step);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const { loss, metrics, accepted, ...values } = program.run(
-      params,
-      optimizer,
-      state,
-      this.key,
-      ...scalars,
-      batch.columns,
-    );
+    const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
+    const { loss, metrics, accepted, end, ...values } = program.run(...inputs);
     this.values = values;
     const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
     const { tally } = position;
     this.flight.add({
-      settle: () =>
-        this.settle(
+      settle: async () => {
+        await this.settle(
           { loss, metrics, ...(accepted === undefined ? {} : { accepted }) },
           record,
           batch.rows,
           tally,
           types,
-        ),
+        );
+        // All ranks read the same sum, of the same step.
+        const ends = end.wish === undefined ? wished : (await end.wish.item()) > 0;
+        if (ends) this.endAt ??= step + mostInFlight;
+      },
       release: () => {
         batch.release();
-        for (const tensor of [
-          ...scalars,
-          loss,
+        const ends = [
+          ...Object.values(wishes as StepEnd),
+          ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
-          ...Object.values(metrics),
-        ])
-          tensor.dispose();
+        ];
+        for (const tensor of [...scalars, ...ends, loss, ...Object.values(metrics)]) tensor.dispose();
       },
     });
     position.steps++;
@@ -155,6 +168,7 @@ export class Run {
     const loss = await outcome.loss.item();
     const metrics = await readMetrics(outcome, types, rows);
     const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
+    if (this.failed) return;
     if (!Number.isFinite(loss) && this.parts.settings.nan === "error") throw badLoss(loss, known, this.parts.settings);
     if (rejected) {
       tally.rejected++;
@@ -167,9 +181,7 @@ export class Run {
   }
 
   private readonly control: TrainControl = {
-    stop: () => {
-      this.stopped = true;
-    },
+    stop: () => this.parts.ending.stop(),
   };
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {

@@ -15,6 +15,7 @@ import {
   loadCheckpoint,
   saveCheckpoint,
 } from "./checkpoint.ts";
+import { type CommitFiles, commitFile, nodeFiles } from "./commit.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import type { CheckpointOptions } from "./options.ts";
 
@@ -123,6 +124,33 @@ const exists = (path: string): Promise<boolean> =>
     () => true,
     () => false,
   );
+
+/**
+ * Finds out before a training whether its checkpoints can be written: makes the folder, writes a small file there and
+ * removes it.
+ *
+ * @param bytes size of a checkpoint
+ * @throws HeddleError `disk` when there is no room, `file` when the folder cannot be made or written to.
+ */
+export async function prepareFolder(
+  directory: string,
+  bytes: number,
+  options: { readonly files?: CommitFiles } = {},
+): Promise<void> {
+  const { files = nodeFiles } = options;
+  const path = resolve(directory, "write-test");
+  try {
+    await commitFile(path, { bytes, chunks: [Uint8Array.of(0)] }, { files });
+    await files.remove(path);
+  } catch (error) {
+    if (error instanceof HeddleError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new HeddleError("file", `checkpoints cannot be written to ${resolve(directory)}: ${reason}`, {
+      hint: "give checkpoint.directory a folder that this user may write to",
+      cause: error,
+    });
+  }
+}
 
 /**
  * The checkpoint to go on from: a file, or the newest of a folder; undefined when the folder has none.

@@ -49,7 +49,8 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
 const leafName = (path: string): string => path.split(".").slice(1).join(".");
 
 function sharded({ plan }: SummaryInput): Line {
-  const split = plan.inputs.filter(isSplit);
+  // Not each device's own wish to end.
+  const split = plan.inputs.filter((input) => isSplit(input) && !input.name.startsWith("end."));
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const names = (values: readonly PlannedValue[]): string =>

@@ -12,9 +12,11 @@ import { readEnvironment } from "../util/settings.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
+import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
+import type { FolderLock } from "./lock.ts";
 import { trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { formatPlanReport, planReport } from "./plan-report.ts";
@@ -22,8 +24,8 @@ import { Programs, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
-import { findCheckpoint, lockCheckpoints, Saver } from "./saver.ts";
-import { beginning, importState } from "./state.ts";
+import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
+import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
@@ -35,7 +37,8 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * Under `heddle plan` the plan is printed, and the process ends.
  *
  * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` when the loss is not
- * finite; the reason of `signal` when that fires. Ctrl-C ends the process with status 130 after the current step.
+ * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
+ * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const given = resolveOptions(options);
@@ -44,7 +47,10 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const types = modelTypes(settings);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
-  const stop = listenForStop(settings.signal);
+  // Ranks of several processes agree first, after a step.
+  const alone = readEnvironment().world <= 1;
+  const stop = listenForStop(alone ? settings.signal : undefined);
+  let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
   try {
@@ -52,12 +58,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     runtime = await connectAs(settings);
     if (runtime.rank === 0) reporter = reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    const parts = { settings, types, runtime, reporter, signal: stop.signal };
+    ending = new Ending(runtime, settings);
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
     return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
   } catch (error) {
     reporter.stop();
     if (stop.signal.reason instanceof Interrupted) process.exit(stop.signal.reason.exitStatus);
-    if (runtime?.processes !== undefined)
+    if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
     throw error;
   } finally {
@@ -90,26 +97,26 @@ function reporterFor(settings: Settings): Reporter {
 const saveMilliseconds = 500;
 
 async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
-  const { settings, runtime, reporter } = given;
+  const { reporter } = given;
   await agree(given);
   summarise(given);
   const warn = (text: string): void => reporter.line(colors.yellow(text));
-  const { directory } = settings.checkpoint ?? {};
-  const lock = directory !== undefined && runtime.rank === 0 ? await lockCheckpoints(directory, warn) : undefined;
+  const folder: { lock?: FolderLock } = {};
   try {
-    return await trainLocked(given, stop, warn);
+    const checkpoint = await prepareCheckpoints(given, warn, folder);
+    return await trainFrom(checkpoint, given, stop, warn);
   } finally {
-    lock?.release();
+    folder.lock?.release();
   }
 }
 
-async function trainLocked(
+async function trainFrom(
+  checkpoint: Checkpoint | undefined,
   given: Omit<RunParts, "saver">,
   stop: StopRequest,
   warn: (text: string) => void,
 ): Promise<TrainResult> {
   const { settings, runtime } = given;
-  const checkpoint = await checkpointOf(given, warn);
   const { directory } = settings.checkpoint ?? {};
   const resumed =
     checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
@@ -180,22 +187,32 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
   for (const line of unusedLines(unusedAxes(plan))) reporter.line(colors.yellow(line));
 }
 
-/** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
-async function checkpointOf(
-  parts: Omit<RunParts, "saver">,
+/**
+ * The checkpoint to go on from, the same one on every rank: rank 0 takes the folder, finds out whether checkpoints can
+ * be written there, and looks for one; the others are told, of an error too.
+ */
+async function prepareCheckpoints(
+  { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,
   warn: (text: string) => void,
+  folder: { lock?: FolderLock },
 ): Promise<Checkpoint | undefined> {
-  const { settings, runtime, signal, reporter } = parts;
-  if (settings.resumeFrom === undefined) return undefined;
-  if (runtime.rank === 0) {
-    const checkpoint = await findCheckpoint(settings.resumeFrom, { signal, warn });
-    await runtime.processes?.share("checkpoint", checkpoint?.path ?? "");
+  let checkpoint: Checkpoint | undefined;
+  const look = async (): Promise<string> => {
+    const { resumeFrom } = settings;
+    if (settings.checkpoint !== undefined) {
+      const { directory } = settings.checkpoint;
+      folder.lock = await lockCheckpoints(directory, warn);
+      await prepareFolder(directory, stateBytes(types));
+    }
+    if (resumeFrom === undefined) return "";
+    checkpoint = await findCheckpoint(resumeFrom, { signal, warn });
     if (checkpoint === undefined)
-      reporter.line(`no checkpoint in ${resolve(settings.resumeFrom)} yet: starting at the beginning`);
-    return checkpoint;
-  }
-  const path = await runtime.processes?.share("checkpoint", undefined);
-  return path === undefined || path === "" ? undefined : loadCheckpoint(path, { signal });
+      reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+    return checkpoint?.path ?? "";
+  };
+  // Also where nothing is wanted: ranks that differ in it would wait for each other.
+  const path = await (runtime.processes?.together("checkpoint", look) ?? look());
+  return path === "" || runtime.rank === 0 ? checkpoint : loadCheckpoint(path, { signal });
 }
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */

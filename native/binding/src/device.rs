@@ -16,8 +16,8 @@ use heddle_core::program::Program;
 
 use crate::buffer::{NativeBuffer, Use};
 use crate::comm::{Groups, NativeGroup};
-use crate::fail;
 use crate::promise::{guarded, Settle};
+use crate::{fail, Failure};
 
 #[napi]
 pub struct NativeProgram {
@@ -27,8 +27,9 @@ pub struct NativeProgram {
 #[napi]
 impl NativeProgram {
     #[napi(constructor)]
-    pub fn new(json: String) -> Result<NativeProgram> {
-        let program = guarded(|| Program::parse(&json).map_err(|e| e.to_string())).map_err(fail)?;
+    pub fn new(env: Env, json: String) -> Result<NativeProgram> {
+        let parsed = guarded(|| Ok(Program::parse(&json)?));
+        let program = parsed.map_err(|failure| failure.raise(&env))?;
         Ok(NativeProgram { program: Arc::new(program) })
     }
 
@@ -45,7 +46,7 @@ pub struct DeviceOptions {
     pub isa: Option<String>,
 }
 
-type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+type Done = Box<dyn FnOnce(std::result::Result<(), Failure>) + Send>;
 
 enum Job {
     Run { number: Option<usize>, program: Arc<Program>, arguments: Vec<Use>, done: Done },
@@ -70,6 +71,19 @@ pub struct FailedRun {
     /// Its place among the calls of `run`, from 0.
     pub run: f64,
     pub message: String,
+    pub code: String,
+    pub during: Option<String>,
+    pub rank: Option<u32>,
+    pub step: Option<u32>,
+    pub op: Option<String>,
+}
+
+impl FailedRun {
+    fn new(run: usize, failure: Failure) -> FailedRun {
+        let Failure { code, message, during, rank, step } = failure;
+        let (step, op) = step.map_or((None, None), |(number, op)| (Some(number), Some(op.to_owned())));
+        FailedRun { run: run as f64, message, code: code.to_owned(), during, rank, step, op }
+    }
 }
 
 /// Most failures kept until `sync` is called: more than may be in flight.
@@ -83,15 +97,15 @@ struct Seat {
     device: Mutex<Device>,
     /// Runs queued and not yet done.
     queued: AtomicUsize,
-    failed: Mutex<VecDeque<(usize, String)>>,
+    failed: Mutex<VecDeque<(usize, Failure)>>,
 }
 
-fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
+fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), Failure> {
     // Uses end with this call, so that whoever waits may touch the buffers at once.
     guarded(move || {
         arguments.iter_mut().try_for_each(Use::begin)?;
         let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
-        device.run(program, &buffers).map_err(|e| e.to_string())
+        Ok(device.run(program, &buffers)?)
     })
 }
 
@@ -105,7 +119,7 @@ fn serve(seat: &Seat, jobs: &Receiver<Job>) {
                 drop(device);
                 if let (Some(number), Err(error)) = (number, &result) {
                     let mut failed = seat.failed.lock().unwrap_or_else(|e| e.into_inner());
-                    failed.push_back((number, error.to_string()));
+                    failed.push_back((number, error.clone()));
                     if failed.len() > FAILURES {
                         failed.pop_front();
                     }
@@ -166,17 +180,18 @@ impl NativeDevice {
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
-    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+    pub fn run_sync(&self, env: Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+        let raise = |failure: Failure| failure.raise(&env);
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments).map_err(fail);
+                return perform(&mut device, &program.program, arguments).map_err(raise);
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { number: None, program: program.program.clone(), arguments, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
+        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(raise)
     }
 
     /// Waits until everything queued so far is done. Gives the runs that have failed since the last call.
@@ -186,7 +201,7 @@ impl NativeDevice {
         self.send(Job::Sync(sender))?;
         receiver.recv().map_err(|_| fail("the device has ended"))?;
         let mut failed = self.seat.failed.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(failed.drain(..).map(|(run, message)| FailedRun { run: run as f64, message }).collect())
+        Ok(failed.drain(..).map(|(run, failure)| FailedRun::new(run, failure)).collect())
     }
 
     /// Ends the running program after its current step, and refuses all later ones.

@@ -3,11 +3,14 @@
 mod buffer;
 mod comm;
 mod device;
+mod error;
 mod promise;
 
 use napi_derive::napi;
 
 use heddle_core::isa::Isa;
+
+pub(crate) use error::{fail, Failure};
 
 #[napi(object)]
 pub struct Info {
@@ -60,11 +63,6 @@ const FINALIZE_AT_ONCE: i32 = i32::MAX;
 #[no_mangle]
 pub extern "C" fn node_api_module_get_api_version_v1() -> i32 {
     FINALIZE_AT_ONCE
-}
-
-/// A message as the error that JavaScript sees.
-pub(crate) fn fail(message: impl std::fmt::Display) -> napi::Error {
-    napi::Error::from_reason(message.to_string())
 }
 
 /// A number from JavaScript as a count of bytes or elements.

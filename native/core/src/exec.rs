@@ -214,7 +214,7 @@ impl Control {
             return None;
         }
         let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
-        Some(Error::new(format!("aborted: {reason}")))
+        Some(Error::aborted(&reason))
     }
 
     /// Nanoseconds of each step of the last run; of a loop all its iterations.
@@ -282,10 +282,11 @@ impl Device {
                 return Err(error);
             }
             if let Err(error) = step.run(&run, *number) {
-                let error = error.at(format!("op {i} of program {} ({})", program.name, step.name()));
+                let error =
+                    error.at(format!("op {i} of program {} ({})", program.name, step.name())).in_step(i, step.name());
                 if program.collective {
                     // The others would wait for a call that never comes.
-                    run.collectives.abort(&error.0);
+                    run.collectives.abort(&error.message);
                 }
                 return Err(error);
             }

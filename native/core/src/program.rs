@@ -324,7 +324,7 @@ impl Program {
         let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
         for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
             if bytes > MAX_BYTES {
-                bail!("program: a buffer of {bytes} bytes is too large");
+                return Err(Error::memory(format!("program: a buffer of {bytes} bytes is too large")));
             }
             spaces.push(bytes as usize);
         }

@@ -131,7 +131,7 @@ fn integers() {
     for name in ["div", "rem"] {
         let step = fused(&[2], &[("u8", &[1]), ("u8", &[1])], json!([[name, "u8", 0, 1]]), &[("u8", &[1], 2)]);
         let error = run_all(0, &[vec![1, 2], vec![1, 0], vec![0, 0]], &[step]).expect_err("zero divisor");
-        assert!(error.0.contains("by zero"), "{error}");
+        assert!(error.message.contains("by zero"), "{error}");
     }
 }
 

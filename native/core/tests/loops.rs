@@ -98,7 +98,7 @@ fn malformed_ones_are_refused() {
     ];
     for (steps, text) in cases {
         let error = parse(steps.clone()).err().unwrap_or_else(|| panic!("accepted: {steps}"));
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -106,7 +106,10 @@ fn malformed_ones_are_refused() {
 fn errors_name_the_iteration() {
     let steps = json!([{ "k": "loop", "count": 9, "out": COUNT, "steps": [scalar("sub", &[Y, COUNT], Y), scalar("div", &[X, Y], X)] }]);
     let error = run(steps, [5, 3]).expect_err("divides by zero");
-    assert!(error.0.contains(" (loop): iteration 2: op 1 (fused)") && error.0.contains("op 0 of program "), "{error}");
+    assert!(
+        error.message.contains(" (loop): iteration 2: op 1 (fused)") && error.message.contains("op 0 of program "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -123,5 +126,5 @@ fn an_endless_loop_can_be_aborted() {
     std::thread::sleep(Duration::from_millis(50));
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
-    assert!(error.0.contains("enough"), "{error}");
+    assert!(error.message.contains("enough"), "{error}");
 }

@@ -166,7 +166,7 @@ fn gathers_and_scatters() {
             let error = run_all(0, &[encode(dtype, data), encode("i32", &wrong), zeros(dtype, n)], &[step])
                 .expect_err("outside");
             let text = format!("index {size} at position {} is outside [0, {size})", count - 1);
-            assert!(error.0.contains(&text), "{error}");
+            assert!(error.message.contains(&text), "{error}");
         }
     }
 }
@@ -246,7 +246,7 @@ fn cross_entropy() {
         check(dtype, tolerance, 0, &[l.clone(), t, encode(dtype, &dy), zeros(dtype, rows * cols)], grad, &gradient);
         let error =
             run_all(0, &[l, encode("i32", &vec![cols as f64; rows]), zeros(dtype, rows)], &[step]).expect_err("label");
-        assert!(error.0.contains(&format!("label {cols} at row 0 is outside [0, {cols})")), "{error}");
+        assert!(error.message.contains(&format!("label {cols} at row 0 is outside [0, {cols})")), "{error}");
     }
 }
 

@@ -28,7 +28,7 @@ export interface NativeDevice {
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
   /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
-  sync(): { run: number; message: string }[];
+  sync(): { run: number; message: string; code: string; during?: string; rank?: number; step?: number; op?: string }[];
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
   /** Nanoseconds of each step of the last run. */
@@ -54,6 +54,8 @@ export interface NativeWorld {
   readonly size: number;
   /** The first error of this world, or null. */
   readonly failure: string | null;
+  /** Why there is no flight recorder though one was asked for, or null. */
+  readonly warning: string | null;
   /** `ranks` in the order that gives blocks their places; must contain this rank. */
   group(ranks: readonly number[], name: string): NativeGroup;
   abort(reason: string): void;
@@ -111,7 +113,10 @@ export interface NativeFlight {
   current?: { step: number; description: string };
 }
 
-/** What the native core exports. */
+/**
+ * What the native core exports. What it throws and rejects with are `Error`s with a stable `code`, and where they are
+ * known `during`, `rank`, `step` and `op`: see `error.ts`.
+ */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
   memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
@@ -124,6 +129,8 @@ export interface NativeBinding {
     dstOffset: number,
   ): Promise<void>;
   readFlight(path: string): NativeFlight;
+  /** Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing then. */
+  endWithParent(parent: number, grace: number): void;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
   readonly NativeProgram: new (

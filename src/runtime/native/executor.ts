@@ -130,7 +130,7 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
   } catch (error) {
     const largest = Math.max(lowered.arenaBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
     const failure = runFailure(error, program.name);
-    if (!/too large|out of memory/.test(failure.message)) throw failure;
+    if (failure.code !== "memory") throw failure;
     const values = program.outputs.map(({ type }) => formatType(type)).join(", ");
     throw new HeddleError(
       "memory",

@@ -36,9 +36,6 @@ export class Launch {
   }
 }
 
-/** Errors that the values of a run caused, by what native code says of them. */
-const valueError = /integer (division|remainder) by zero|\bis outside \[/;
-
 /**
  * What native code threw in a run, with its code and the user's line: `what` names the program where the message does not.
  */
@@ -46,10 +43,9 @@ export function runFailure(thrown: unknown, what: string, position?: SourcePosit
   const error = nativeError(thrown);
   // Failures of peers keep what the launcher reads of them.
   if (error instanceof RunError && error.during !== undefined) return error;
-  const code = error.code === "run" && valueError.test(error.message) ? "value" : error.code;
   const message = error.plain.startsWith(what) ? error.plain : `${what}: ${error.plain}`;
   const where = describePosition(position) ?? error.where;
-  return new HeddleError(code, message, { cause: error, ...(where === undefined ? {} : { where }) });
+  return new HeddleError(error.code, message, { cause: error, ...(where === undefined ? {} : { where }) });
 }
 
 /** The runs of an executor's devices, in order. */
@@ -98,16 +94,15 @@ export class Queue {
 
   /** Waits, blocking, until all runs are done, and settles them. */
   drain(): void {
-    const failures = new Map<number, string>();
+    const failures = new Map<number, Error>();
     for (const device of this.devices) {
-      for (const { run, message } of device.sync()) if (!failures.has(run)) failures.set(run, message);
+      for (const { run, message, ...fields } of device.sync()) {
+        if (!failures.has(run)) failures.set(run, Object.assign(new Error(message), fields));
+      }
     }
     for (const launch of [...this.open]) {
-      const message = failures.get(launch.number);
-      this.settle(
-        launch,
-        message === undefined ? undefined : runFailure(new Error(message), launch.what, launch.position),
-      );
+      const error = failures.get(launch.number);
+      this.settle(launch, error === undefined ? undefined : runFailure(error, launch.what, launch.position));
     }
   }
 

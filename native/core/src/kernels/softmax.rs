@@ -8,7 +8,7 @@ use crate::isa::{by_isa, Level};
 use crate::math::Float;
 use crate::program::CrossEntropyJson;
 use crate::verify::{At, Checker};
-use crate::{bail, Result};
+use crate::{bail, bail_value, Result};
 
 pub struct CrossEntropy {
     dtype: DType,
@@ -74,7 +74,7 @@ impl CrossEntropy {
         });
         let row = wrong.load(Ordering::Relaxed);
         if row != usize::MAX {
-            bail!("label {} at row {row} is outside [0, {})", labels[row], self.cols);
+            bail_value!("label {} at row {row} is outside [0, {})", labels[row], self.cols);
         }
         Ok(())
     }
