@@ -18,7 +18,6 @@ export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./com
 export {
   type CondAttrs,
   cond,
-  resultsOf,
   type ScanAttrs,
   scan,
   type WhileAttrs,
@@ -29,6 +28,7 @@ export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
 export { foldKeys } from "./random.ts";
+export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export type { WindowAttrs } from "./window.ts";

@@ -11,6 +11,7 @@ import { apply } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
+import { batchByLoop } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloPhilox } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
@@ -46,6 +47,8 @@ const randomBitsOp = defineOp<RandomAttrs>({
     equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
   linear: [],
   gradient: () => [undefined, undefined],
+  // A key per element of the batch: each gets the bits that it would get alone. With one key for all, all get the same.
+  batch: batchByLoop,
   localize: (context) => {
     const { shape, total, stream } = context.attrs;
     const [key, start] = context.inputs as [Node, Node];
