@@ -1,7 +1,5 @@
-/** @module Transforms of functions over trees of tensors: jit, grad, valueAndGrad; and the compile that training uses. */
+/** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
-import { gradients } from "../autodiff/index.ts";
-import type { Node } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -14,7 +12,7 @@ import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
-type AnyFunction = (...inputs: any[]) => unknown;
+export type AnyFunction = (...inputs: any[]) => unknown;
 
 export interface JitOptions {
   /** For messages and plans; default the function's own name. */
@@ -92,38 +90,6 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
     return made.leaves.map((leaf) => leaf.node);
   });
   return { ...traced, output, names };
-}
-
-/** Value and gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function valueAndGrad<P, Rest extends any[], Result extends Tensor | readonly [Tensor, ...unknown[]]>(
-  fn: (params: P, ...rest: Rest) => Result,
-): (params: P, ...rest: Rest) => { value: Result; grad: P } {
-  const traced = (params: P, ...rest: Rest): { value: Result; grad: P } => {
-    const value = fn(params, ...rest);
-    const loss = isTensor(value) ? value : value[0];
-    if (!isTensor(loss))
-      throw new HeddleError(
-        "gradient",
-        "grad: the function must return a scalar tensor, or an array that begins with one",
-      );
-    const flat = flattenTree(params, isTensor);
-    const grads = gradients(
-      loss.node,
-      flat.leaves.map((leaf) => leaf.node),
-    ).map((node: Node) => Tensor.ofNode(node));
-    return { value, grad: unflattenTree(flat.shape, grads) as P };
-  };
-  return jit(traced, { name: `gradient of ${fn.name === "" ? "function" : fn.name}` }) as typeof traced;
-}
-
-/** Gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function grad<P, Rest extends any[]>(
-  fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]],
-): (params: P, ...rest: Rest) => P {
-  const both = valueAndGrad(fn);
-  return (params, ...rest) => both(params, ...rest).grad;
 }
 
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { traceGraph } from "../../src/ir/graph.ts";
-import { isAbsent } from "../../src/ir/node.ts";
+import { isAbsent, type Node } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
-import { call, evaluateGraph } from "../../src/ops/index.ts";
+import { topological } from "../../src/ir/walk.ts";
+import { call, evaluateGraph, matmul } from "../../src/ops/index.ts";
 import { stablehloText } from "../../src/program/index.ts";
 import { batchings, batchSize, onBatch, runBatched } from "../support/batch.ts";
 import { baseRows, rowGraph } from "./table.ts";
@@ -45,6 +46,19 @@ describe("every op on a batch", () => {
   it("is written as StableHLO", () => {
     for (const { row, batched } of batchedRows.filter(({ row: { fails } }) => fails === undefined))
       expect(stablehloText(onBatch(rowGraph(row), batched, batchSize))).toContain("func.func");
+  });
+
+  it("computes once what does not depend on the batch", () => {
+    const type = { dtype: "f32" as const, shape: [2, 2] };
+    const specs = ["x", "y"].map((name) => ({ name, type }));
+    const graph = traceGraph("g", specs, (x, y) => [matmul(x as Node, matmul(y as Node, y as Node))]);
+    const products = topological(onBatch(graph, [true, false], batchSize).outputs).filter(
+      ({ op }) => op.name === "dot",
+    );
+    expect(products.map(({ shape }) => shape)).toEqual([
+      [2, 2],
+      [batchSize, 2, 2],
+    ]);
   });
 
   it("names the op that has no rule, with its reason", () => {
