@@ -67,7 +67,9 @@ export function stack(tensors: readonly HostTensor[]): HostTensor {
 export async function runBatched(row: Row, batched: readonly boolean[], evaluate: Evaluate): Promise<void> {
   const graph = rowGraph(row);
   const elements = range(batchSize).map((element) =>
-    row.inputs.map((source, place) => varied(source, batched[place] === true && row.fails === undefined ? element : 0)),
+    row.inputs.map((source, place) =>
+      varied(source, batched[place] === true && row.fails === undefined && row.fixed !== true ? element : 0),
+    ),
   );
   const first = elements[0] as HostTensor[];
   const inputs = first.map((input, place) =>
