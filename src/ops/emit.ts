@@ -235,6 +235,10 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
 export const argMax = (x: Node, dim = -1): Node =>
   call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 
+/** Sums of the elements up to each one, along a dim. */
+export const cumsum = (x: Node, dim = -1): Node =>
+  call("cumsum", [x], { dim: normalizeDim(dim, x.shape.length, "cumsum") });
+
 /** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
 export const dotGeneral = (
   x: Node,

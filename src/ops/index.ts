@@ -3,6 +3,7 @@ import "./cast.ts";
 import "./collective.ts";
 import "./control.ts";
 import "./convolution.ts";
+import "./cumulative.ts";
 import "./lookup.ts";
 import "./pieces.ts";
 import "./product.ts";
