@@ -133,7 +133,7 @@ export function scan<Carry, X, Y>(
 
 /**
  * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry. It has no
- * gradient, since the number of iterations is not known: use {@link scan} where one is needed.
+ * gradient, since the number of iterations is not known: use {@link scan} where one is needed. {@link jvp} goes through it.
  *
  * @throws HeddleError `shape` naming the carry whose type changes.
  */

@@ -293,6 +293,19 @@ describe("vmap", () => {
     const drawn = numbersOf(shared(tensor([0, 0, 0]), random.key(1)));
     expect(new Set(drawn).size).toBe(1);
   });
+  it("draws other numbers in each iteration of a loop around it", () => {
+    const keys = tensor(Uint32Array.of(1, 0, 2, 0, 3, 0), { shape: [3, 2] });
+    const each = (run: typeof vmap): Tensor =>
+      scan(
+        (c: Tensor, _x: null): [Tensor, Tensor] => [c, run((key: Tensor) => random.uniform(key, [2]))(keys)],
+        tensor(0),
+        null,
+        { length: 4 },
+      )[1];
+    expectSame(each(vmap), each(looped as typeof vmap), 0);
+    expect(new Set(numbersOf(each(vmap))).size).toBe(4 * 3 * 2);
+  });
+
   it("works on no examples", () => {
     expect(vmap((x: Tensor) => x.sum())(zeros([0, 3])).shape).toEqual([0]);
   });
