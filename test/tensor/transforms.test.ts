@@ -1,6 +1,7 @@
 import {
   cond,
   cos,
+  distribute,
   grad,
   jit,
   jvp,
@@ -17,7 +18,9 @@ import {
   whileLoop,
   zeros,
 } from "heddle";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { mesh, shardedOn } from "../../src/plan/index.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import { elementOf, expectSame, looped, numbersOf, randoms, randomsLike, zipTrees } from "../support/trees.ts";
 
 const dot = (x: Tensor, y: Tensor): Tensor => x.mul(y).sum();
@@ -102,6 +105,41 @@ describe("gradients per example are those of a loop", () => {
       all,
     );
   });
+});
+
+describe("on two devices", () => {
+  const axes = mesh({ data: 2 });
+  const two = localRuntime({ axes: axes.axes });
+  afterAll(() => two.close());
+  const split = (x: Tensor): Tensor =>
+    distribute(two, x.dataSync(), { dtype: x.dtype, shape: x.shape }, shardedOn(axes, { data: 0 }));
+  const [x, y] = [randoms([4, 4], 15), randoms([4], 16)];
+  const [photos, digits] = [randoms([4, ...image], 17), tensor([2, 0, 4, 1], { dtype: "i32" })];
+  const cases: readonly [string, (place: (given: Tensor) => Tensor) => unknown][] = [
+    ["gradients per example", (place) => vmap(grad(mlp), { inDims: [null, 0, 0] })(params, place(x), place(y))],
+    [
+      "gradients per example of a convnet",
+      (place) => {
+        const example = (one: Tensor, digit: Tensor): unknown =>
+          grad(convLoss)(weights, one.reshape([1, ...image]), digit.reshape([1]));
+        return vmap(example)(place(photos), place(digits));
+      },
+    ],
+    [
+      "a Hessian-vector product",
+      (place) =>
+        jit((a: Tensor, b: Tensor) => {
+          const loss = (p: Params): Tensor => vmap(mlp, { inDims: [null, 0, 0] })(p, a, b).mean();
+          return jvp(grad(loss), [params], [randomsLike(params, 70)]).tangent;
+        })(place(x), place(y)),
+    ],
+  ];
+  it.each(cases)("%s are those of one", (_name, run) =>
+    expectSame(
+      run(split),
+      run((given) => given),
+    ),
+  );
 });
 
 describe("transforms in any order", () => {
