@@ -10,6 +10,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloErf } from "./hlo.ts";
 import { erf, roundHalfEven } from "./special.ts";
@@ -414,6 +415,7 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
     equation: pointwiseEquation,
     linear: row.linear,
     gradient: "absent" in row.gradient ? row.gradient : scalarGradient(row.gradient),
+    batch: batchByEquation(),
     localize: absent("attributes hold no sizes"),
     cost: costPerOutput(row.cost),
     reference: (inputs, _attrs, [type]) => {
@@ -469,6 +471,7 @@ for (const [name, value] of Object.entries(compareRows)) {
     linear: [],
     // A comparison is constant almost everywhere.
     gradient: () => [undefined, undefined],
+    batch: batchByEquation(),
     localize: absent("attributes hold no sizes"),
     cost: costPerOutput(1),
     reference: ([x, y], _attrs, [type]) => [

@@ -4,6 +4,11 @@ import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
+/** @throws HeddleError `argument` unless it is a function. */
+export function checkFunction(what: string, fn: unknown): void {
+  if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
+}
+
 /** @throws HeddleError `dtype` when there is no such dtype. */
 export function checkDType(what: string, dtype: unknown): asserts dtype is DType {
   if (typeof dtype === "string" && isDType(dtype)) return;

@@ -120,6 +120,8 @@ export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => 
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => x.argMax(dim);
+/** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
+export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 export const matmul = (x: Tensor, y: Tensor): Tensor => x.matmul(y);
 export const softmax = (x: Tensor, dim?: number): Tensor => x.softmax(dim);
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);

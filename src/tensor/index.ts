@@ -1,5 +1,6 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
+export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
@@ -11,10 +12,9 @@ export {
   type CompiledFunction,
   compileFunction,
   type FunctionOptions,
-  grad,
   type JitOptions,
   jit,
   type PlannedFunction,
   planFunction,
-  valueAndGrad,
 } from "./transforms.ts";
+export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";

@@ -1,15 +1,13 @@
-/** @module Transforms of functions over trees of tensors: jit, grad, valueAndGrad; and the compile that training uses. */
+/** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
-import { gradients } from "../autodiff/index.ts";
-import type { Node } from "../ir/node.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { shown } from "../util/show.ts";
 import { capturePosition } from "../util/source.ts";
 import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
 import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
@@ -19,7 +17,7 @@ import { isTracing, traceFunction } from "./tracing.ts";
 import type { Value } from "./value.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
-type AnyFunction = (...inputs: any[]) => unknown;
+export type AnyFunction = (...inputs: any[]) => unknown;
 
 export interface JitOptions {
   /** For messages and plans; default the function's own name. */
@@ -86,10 +84,6 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   return run as F;
 }
 
-function checkFunction(what: string, fn: unknown): void {
-  if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
-}
-
 function checkDonate(what: string, donate: readonly number[]): void {
   for (const index of donate) checkInteger(what, "an entry of donate", index);
 }
@@ -136,44 +130,6 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
     return made.leaves.map((leaf) => leaf.node);
   });
   return { ...traced, output, names };
-}
-
-/** Value and gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function valueAndGrad<P, Rest extends any[], Result extends Tensor | readonly [Tensor, ...unknown[]]>(
-  fn: (params: P, ...rest: Rest) => Result,
-): (params: P, ...rest: Rest) => { value: Result; grad: P } {
-  checkFunction("grad", fn);
-  const traced = (params: P, ...rest: Rest): { value: Result; grad: P } => {
-    const value: unknown = fn(params, ...rest);
-    const loss = Array.isArray(value) ? (value[0] as unknown) : value;
-    if (!isTensor(loss)) {
-      const message = "grad: the function must return a scalar tensor, or an array that begins with one";
-      throw new HeddleError("gradient", `${message}, got ${shown(value)}`);
-    }
-    if (typeof params !== "object" || params === null) {
-      throw new HeddleError(
-        "gradient",
-        `grad: the first argument must be a tensor or a tree of them, got ${shown(params)}`,
-      );
-    }
-    const flat = flattenTree(params, isTensor);
-    const grads = gradients(
-      loss.node,
-      flat.leaves.map((leaf) => leaf.node),
-    ).map((node: Node) => Tensor.ofNode(node));
-    return { value: value as Result, grad: unflattenTree(flat.shape, grads) as P };
-  };
-  return jit(traced, { name: `gradient of ${fn.name === "" ? "function" : fn.name}` }) as typeof traced;
-}
-
-/** Gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function grad<P, Rest extends any[]>(
-  fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]],
-): (params: P, ...rest: Rest) => P {
-  const both = valueAndGrad(fn);
-  return (params, ...rest) => both(params, ...rest).grad;
 }
 
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */
