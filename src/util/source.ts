@@ -28,6 +28,7 @@ export function capturePosition(): SourcePosition {
 /** The innermost frame outside Heddle as `file:line:column`, or undefined. */
 export function describePosition(position: SourcePosition | undefined): string | undefined {
   for (const line of position?.stack?.split("\n") ?? []) {
+    if (line.includes("node:")) continue;
     const place = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
     if (place === undefined) continue;
     const href = place.startsWith("file:") ? place : `file://${place}`;

@@ -23,6 +23,8 @@ export interface Channel {
   onFrame(take: (frame: Frame) => void): void;
   /** Called once, when the link has ended; with the reason when it was not closed on purpose here. */
   onEnd(take: (error: HeddleError | undefined) => void): void;
+  /** Whether the link keeps this process alive; at first it does. */
+  hold(alive: boolean): void;
   close(reason?: string): void;
 }
 
@@ -199,6 +201,11 @@ class SocketChannel implements Channel {
   onEnd(take: (error: HeddleError | undefined) => void): void {
     if (this.ended === undefined) this.enders.push(take);
     else take(this.ended.error);
+  }
+
+  hold(alive: boolean): void {
+    if (alive) this.socket.ref();
+    else this.socket.unref();
   }
 
   close(reason?: string): void {

@@ -130,6 +130,7 @@ class Link {
       }
       const asked = this.waiting.get(answer.n);
       this.waiting.delete(answer.n);
+      if (this.waiting.size === 0) channel.hold(false);
       if (answer.error === undefined) asked?.resolve(answer);
       else asked?.reject(answer.error);
     });
@@ -151,6 +152,8 @@ class Link {
     const n = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(n, { resolve, reject });
+      // A program that waits for nothing more may end.
+      this.channel.hold(true);
       this.channel.send({ ...head, n });
     });
   }
@@ -183,6 +186,7 @@ class RemoteBuffer implements DeviceBuffer {
   private readonly link: Link;
   private readonly free: () => void;
   private failure: unknown;
+  private filled: Promise<void> = Promise.resolve();
 
   constructor(link: Link, number: number, bytes: number) {
     this.link = link;
@@ -199,7 +203,7 @@ class RemoteBuffer implements DeviceBuffer {
   /** Notes the run that fills it. */
   filledBy(done: Promise<unknown>): void {
     this.ready = false;
-    done.then(
+    this.filled = done.then(
       () => {
         this.ready = true;
       },
@@ -215,10 +219,13 @@ class RemoteBuffer implements DeviceBuffer {
   }
 
   async read(): Promise<Uint8Array> {
+    const asked = this.link.ask({ type: "read", buffer: this.number });
+    asked.catch(() => {});
+    // What there is to say of a value that never came to be is said by its run.
+    await this.filled;
     if (this.failure !== undefined) throw this.failure;
-    const { data } = await this.link.ask({ type: "read", buffer: this.number });
     // A copy of its own, and aligned: the frame's bytes begin anywhere.
-    return Uint8Array.from(data);
+    return Uint8Array.from((await asked).data);
   }
 
   readSync(): Uint8Array {
