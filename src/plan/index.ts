@@ -5,6 +5,7 @@ export {
   formatPlacement,
   type Layout,
   localType,
+  only,
   type Placement,
   parseLayout,
   parsePlacement,

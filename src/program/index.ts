@@ -1,6 +1,8 @@
 /** @module Programs: the list of steps that one device runs. */
+export type { RankProgram } from "./builder.ts";
 export * from "./count.ts";
 export * from "./parse.ts";
+export { type PipelineSource, pipelinePrograms } from "./pipeline.ts";
 export * from "./print.ts";
 export * from "./program.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";

@@ -17,7 +17,7 @@ export interface DeviceBuffer {
 /** A program made ready for the devices of an executor. */
 export interface Executable {
   readonly program: Program;
-  /** Bytes of the arena per device; 0 where the executor has none. */
+  /** Bytes of the arena per device (the largest); 0 where the executor has none. */
   readonly arenaBytes: number;
   /** Number of kernel calls or nodes per run. */
   readonly calls: number;
@@ -42,6 +42,11 @@ export interface Executor {
   readonly devices: number;
   allocate(bytes: number): DeviceBuffer;
   compile(program: Program): Executable;
+  /**
+   * As `compile`, with a program for each local device: devices at different coordinates of an axis may run different
+   * ones, with sends and receives between them. `Executable.program` is that of the first device.
+   */
+  compileEach(programs: readonly Program[]): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.

@@ -19,7 +19,7 @@ export function nativeError(error: unknown): HeddleError {
   const code = (error as { code?: unknown }).code;
   // Communication errors say "… in allReduce sum f32 x 10 'gradients 0' (sequence 12, …)".
   const during =
-    /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(
+    /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|transfer|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(
       message,
     )?.[1];
   const given = typeof code === "string" && code !== "GenericFailure" ? code : undefined;

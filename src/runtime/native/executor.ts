@@ -121,6 +121,13 @@ export function nativeExecutor(options: NativeOptions): Executor {
   };
   const allocate = (bytes: number): NativeMemory =>
     new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
+  const compileEach = (programs: readonly Program[]): Executable =>
+    compile(programs, options.threads, {
+      binding,
+      devices,
+      allocate,
+      alone: groups.every((group) => group.length === 0),
+    });
   return {
     name: "native",
     devices: devices.length,
@@ -131,13 +138,8 @@ export function nativeExecutor(options: NativeOptions): Executor {
         .catch((error: unknown) => {
           throw nativeError(error);
         }),
-    compile: (program) =>
-      compile(program, lowerProgram(program, { slots: options.threads }), {
-        binding,
-        devices,
-        allocate,
-        alone: groups.every((group) => group.length === 0),
-      }),
+    compile: (program) => compileEach(devices.map(() => program)),
+    compileEach,
     abort: (reason) => {
       options.world?.abort(reason);
       for (const device of devices) device.abort(reason);
@@ -177,14 +179,27 @@ interface Machinery {
   readonly alone: boolean;
 }
 
-function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
-  const native = new machinery.binding.NativeProgram(lowered.text);
+/** The program of one device, made ready. */
+interface Ready {
+  readonly program: Program;
+  readonly lowered: LoweredProgram;
+  readonly native: NativeProgram;
+}
+
+function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
+  const prepare = (program: Program): Ready => {
+    const lowered = lowerProgram(program, { slots: threads });
+    return { program, lowered, native: new machinery.binding.NativeProgram(lowered.text) };
+  };
+  const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
+  const ready = programs.map((program) => byProgram.get(program) as Ready);
+  const { program, lowered } = ready[0] as Ready;
   const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
   return {
     program,
-    arenaBytes: lowered.arenaBytes,
+    arenaBytes: Math.max(...ready.map((one) => one.lowered.arenaBytes)),
     calls: lowered.json.steps.length,
-    run: (inputs) => run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short),
+    run: (inputs) => run(ready, machinery, inputs as readonly (readonly NativeMemory[])[], short),
   };
 }
 
@@ -213,27 +228,25 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  program: Program,
-  native: NativeProgram,
-  lowered: LoweredProgram,
+  ready: readonly Ready[],
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
   short: boolean,
 ): Run {
-  const outputs = machinery.devices.map((_device, index) =>
+  const outputs = ready.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
       return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(
+    (ready[index] as Ready).lowered.arguments.map(
       ({ input, output }) =>
         (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
     );
   if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
     try {
-      machinery.devices[0]?.runSync(native, buffers(0));
+      machinery.devices[0]?.runSync((ready[0] as Ready).native, buffers(0));
     } catch (error) {
       throw nativeError(error);
     }
@@ -241,7 +254,7 @@ function run(
   }
   const done = Promise.all(
     machinery.devices.map((device, index) =>
-      device.run(native, buffers(index)).catch((error: unknown) => {
+      device.run((ready[index] as Ready).native, buffers(index)).catch((error: unknown) => {
         throw nativeError(error);
       }),
     ),
