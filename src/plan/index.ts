@@ -27,6 +27,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,

@@ -55,10 +55,7 @@ export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
   const match = /^(?:([SO])\((\d+)\)|P\((sum|max|min)\))$/.exec(text);
   if (match === null)
-    throw new HeddleError(
-      "layout",
-      `'${text}' is not a placement; write S(dim), R, P(sum|max|min) or O(coordinate)`,
-    );
+    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R, P(sum|max|min) or O(coordinate)`);
   if (match[1] === undefined) return partial(match[3] as Reduction);
   return match[1] === "S" ? shard(Number(match[2])) : only(Number(match[2]));
 }

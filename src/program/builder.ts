@@ -30,7 +30,12 @@ export interface BuilderSource {
 }
 
 type Entry =
-  | { readonly kind: "graph"; readonly graph: Graph; readonly takes: readonly string[]; readonly makes: readonly string[] }
+  | {
+      readonly kind: "graph";
+      readonly graph: Graph;
+      readonly takes: readonly string[];
+      readonly makes: readonly string[];
+    }
   | { readonly kind: "send"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string }
   | { readonly kind: "receive"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string };
 
@@ -99,11 +104,7 @@ class Numbering {
     for (const index of inputs) this.define(`input ${index}`, (source.inputs[index] as { type: TensorType }).type);
   }
 
-  program(
-    entries: readonly Entry[],
-    outputs: readonly number[],
-    outputKey: (index: number) => string,
-  ): Program {
+  program(entries: readonly Entry[], outputs: readonly number[], outputKey: (index: number) => string): Program {
     for (const entry of entries) this.add(entry);
     const { name, axes } = this.source;
     const given = this.inputs.map((index) => this.source.inputs[index] as { name: string; type: TensorType });
@@ -136,7 +137,10 @@ class Numbering {
   }
 
   private add(entry: Entry): void {
-    if (entry.kind === "graph") return this.inline(entry.graph, entry.takes, entry.makes);
+    if (entry.kind === "graph") {
+      this.inline(entry.graph, entry.takes, entry.makes);
+      return;
+    }
     const { stageAxis: axis, axes } = this.source;
     const parts = axes.find(({ name }) => name === axis)?.size as number;
     const common = { kind: "collective" as const, op: entry.kind, axis, label: entry.label };

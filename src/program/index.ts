@@ -3,6 +3,15 @@ export type { RankProgram } from "./builder.ts";
 export * from "./count.ts";
 export * from "./parse.ts";
 export { type PipelineSource, pipelinePrograms } from "./pipeline.ts";
+export {
+  bytesSentByRank,
+  type PipelinePlan,
+  type PipelinePlanOptions,
+  type PipelineValue,
+  planPipeline,
+  printPipeline,
+  stageAxis,
+} from "./pipeline-plan.ts";
 export * from "./print.ts";
 export * from "./program.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";

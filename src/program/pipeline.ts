@@ -101,7 +101,9 @@ class PipelineWriter {
       ]),
     );
     // What arrives at a time is there for what begins then.
-    events.sort((one, other) => one.time - other.time || Number(other.sends) - Number(one.sends) || one.rank - other.rank);
+    events.sort(
+      (one, other) => one.time - other.time || Number(other.sends) - Number(one.sends) || one.rank - other.rank,
+    );
     for (const { sends, rank, action } of events) {
       if (sends) for (const transfer of this.transfersOf(action, rank)) this.send(transfer, action);
       else this.act(action, rank);
@@ -167,8 +169,7 @@ class PipelineWriter {
     };
     const kept = this.order.filter((node) => here(node) && node.types.length === 1 && this.leaves(node, action));
     const sums = this.order.filter(
-      (node) =>
-        isAccumulation(node) && this.placeOfSum(node).stage === stage && this.placeOfSum(node).phase === kind,
+      (node) => isAccumulation(node) && this.placeOfSum(node).stage === stage && this.placeOfSum(node).phase === kind,
     );
     this.emit(rank, formatAction(action), kept, { microBatch, sums });
   }
@@ -364,7 +365,8 @@ function needed(roots: readonly Node[], has: (node: Node) => boolean): Node[] {
 
 /** The node in another trace, with the number of the micro-batch where it is asked for. */
 function copied(node: Node, copies: ReadonlyMap<Node, Node>, microBatch: number | undefined): Node {
-  if (node.op.name === "axisIndex" && node.attrs["axis"] === microAxis) return emit.constant("i32", microBatch as number);
+  if (node.op.name === "axisIndex" && node.attrs["axis"] === microAxis)
+    return emit.constant("i32", microBatch as number);
   const inputs = node.inputs.map((input) => copies.get(input) as Node);
   const attrs = Object.fromEntries(
     Object.entries(node.attrs).map(([key, value]) => [key, isGraph(value) ? numbered(value, microBatch) : value]),
@@ -376,7 +378,8 @@ function copied(node: Node, copies: ReadonlyMap<Node, Node>, microBatch: number 
 function numbered(body: Graph, microBatch: number | undefined): Graph {
   return traceGraph(body.name, inputSpecs(body), (...inputs) => {
     const copies = new Map<Node, Node>(body.inputs.map((input, index) => [input, inputs[index] as Node]));
-    for (const node of topological(body.outputs)) if (!copies.has(node)) copies.set(node, copied(node, copies, microBatch));
+    for (const node of topological(body.outputs))
+      if (!copies.has(node)) copies.set(node, copied(node, copies, microBatch));
     return body.outputs.map((output) => copies.get(output) as Node);
   });
 }

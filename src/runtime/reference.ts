@@ -71,10 +71,11 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
     devices: count,
     // Typed views need alignment, which a fresh ArrayBuffer has.
     allocate: (bytes) => new HostBuffer(new Uint8Array(bytes)),
-    compile: (program) => compile(
-      options.devices.map(() => program),
-      options,
-    ),
+    compile: (program) =>
+      compile(
+        options.devices.map(() => program),
+        options,
+      ),
     compileEach: (programs) => compile(programs, options),
     abort: () => undefined,
     close: () => undefined,

@@ -1,7 +1,7 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
 import type { Graph } from "../ir/node.ts";
-import { runPasses } from "../passes/index.ts";
 import { formatType } from "../ir/shape.ts";
+import { runPasses } from "../passes/index.ts";
 import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import type { Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph } from "../program/index.ts";

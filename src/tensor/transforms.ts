@@ -14,7 +14,7 @@ import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
-type AnyFunction = (...inputs: any[]) => unknown;
+export type AnyFunction = (...inputs: any[]) => unknown;
 
 export interface JitOptions {
   /** For messages and plans; default the function's own name. */
@@ -156,13 +156,15 @@ function withName(path: string, names: readonly string[] | undefined): string {
   return [names?.[Number(index)] ?? index, ...rest].join(".");
 }
 
-function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
+/** Traces a function on its example, with what its compile is told. */
+export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
   const flat = flattenTree(example, isType);
   const named = flat.paths.map((path) => withName(path, options.argumentNames));
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const donated = new Set(options.donate ?? []);
   return {
     flat,
+    named,
     traced,
     compile: {
       inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
