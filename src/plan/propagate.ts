@@ -73,7 +73,7 @@ function cheapest(
   machine: Machine,
 ): Strategy {
   const candidates = strategiesOf(node, inputTypes, outputTypes, axis.size).filter(
-    (strategy, index) => index === 0 || seeded(strategy, current),
+    (strategy, index) => index === 0 || (seeded(strategy, current) && !holdsTwice(node, strategy)),
   );
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(inputTypes, outputTypes, node.attrs);
@@ -100,4 +100,13 @@ function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
     if (wanted.kind === "shard") return has.kind === "shard" && has.dim === wanted.dim;
     return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
   });
+}
+
+/** A square wants no sum both as contributions and whole: once it is whole, the product can be. */
+function holdsTwice(node: Node, { inputs }: Strategy): boolean {
+  return node.inputs.some((input, index) =>
+    node.inputs.some(
+      (other, place) => other === input && inputs[index]?.kind === "partial" && inputs[place]?.kind === "replicate",
+    ),
+  );
 }

@@ -8,7 +8,7 @@ import {
   type CompiledPipeline,
   compileFunction,
   compilePipeline,
-  evalShape,
+  isTensor,
   jit,
   random,
   type Tensor,
@@ -18,7 +18,6 @@ import {
 } from "../../src/tensor/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
-import { isTensor } from "../../src/tensor/index.ts";
 
 export type Precision = "f32" | "f64";
 
@@ -91,12 +90,10 @@ export const stagesOf =
     return match === null ? undefined : stages[match[1] as string];
   };
 
-const types = (tree: unknown): unknown => tree;
-
 function example(network: Network, optimizer: Optimizer, dtype: Precision): unknown[] {
   const { params, slots } = start(network, optimizer, dtype);
   const { x, y } = batch(0, network, dtype);
-  return types([params, slots, random.key(3), tensor(0, { dtype: "i32" }), x, y]) as unknown[];
+  return [params, slots, random.key(3), tensor(0, { dtype: "i32" }), x, y];
 }
 
 export type Step = ReturnType<typeof stepOf>;
@@ -152,15 +149,16 @@ export async function train(
   optimizer: Optimizer,
   dtype: Precision,
   steps: number,
-  onTo: (x: Tensor, isBatch: boolean) => Tensor = (x) => x,
+  onTo: (x: Tensor, isBatch: boolean) => Tensor | Promise<Tensor> = (x) => x,
 ): Promise<Trained> {
   let { params, slots } = start(network, optimizer, dtype);
   const losses: number[] = [];
   let gradients: Trained["gradients"] = {};
   for (let step = 0; step < steps; step++) {
     const { x, y } = batch(step, network, dtype);
-    const count = onTo(tensor(step, { dtype: "i32" }), false);
-    const made = run(params, slots, onTo(random.key(3), false), count, onTo(x, true), onTo(y, true));
+    const count = await onTo(tensor(step, { dtype: "i32" }), false);
+    const key = await onTo(random.key(3), false);
+    const made = run(params, slots, key, count, await onTo(x, true), await onTo(y, true));
     if (step === 0) gradients = await numbers(made.grad);
     losses.push(await made.loss.item());
     params = made.params;
@@ -175,5 +173,3 @@ export function single(network: Network, optimizer: Optimizer, dtype: Precision,
   const step = compileFunction(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, { argumentNames });
   return { runtime, step };
 }
-
-export { evalShape };

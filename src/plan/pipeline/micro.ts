@@ -3,11 +3,11 @@
  * so the planner's own rules say what one micro-batch computes, and its all-reduces on this axis are what is accumulated
  * over the micro-batches. Means stay weighted by the rows of the whole batch, and random bits go by the row in it.
  */
-import { inputSpecs, mapGraph } from "../../ir/graph.ts";
-import type { Graph, Node } from "../../ir/node.ts";
+import { inputSpecs, traceGraph } from "../../ir/graph.ts";
+import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { describeNode } from "../../ir/print.ts";
 import type { TensorType } from "../../ir/shape.ts";
-import { apply, positionOf } from "../../ir/trace.ts";
+import { apply, atPositionOf, positionOf } from "../../ir/trace.ts";
 import { nodesWithin, topological } from "../../ir/walk.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
@@ -75,7 +75,7 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
     // Each value is accumulated by itself; buckets are formed of what is left for the mesh.
     buckets: { first: 0, others: 0 },
   });
-  const local = accumulateFirst(plan.local);
+  const local = accumulateFirst(plan.local, (index) => batch[index] === true);
   checkAccumulations(local);
   const onMesh = ({ name, type, layout }: (typeof plan.inputs)[number]) => ({
     name,
@@ -114,25 +114,51 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
 }
 
 /**
- * Accumulates before anything travels: the order of reductions over the micro-batches and over devices is free, and the
- * devices then exchange each sum once instead of every contribution.
+ * Accumulates as early as can be: before anything travels, so that the devices exchange each sum once instead of every
+ * contribution, and before a contribution is scaled by what is the same for all micro-batches.
  */
-function accumulateFirst(graph: Graph): Graph {
-  return mapGraph(graph, (node, inputs) => {
-    if (!isAccumulation(node)) return apply(node.op, inputs, node.attrs);
-    const outer: Node[] = [];
-    let source = inputs[0] as Node;
-    while (
-      source.op === node.op &&
-      source.attrs["reduction"] === node.attrs["reduction"] &&
-      source.inputs.length === 1
-    ) {
-      outer.push(source);
-      source = source.inputs[0] as Node;
+function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Graph {
+  const source = microNodes(graph, (input) => isBatch(graph.inputs.indexOf(input)));
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
+    const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
+    const copy = (node: Node): Node => copies.get(node) as Node;
+    const accumulated = (node: Node, value: Node): Node => {
+      const scaled = value.inputs.filter((input) => source.has(input));
+      const travels = value.op === node.op && value.attrs["reduction"] === node.attrs["reduction"];
+      if (scaled.length === 1 && value.inputs.length === 1 && travels)
+        return apply(value.op, [accumulated(node, scaled[0] as Node)], value.attrs);
+      if (node.attrs["reduction"] === "sum" && scaled.length === 1 && isScaling(value, scaled[0] as Node))
+        return apply(
+          value.op,
+          value.inputs.map((input) => (input === scaled[0] ? accumulated(node, input) : copy(input))),
+          value.attrs,
+        );
+      return apply(node.op, [copy(value)], node.attrs);
+    };
+    for (const node of topological(graph.outputs)) {
+      if (copies.has(node)) continue;
+      const made = atPositionOf(node, () =>
+        isAccumulation(node)
+          ? accumulated(node, node.inputs[0] as Node)
+          : apply(node.op, node.inputs.map(copy), node.attrs),
+      );
+      copies.set(node, made);
     }
-    const accumulated = apply(node.op, [source], node.attrs);
-    return outer.reduceRight((value, { op, attrs }) => apply(op, [value], attrs), accumulated);
+    return graph.outputs.map(copy);
   });
+}
+
+/** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
+function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
+  const { linear, lower } = op;
+  const sets = typeof linear === "function" ? linear(attrs) : linear;
+  const place = inputs.indexOf(input);
+  return (
+    !isAbsent(lower) &&
+    lower.kind === "scalar" &&
+    inputs.lastIndexOf(input) === place &&
+    sets.some((set) => set.length === 1 && set[0] === place)
+  );
 }
 
 /** The nodes that differ by micro-batch. */
