@@ -1,5 +1,7 @@
 /** Training steps as a user writes them, and the runs that pipelines are compared with. */
-import { dropout, linear, relu, sequential } from "../../src/nn/index.ts";
+
+import { softmaxCrossEntropy } from "../../src/losses/index.ts";
+import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from "../../src/nn/index.ts";
 import type { Layer } from "../../src/nn/layer.ts";
 import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
 import { mesh as makeMesh } from "../../src/plan/index.ts";
@@ -16,7 +18,6 @@ import {
   tensor,
   valueAndGrad,
 } from "../../src/tensor/index.ts";
-import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 
 export type Precision = "f32" | "f64";
@@ -35,6 +36,22 @@ export const perceptron = (...extra: Layer[]): Network => ({
   layer: sequential(linear(12), relu(), ...extra, linear(10), relu(), linear(classes)),
   example: [6],
   stages: extra.length === 0 ? { 0: 0, 2: 0, 4: 1 } : { 0: 0, 3: 1, 5: 1 },
+});
+
+/** Two convolutions, cut between them. */
+export const convolutional = (): Network => ({
+  layer: sequential(
+    conv2d({ out: 4, kernel: 3, padding: "same" }),
+    relu(),
+    maxPool2d(2),
+    conv2d({ out: 6, kernel: 3, padding: "same" }),
+    relu(),
+    maxPool2d(2),
+    flatten(),
+    linear(classes),
+  ),
+  example: [1, 8, 8],
+  stages: { 0: 0, 3: 1, 7: 1 },
 });
 
 export const withDropout = (): Network => perceptron(dropout(0.5));
@@ -57,7 +74,10 @@ export function stepOf({ layer }: Network, optimizer: Optimizer) {
       return softmaxCrossEntropy(applied.y, y);
     };
     const { value, grad } = valueAndGrad(loss)(params);
-    const updated = optimizer.update(grad, slots, params, { step, learningRate: tensor(0.1, { dtype: x.dtype as "f32" }) });
+    const updated = optimizer.update(grad, slots, params, {
+      step,
+      learningRate: tensor(0.1, { dtype: x.dtype as "f32" }),
+    });
     return { params: updated.params, slots: updated.state, loss: value, grad };
   };
 }
@@ -113,7 +133,9 @@ export function compiled(
 ): { runtime: Runtime; pipeline: CompiledPipeline<Step> } {
   const axes = makeMesh(mesh).axes;
   const runtime = localRuntime({ axes, executor, threads: 1 });
-  const layout = axes.map(({ name }) => (name === "data" ? { kind: "shard" as const, dim: 0 } : { kind: "replicate" as const }));
+  const layout = axes.map(({ name }) =>
+    name === "data" ? { kind: "shard" as const, dim: 0 } : { kind: "replicate" as const },
+  );
   const whole = axes.map(() => ({ kind: "replicate" as const }));
   const isBatch = (path: string): boolean => path === "x" || path === "y" || path === "4" || path === "5";
   const pipeline = compilePipeline(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, {
@@ -170,6 +192,8 @@ export async function train(
 /** The step on one device, whole. */
 export function single(network: Network, optimizer: Optimizer, dtype: Precision, executor: "reference" | "native") {
   const runtime = localRuntime({ executor, threads: 1 });
-  const step = compileFunction(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, { argumentNames });
+  const step = compileFunction(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, {
+    argumentNames,
+  });
   return { runtime, step };
 }
