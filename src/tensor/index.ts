@@ -1,6 +1,6 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
-export { distribute, fromShards, placeOn, redistribute, replicate } from "./distribute.ts";
+export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export {

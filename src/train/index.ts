@@ -11,7 +11,7 @@ export {
 } from "./checkpoint.ts";
 export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
 export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.ts";
-export type { CheckpointOptions, TrainOptions } from "./options.ts";
+export type { CheckpointOptions, PipelineTraining, TrainOptions } from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";

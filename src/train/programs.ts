@@ -1,9 +1,21 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Dataset } from "../data/index.ts";
+import type { TensorType } from "../ir/shape.ts";
 import type { Mesh } from "../plan/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
+import {
+  type CompiledFunction,
+  type CompiledPipeline,
+  compileFunction,
+  compilePipeline,
+  meshOf,
+  type PlannedFunction,
+  type PlannedPipeline,
+  planFunction,
+  planPipelineFunction,
+} from "../tensor/index.ts";
+import { flattenTree } from "../util/tree.ts";
 import { batchLayout } from "./feed.ts";
 import {
   batchTypes,
@@ -15,7 +27,8 @@ import {
   predictionFunction,
   stepFunction,
 } from "./functions.ts";
-import type { Settings } from "./options.ts";
+import type { PipelineTraining, Settings } from "./options.ts";
+import { pipelineOptions } from "./pipeline.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;
@@ -60,12 +73,32 @@ export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): Pla
   return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows));
 }
 
+/** Plans a step as the pipeline that the settings ask for. */
+export function planPipelineStep(
+  settings: Settings,
+  pipeline: PipelineTraining,
+  types: ModelTypes,
+  mesh: Mesh,
+): PlannedPipeline {
+  const rows = settings.data.batchSizes[0] as number;
+  const options = { ...stepOptions(mesh, rows), ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)) };
+  return planPipelineFunction(stepFunction(settings, types.metrics), stepExample(settings, types, rows), mesh, options);
+}
+
+const isType = (value: unknown): value is TensorType =>
+  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
+
+const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isType).paths;
+
+/** A step that is compiled: by one program for all devices, or as a pipeline. */
+export type CompiledStep = CompiledFunction<StepFunction> | CompiledPipeline<StepFunction>;
+
 /** Compiles the programs of a run on a runtime and keeps them. */
 export class Programs {
   private readonly settings: Settings;
   private readonly types: ModelTypes;
   private readonly runtime: Runtime;
-  private readonly steps = new Map<number, CompiledFunction<StepFunction>>();
+  private readonly steps = new Map<number, CompiledStep>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
   private readonly datasetNumbers = new WeakMap<Dataset, number>();
@@ -86,15 +119,17 @@ export class Programs {
     });
   }
 
-  step(rows: number): CompiledFunction<StepFunction> {
-    return remembered(this.steps, rows, () =>
-      compileFunction(
-        stepFunction(this.settings, this.types.metrics),
-        stepExample(this.settings, this.types, rows),
-        this.runtime,
-        stepOptions(meshOf(this.runtime), rows),
-      ),
-    );
+  step(rows: number): CompiledStep {
+    return remembered(this.steps, rows, (): CompiledStep => {
+      const { settings, types, runtime } = this;
+      const mesh = meshOf(runtime);
+      const step = stepFunction(settings, types.metrics);
+      const example = stepExample(settings, types, rows);
+      const options = stepOptions(mesh, rows);
+      if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
+      const staged = pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types));
+      return compilePipeline(step, example, runtime, { ...options, ...staged });
+    });
   }
 
   evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {

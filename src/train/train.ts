@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import colors from "picocolors";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
+import { printPipeline, printProgram } from "../program/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -13,7 +14,8 @@ import { batched } from "./evaluate.ts";
 import { batchParts, Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
-import { Programs, planStep } from "./programs.ts";
+import { pipelineMesh } from "./pipeline.ts";
+import { type CompiledStep, Programs, planPipelineStep, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
@@ -62,8 +64,9 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
-  const { mesh, executor } = settings;
+  const { executor, pipeline } = settings;
   const world = Number(process.env["WORLD_SIZE"] ?? "1");
+  const mesh = settings.mesh ?? (pipeline === undefined ? undefined : pipelineMesh(pipeline, world));
   const named = process.env["HEDDLE_EXECUTOR"];
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
@@ -134,16 +137,26 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
-    printPlan(programs.step(data.batchSizes[0] as number).plan),
+    stepText(programs.step(data.batchSizes[0] as number)),
   ];
   await runtime.processes.agree("program", lines.join("\n"));
 }
+
+const stepText = (step: CompiledStep): string =>
+  "compiled" in step
+    ? printPlan(step.plan)
+    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");
 
 /** Shows on rank 0 what is about to happen. */
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
   const mesh = meshOf(runtime);
-  const { plan, program, compiled } = programs.step(rows);
+  const step = programs.step(rows);
+  if (!("compiled" in step)) {
+    for (const line of printPipeline(step.plan).trimEnd().split("\n")) reporter.line(line);
+    return;
+  }
+  const { plan, program, compiled } = step;
   const { executable } = compiled;
   const native = runtime.executor.name === "native";
   const lines = planSummary({
@@ -187,6 +200,13 @@ async function checkpointOf(
 
 /** Prints the plan and ends the process: nothing after `train` would have a model to work with. */
 function printAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+  const text = planText(settings, types, mesh);
+  return new Promise(() => process.stdout.write(text, () => process.exit(0)));
+}
+
+function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
+  if (settings.pipeline !== undefined)
+    return printPipeline(planPipelineStep(settings, settings.pipeline, types, mesh).plan);
   const { plan, program } = planStep(settings, types, mesh);
   const threads = defaultThreads(1);
   const summary = planSummary({
@@ -198,6 +218,5 @@ function printAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise
     threads,
     arenaBytes: lowerProgram(program, { slots: threads }).arenaBytes,
   });
-  const text = `${summary.join("\n")}\n\n${printPlan(plan)}`;
-  return new Promise(() => process.stdout.write(text, () => process.exit(0)));
+  return `${summary.join("\n")}\n\n${printPlan(plan)}`;
 }
