@@ -30,6 +30,7 @@ import { invariant } from "../util/errors.ts";
 import { ProgramBuilder, type RankProgram } from "./builder.ts";
 import type { ProgramAxis } from "./program.ts";
 import { isRepeated } from "./split.ts";
+import { verifyTransfers } from "./transfers.ts";
 
 /** What the programs of a pipeline are made of. */
 export interface PipelineSource {
@@ -109,12 +110,14 @@ class PipelineWriter {
       else this.act(action, rank);
     }
     this.updates();
-    return this.builders.map((builder, rank) =>
+    const finished = this.builders.map((builder, rank) =>
       builder.finish(
         (index) => this.key(this.graph.outputs[index] as Node, undefined),
         (index) => this.holds(rank, index),
       ),
     );
+    verifyTransfers(finished.map(({ program }) => program));
+    return finished;
   }
 
   private place(node: Node): StagePlace {

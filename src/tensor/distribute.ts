@@ -2,7 +2,14 @@
 
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { type Layout, localType, type MeshAxis, replicated, replicate as replicatedPlacement, sameLayout } from "../plan/index.ts";
+import {
+  type Layout,
+  localType,
+  type MeshAxis,
+  replicated,
+  replicate as replicatedPlacement,
+  sameLayout,
+} from "../plan/index.ts";
 import type { CollectiveStep, Program } from "../program/index.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -48,9 +55,7 @@ export function redistribute(x: Tensor, layout: Layout): Tensor {
   const held = value.layout.findIndex(({ kind }) => kind === "only");
   if (held >= 0) {
     const spread = fromStage(value, held);
-    return sameLayout(spread.layout, layout)
-      ? Tensor.ofValue(spread)
-      : redistribute(Tensor.ofValue(spread), layout);
+    return sameLayout(spread.layout, layout) ? Tensor.ofValue(spread) : redistribute(Tensor.ofValue(spread), layout);
   }
   const key = JSON.stringify([value.type, value.layout, layout]);
   let compiled = relayouts.get(value.runtime, key);

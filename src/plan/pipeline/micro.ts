@@ -133,7 +133,8 @@ function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Gra
           value.inputs.map((input) => (input === scaled[0] ? accumulated(node, input) : copy(input))),
           value.attrs,
         );
-      return apply(node.op, [copy(value)], node.attrs);
+      // Without its number, so that equal sums are one.
+      return apply(node.op, [copy(value)], { ...node.attrs, label: "" });
     };
     for (const node of topological(graph.outputs)) {
       if (copies.has(node)) continue;
