@@ -141,8 +141,11 @@ class PipelineWriter {
     return phase === "F" || phase === "B";
   }
 
-  /** What all micro-batches of a rank's stages use and none changes is made once. */
+  /** What all micro-batches of a rank's stages use and none changes is made once; sums over the batch alone first. */
   private start(rank: number): void {
+    const sums = this.order.filter((node) => isAccumulation(node) && this.place(node).phase === "start");
+    for (let microBatch = 0; microBatch < this.source.schedule.microBatches; microBatch++)
+      this.emit(rank, `start.${microBatch}`, [], { microBatch, sums });
     const made = this.order.filter((node) => {
       if (this.place(node).phase !== "start" || this.isFree(node) || node.types.length > 1) return false;
       return (this.users.get(node) as readonly Node[]).some((user) => this.isMicro(user) && this.runsOn(user, rank));
@@ -171,16 +174,8 @@ class PipelineWriter {
       return place.stage === stage && place.phase === kind;
     };
     const kept = this.order.filter((node) => here(node) && node.types.length === 1 && this.leaves(node, action));
-    const sums = this.order.filter(
-      (node) => isAccumulation(node) && this.placeOfSum(node).stage === stage && this.placeOfSum(node).phase === kind,
-    );
+    const sums = this.order.filter((node) => isAccumulation(node) && here(node.inputs[0] as Node));
     this.emit(rank, formatAction(action), kept, { microBatch, sums });
-  }
-
-  /** An accumulation is made where its contribution is, or, when every stage could, by the last one going forward. */
-  private placeOfSum(node: Node): StagePlace {
-    const { stage, phase } = this.place(node.inputs[0] as Node);
-    return stage === undefined ? { stage: this.source.stages.count - 1, phase: "F" } : { stage, phase };
   }
 
   /** Whether another action needs the value. */

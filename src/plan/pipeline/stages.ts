@@ -95,7 +95,9 @@ class Assignment {
     for (const node of this.order) {
       const above = node.inputs.map((input) => this.up.get(input) as number);
       this.up.set(node, Math.max(this.inputStage(node), none, ...above));
-      if (isAccumulation(node) || node.inputs.some((input) => this.after.has(input))) this.after.add(node);
+      // A sum over the batch alone (the count of a mask) is known before the first action.
+      const late = isAccumulation(node) && this.up.get(node) !== none;
+      if (late || node.inputs.some((input) => this.after.has(input))) this.after.add(node);
       if (this.after.has(node) && this.micro.has(node))
         throw wholeBatch(node.inputs.find((input) => this.after.has(input)) as Node);
     }
@@ -225,10 +227,8 @@ class Assignment {
     const from = new Map<Node, number>();
     for (const node of this.order) {
       if (this.micro.has(node)) continue;
-      if (isAccumulation(node)) {
-        const source = node.inputs[0] as Node;
-        from.set(node, this.places.get(source)?.stage ?? this.last);
-      } else {
+      if (isAccumulation(node)) from.set(node, this.places.get(node.inputs[0] as Node)?.stage ?? none);
+      else {
         const own = this.inputStage(node);
         from.set(node, Math.max(own, none, ...node.inputs.map((input) => from.get(input) ?? none)));
       }

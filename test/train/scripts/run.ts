@@ -19,6 +19,8 @@ interface Settings {
   readonly rate?: number;
   /** Virtual devices in this one process. */
   readonly virtual?: number;
+  /** Layers on two stages: in one process, or in two. */
+  readonly pipeline?: boolean;
   /** Milliseconds that each step takes more. */
   readonly slow?: number;
 }
@@ -32,6 +34,7 @@ const {
   odd,
   rate = 0.05,
   virtual,
+  pipeline = false,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
 const found: number[] = [];
@@ -47,6 +50,7 @@ const result = await train({
   dtype,
   report: "lines",
   ...(virtual === undefined ? {} : { mesh: mesh({ data: virtual }) }),
+  ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1 }, microBatches: 4 } } : {}),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
   callbacks: {
     onStep: async ({ loss, step }) => {
