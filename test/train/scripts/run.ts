@@ -21,6 +21,8 @@ interface Settings {
   readonly virtual?: number;
   /** Layers on two stages: in one process, or in two. */
   readonly pipeline?: boolean;
+  /** A rank that ends without a word at step 5. */
+  readonly dies?: number;
   /** Milliseconds that each step takes more. */
   readonly slow?: number;
 }
@@ -35,6 +37,7 @@ const {
   rate = 0.05,
   virtual,
   pipeline = false,
+  dies,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
 const found: number[] = [];
@@ -50,12 +53,13 @@ const result = await train({
   dtype,
   report: "lines",
   ...(virtual === undefined ? {} : { mesh: mesh({ data: virtual }) }),
-  ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1 }, microBatches: 4 } } : {}),
+  ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1, 7: 1 }, microBatches: 4 } } : {}),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
   callbacks: {
     onStep: async ({ loss, step }) => {
       found.push(loss);
       if (step === 3) console.log("under way");
+      if (step === 5 && process.env["RANK"] === String(dies)) process.exit(9);
       await new Promise((resolve) => setTimeout(resolve, slow));
     },
   },
