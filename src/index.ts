@@ -18,6 +18,7 @@ export {
   type EpochRecord,
   type Evaluation,
   type Metric,
+  type PipelineTraining,
   type StepRecord,
   type TrainControl,
   type TrainOptions,

@@ -7,6 +7,7 @@ import type { Machine } from "../plan/machine.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "../plan/mesh.ts";
 import {
   assignStages,
+  type MicroPlan,
   planMicroBatches,
   printSchedule,
   rankOfStages,
@@ -102,46 +103,39 @@ export function planPipeline(graph: Graph, mesh: Mesh, options: PipelinePlanOpti
     outputs: outputStages,
   });
   const ranks = rankOfStages(schedule);
-  const held = (values: typeof micro.inputs, at: readonly (number | undefined)[]): PipelineValue[] =>
+  const held = (values: MicroPlan["inputs"], at: readonly (number | undefined)[]): PipelineValue[] =>
     values.map(({ name, type, layout }, index) => {
       const stage = at[index];
       const own = stage === undefined ? replicate : only(ranks[stage] as number);
       return { name, type, stage, layout: [...layout.slice(0, place), own, ...layout.slice(place)] };
     });
-  const local = ({ name, type, layout }: (typeof micro.inputs)[number]) => ({
-    name,
-    type: localType(type, layout, within),
-  });
-  const donate = new Set(options.donate ?? []);
-  const inputs = held(micro.inputs, options.stages);
-  const outputs = held(micro.outputs, outputStages);
+  const { microBatches, costs } = options;
   const programs = pipelinePrograms({
     name: graph.name,
     stages: assigned,
     schedule,
-    ...(options.costs === undefined ? {} : { costs: options.costs }),
+    ...(costs === undefined ? {} : { costs }),
     axes: mesh.axes,
     stageAxis,
     batch: options.batch,
-    inputs: micro.inputs.map(local),
-    outputs: micro.outputs.map(local),
+    inputs: localOn(within, micro.inputs),
+    outputs: localOn(within, micro.outputs),
     outputStages,
-    donated: updated.map((input) => (input !== undefined && donate.has(input) ? input : undefined)),
+    donated: updated.map((input) =>
+      input !== undefined && options.donate?.includes(input) === true ? input : undefined,
+    ),
   });
-  const { microBatches, costs } = options;
   return {
-    name: graph.name,
-    mesh,
-    stages,
-    microBatches,
-    schedule,
-    costs,
-    simulation,
-    inputs,
-    outputs,
+    ...{ name: graph.name, mesh, stages, microBatches, schedule, costs, simulation },
+    inputs: held(micro.inputs, options.stages),
+    outputs: held(micro.outputs, outputStages),
     ranks: programs,
   };
 }
+
+/** Types on one device. */
+const localOn = (mesh: Mesh, values: MicroPlan["inputs"]): { name: string; type: TensorType }[] =>
+  values.map(({ name, type, layout }) => ({ name, type: localType(type, layout, mesh) }));
 
 function countStages(graph: Graph, stages: readonly (number | undefined)[]): number {
   const named = stages.filter((stage) => stage !== undefined);

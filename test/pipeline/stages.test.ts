@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
-import { gpipe, mesh as makeMesh, oneFOneB } from "../../src/plan/index.ts";
+import { formatLayout, gpipe, mesh as makeMesh, oneFOneB, only, parseLayout, shard } from "../../src/plan/index.ts";
 import {
   type Program,
   parseProgram,
@@ -16,6 +16,7 @@ import {
   compilePipeline,
   type PipelineOptions,
   planPipelineFunction,
+  replicate,
   type Tensor,
   type Tensors,
   tensor,
@@ -332,6 +333,23 @@ describe("stages", () => {
     ],
   ])("are refused by name: %s", (_what, run, message) => {
     expect(run).toThrow(message);
+  });
+
+  it("hold values that others cannot use before they are replicated", async () => {
+    const runtime = localRuntime({ axes: makeMesh({ stage: 3 }).axes, executor: "reference" });
+    runtimes.push(runtime);
+    const staged = compilePipeline(trainStep(chained), [weights(), x, y], runtime, options());
+    const { params, loss } = staged.run(weights(), x, y);
+    const { a, c } = params as { a: Tensor; c: Tensor };
+    expect([a, c, loss].map(({ value }) => formatLayout(value.layout))).toEqual(["O(0)", "O(2)", "R"]);
+    expect(parseLayout("S(0) O(2)")).toEqual([shard(0), only(2)]);
+    expect(() => c.add(1)).toThrow(/is O\(2\): it is on one stage of a pipeline only\n.*\n {2}hint: call replicate\(x\)/);
+    const everywhere = replicate(c);
+    expect(formatLayout(everywhere.value.layout)).toBe("R");
+    for (const shardOf of everywhere.value.shards) expect(shardOf.readSync()).toEqual(c.value.shards[2]?.readSync());
+    expect(
+      apart(await everywhere.add(1).data(), (await c.data()).map((value) => Number(value) + 1) as Float64Array),
+    ).toBe(0);
   });
 
   it("keeps what an optimizer holds for a parameter where the parameter is", () => {
