@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { lowerProgram } from "../../src/lower/index.ts";
+import { checkLowered, lowerProgram } from "../../src/lower/index.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { apart, closeAll, farthest, pipelined, whole } from "./compare.ts";
 import { compiled, convolutional, type Network, optimizers, perceptron, withDropout } from "./networks.ts";
@@ -45,8 +45,11 @@ describe.skipIf("error" in loadNative())("on the native executor, a pipeline", (
         microBatches: 8,
       });
       runtime.close();
-      return lowerProgram((pipeline.plan.ranks[rank] as (typeof pipeline.plan.ranks)[number]).program, { slots: 1 })
-        .arenaBytes;
+      const lowered = lowerProgram((pipeline.plan.ranks[rank] as (typeof pipeline.plan.ranks)[number]).program, {
+        slots: 1,
+      });
+      checkLowered(lowered, [2]);
+      return lowered.arenaBytes;
     };
     for (const rank of [0, 1]) expect(arena("1f1b", rank)).toBeLessThan(arena("gpipe", rank) / 2);
   });

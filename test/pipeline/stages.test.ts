@@ -343,7 +343,9 @@ describe("stages", () => {
     const { a, c } = params as { a: Tensor; c: Tensor };
     expect([a, c, loss].map(({ value }) => formatLayout(value.layout))).toEqual(["O(0)", "O(2)", "R"]);
     expect(parseLayout("S(0) O(2)")).toEqual([shard(0), only(2)]);
-    expect(() => c.add(1)).toThrow(/is O\(2\): it is on one stage of a pipeline only\n.*\n {2}hint: call replicate\(x\)/);
+    expect(() => c.add(1)).toThrow(
+      /is O\(2\): it is on one stage of a pipeline only\n.*\n {2}hint: call replicate\(x\)/,
+    );
     const everywhere = replicate(c);
     expect(formatLayout(everywhere.value.layout)).toBe("R");
     for (const shardOf of everywhere.value.shards) expect(shardOf.readSync()).toEqual(c.value.shards[2]?.readSync());
