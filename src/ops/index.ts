@@ -11,6 +11,7 @@ import "./random.ts";
 import "./reduce.ts";
 import "./scalar.ts";
 import "./structure.ts";
+import "./transfer.ts";
 import "./window.ts";
 
 export { relu } from "./activation.ts";

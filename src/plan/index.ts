@@ -5,6 +5,7 @@ export {
   formatPlacement,
   type Layout,
   localType,
+  only,
   type Placement,
   parseLayout,
   parsePlacement,
@@ -26,6 +27,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,

@@ -109,6 +109,10 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
   }
   if (layout.some((placement) => placement.kind === "partial"))
     throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
+  if (layout.some((placement) => placement.kind === "only"))
+    throw new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
+      hint: "call replicate(x) on every worker first",
+    });
   localType(type, layout, mesh);
 }
 

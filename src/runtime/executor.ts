@@ -19,7 +19,7 @@ export interface DeviceBuffer {
 /** A program made ready for the devices of an executor. */
 export interface Executable {
   readonly program: Program;
-  /** Bytes of the arena per device; 0 where the executor has none. */
+  /** Bytes of the arena per device (the largest); 0 where the executor has none. */
   readonly arenaBytes: number;
   /** Number of kernel calls or nodes per run. */
   readonly calls: number;
@@ -45,7 +45,8 @@ export interface Executor {
   readonly devices: number;
   /** Memory of a device, by default the first. */
   allocate(bytes: number, device?: number): DeviceBuffer;
-  compile(program: Program): Executable;
+  /** Makes a program ready; where devices are not alike, one program for each local device. */
+  compile(program: Program | readonly Program[]): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.
@@ -71,3 +72,7 @@ export interface ExecutorOptions {
   readonly axes: readonly ProgramAxis[];
   readonly devices: readonly LocalDevice[];
 }
+
+/** The program of each local device. */
+export const programsFor = (program: Program | readonly Program[], devices: number): readonly Program[] =>
+  "steps" in program ? Array.from({ length: devices }, () => program) : program;

@@ -161,13 +161,15 @@ function withName(path: string, names: readonly string[] | undefined): string {
   return [names?.[Number(index)] ?? index, ...rest].join(".");
 }
 
-function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
+/** Traces a function on its example, with what its compile is told. */
+export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
   const flat = flattenTree(example, isTensorType);
   const named = flat.paths.map((path) => withName(path, options.argumentNames));
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const donated = new Set(options.donate ?? []);
   return {
     flat,
+    named,
     traced,
     compile: {
       inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],

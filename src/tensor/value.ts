@@ -14,7 +14,7 @@ export interface Value {
   readonly type: TensorType;
   readonly runtime: Runtime;
   readonly layout: Layout;
-  /** One per local device. */
+  /** One per local device; empty on devices that hold no part. */
   readonly shards: readonly DeviceBuffer[];
 }
 
@@ -75,7 +75,7 @@ function blockOffset(
 export async function readValue(value: Value): Promise<TypedArray> {
   if (isReplicated(value)) return fromBytes(await (value.shards[0] as DeviceBuffer).read(), value.type);
   checkLocal(value);
-  return assemble(value, await Promise.all(value.shards.map((shard) => shard.read())));
+  return assemble(value, await Promise.all(heldShards(value).map(({ shard }) => shard.read())));
 }
 
 /** Like {@link readValue}, blocking. */
@@ -84,7 +84,7 @@ export function readValueSync(value: Value): TypedArray {
   checkLocal(value);
   return assemble(
     value,
-    value.shards.map((shard) => shard.readSync()),
+    heldShards(value).map(({ shard }) => shard.readSync()),
   );
 }
 
@@ -96,10 +96,23 @@ const deviceCountOf = ({ axes }: Runtime): number => axes.reduce((product, axis)
 export const isHere = (value: Value): boolean =>
   isReplicated(value) || value.runtime.local.length === deviceCountOf(value.runtime);
 
+/** Whether a device has a part of a value in this layout; those elsewhere than `O(k)` says have none. */
+export const holdsPart = (layout: Layout, coordinates: readonly number[]): boolean =>
+  layout.every((placement, axis) => placement.kind !== "only" || placement.coordinate === coordinates[axis]);
+
+/** The parts that are here, each with its device. */
+function heldShards({ runtime, layout, shards }: Value): { coordinates: readonly number[]; shard: DeviceBuffer }[] {
+  return runtime.local.flatMap(({ coordinates }, device) =>
+    holdsPart(layout, coordinates) ? [{ coordinates, shard: shards[device] as DeviceBuffer }] : [],
+  );
+}
+
 function checkLocal(value: Value): void {
   const { runtime, type, layout } = value;
   const count = deviceCountOf(runtime);
   if (runtime.local.length === count) return;
+  // Where nothing is split, a part is the whole.
+  if (layout.every(({ kind }) => kind !== "shard") && heldShards(value).length > 0) return;
   throw new HeddleError(
     "layout",
     `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`,
@@ -113,8 +126,8 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
   const { type, layout, runtime } = value;
   const local = localType(type, layout, meshOf(runtime));
   const data = dtypes[type.dtype].create(sizeOf(type.shape));
-  runtime.local.forEach(({ coordinates }, device) => {
-    const part = fromBytes(parts[device] as Uint8Array, local);
+  heldShards(value).forEach(({ coordinates }, index) => {
+    const part = fromBytes(parts[index] as Uint8Array, local);
     eachOffset(
       local.shape,
       stridesOf(type.shape),

@@ -7,8 +7,15 @@ import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.t
 import { HeddleError } from "../util/errors.ts";
 import type { Settings } from "./options.ts";
 
-/** One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. */
-export function wishTypes(mesh: Mesh, dtype: Settings["dtype"]): { readonly wish?: TensorType } {
+/**
+ * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a
+ * pipeline have no such message; they agree at the end of an epoch.
+ */
+export function wishTypes(
+  mesh: Mesh,
+  { dtype, pipeline }: Pick<Settings, "dtype" | "pipeline">,
+): { readonly wish?: TensorType } {
+  if (pipeline !== undefined) return {};
   const shape = mesh.axes.map(({ size }) => size);
   return shape.some((size) => size > 1) ? { wish: { shape, dtype } } : {};
 }
@@ -51,7 +58,7 @@ export class Ending {
   /** The wish as a step takes it; empty on one device. */
   tensors(wished: boolean): Tensors {
     const mesh = meshOf(this.runtime);
-    const { wish } = wishTypes(mesh, this.settings.dtype);
+    const { wish } = wishTypes(mesh, this.settings);
     if (wish === undefined) return {};
     const size = wish.shape.reduce((product, count) => product * count, 1);
     const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(wished ? 1 : 0));

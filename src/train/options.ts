@@ -6,6 +6,7 @@ import type { Loss } from "../losses/index.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
+import type { PipelinePlanOptions } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -22,6 +23,19 @@ export interface CheckpointOptions {
   readonly every?: "epoch" | number;
   /** How many checkpoints stay; default 3. */
   readonly keep?: number;
+}
+
+/** How a network is cut into a pipeline. */
+export interface PipelineTraining {
+  /**
+   * Stage of each layer that has parameters, by the layer's place or path in the model: `{ "0": 0, "3": 1 }`. Stages
+   * count from 0 in the order of the network.
+   */
+  readonly stages: { readonly [layer: string]: number };
+  /** Parts of a batch that are under way one after the other; a batch that they do not divide is cut into fewer. */
+  readonly microBatches: number;
+  /** Order of forward and backward passes; default `"1f1b"`. */
+  readonly schedule?: PipelinePlanOptions["schedule"];
 }
 
 /** Options of {@link train}. */
@@ -61,6 +75,11 @@ export interface TrainOptions {
    * of several rules the first that knows a parameter counts. Default: whole on every device.
    */
   readonly layout?: LayoutRule | readonly LayoutRule[];
+  /**
+   * Layers on stages instead of whole networks on devices: the mesh has an axis `stage`. Default mesh: one device per
+   * stage, and the other workers on an axis `data`. The result is the same.
+   */
+  readonly pipeline?: PipelineTraining;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
@@ -95,6 +114,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "dtype",
   "mesh",
   "layout",
+  "pipeline",
   "executor",
   "report",
   "nan",
@@ -135,6 +155,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
+  if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const dataset of [options.data, options.evaluate])
@@ -186,6 +207,19 @@ function checkCheckpoint(checkpoint: CheckpointOptions): void {
   }
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+}
+
+function checkPipeline({ pipeline, checkpoint }: TrainOptions): void {
+  const { stages, microBatches } = pipeline as PipelineTraining;
+  checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
+  checkInteger("train", "pipeline.microBatches", microBatches, 1);
+  if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
+    throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
+  for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
+  if (checkpoint !== undefined)
+    throw new HeddleError("option", "train: checkpoints of a pipeline cannot be written yet", {
+      hint: "leave out checkpoint or pipeline",
+    });
 }
 
 function checkColumns(dataset: Dataset, wanted: readonly string[]): void {

@@ -1,8 +1,20 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Dataset } from "../data/index.ts";
+import { isTensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
+import {
+  type CompiledFunction,
+  type CompiledPipeline,
+  compileFunction,
+  compilePipeline,
+  meshOf,
+  type PlannedFunction,
+  type PlannedPipeline,
+  planFunction,
+  planPipelineFunction,
+} from "../tensor/index.ts";
+import { flattenTree } from "../util/tree.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
 import {
@@ -16,7 +28,8 @@ import {
   stepFunction,
 } from "./functions.ts";
 import { type StateLayouts, stateLayouts } from "./layouts.ts";
-import type { Settings } from "./options.ts";
+import type { PipelineTraining, Settings } from "./options.ts";
+import { pipelineOptions } from "./pipeline.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;
@@ -64,7 +77,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     { shape: [], dtype: "i32" },
     { shape: [], dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings), rows),
-    wishTypes(mesh, settings.dtype),
+    wishTypes(mesh, settings),
   ];
 }
 
@@ -76,6 +89,32 @@ export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): Pla
   return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
 }
 
+/** Plans a step as the pipeline that the settings ask for. */
+export function planPipelineStep(
+  settings: Settings,
+  pipeline: PipelineTraining,
+  types: ModelTypes,
+  mesh: Mesh,
+): PlannedPipeline {
+  const rows = settings.data.batchSizes[0] as number;
+  const layouts = stateLayouts(settings.layoutRules, types, mesh);
+  const options = {
+    ...stepOptions(mesh, rows, layouts),
+    ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
+  };
+  return planPipelineFunction(
+    stepFunction(settings, types.metrics),
+    stepExample(settings, types, mesh, rows),
+    mesh,
+    options,
+  );
+}
+
+const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
+
+/** A step that is compiled: by one program for all devices, or as a pipeline. */
+export type CompiledStep = CompiledFunction<StepFunction> | CompiledPipeline<StepFunction>;
+
 /** Compiles the programs of a run on a runtime and keeps them. */
 export class Programs {
   private readonly settings: Settings;
@@ -83,7 +122,7 @@ export class Programs {
   /** Where all that the run changes is kept. */
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
-  private readonly steps = new Map<number, CompiledFunction<StepFunction>>();
+  private readonly steps = new Map<number, CompiledStep>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
   private readonly datasetNumbers = new WeakMap<Dataset, number>();
@@ -104,15 +143,17 @@ export class Programs {
     });
   }
 
-  step(rows: number): CompiledFunction<StepFunction> {
-    return remembered(this.steps, rows, () =>
-      compileFunction(
-        stepFunction(this.settings, this.types.metrics),
-        stepExample(this.settings, this.types, meshOf(this.runtime), rows),
-        this.runtime,
-        stepOptions(meshOf(this.runtime), rows, this.layouts),
-      ),
-    );
+  step(rows: number): CompiledStep {
+    return remembered(this.steps, rows, (): CompiledStep => {
+      const { settings, types, runtime } = this;
+      const mesh = meshOf(runtime);
+      const step = stepFunction(settings, types.metrics);
+      const example = stepExample(settings, types, mesh, rows);
+      const options = stepOptions(mesh, rows, this.layouts);
+      if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
+      const staged = pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types));
+      return compilePipeline(step, example, runtime, { ...options, ...staged });
+    });
   }
 
   evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {

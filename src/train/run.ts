@@ -14,6 +14,7 @@ import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
@@ -65,6 +66,7 @@ export class Run {
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
+      this.values = wholeState(this.values);
       await this.parts.saver?.finished();
     } catch (error) {
       this.failed = true;
@@ -141,7 +143,8 @@ export class Run {
           types,
         );
         // All ranks read the same sum, of the same step.
-        const ends = end.wish === undefined ? wished : (await end.wish.item()) > 0;
+        const alone = runtime.processes === undefined;
+        const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
         if (ends) this.endAt ??= step + mostInFlight;
       },
       release: () => {
@@ -189,7 +192,9 @@ export class Run {
     const { position } = this;
     const { loss, metrics } = position.tally.means();
     const evaluation =
-      settings.evaluate === undefined ? undefined : await evaluateDataset(this.parts, this.values, settings.evaluate);
+      settings.evaluate === undefined
+        ? undefined
+        : await evaluateDataset(this.parts, wholeState(this.values), settings.evaluate);
     const record: EpochRecord = {
       epoch: position.epoch,
       steps: position.steps,

@@ -4,7 +4,7 @@ import colors from "picocolors";
 import { deliverPlan } from "../comm/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
-import { printProgram } from "../program/index.ts";
+import { printPipeline, printProgram } from "../program/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -19,8 +19,9 @@ import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
 import type { FolderLock } from "./lock.ts";
 import { trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import { pipelineMesh } from "./pipeline.ts";
 import { formatPlanReport, planReport } from "./plan-report.ts";
-import { Programs, planStep } from "./programs.ts";
+import { type CompiledStep, Programs, planPipelineStep, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
@@ -75,8 +76,10 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
-  const { mesh, executor } = settings;
+  const { executor, pipeline } = settings;
   const { world, executor: named, mesh: axes, workers } = readEnvironment();
+  const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
+  const mesh = settings.mesh ?? (axes === undefined ? staged : undefined);
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
@@ -163,15 +166,25 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
-    printPlan(programs.step(data.batchSizes[0] as number).plan),
+    stepText(programs.step(data.batchSizes[0] as number)),
   ];
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
+const stepText = (step: CompiledStep): string =>
+  "compiled" in step
+    ? printPlan(step.plan)
+    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");
+
 /** Shows on rank 0 what is about to happen. */
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
-  const { plan, program, compiled } = programs.step(rows);
+  const step = programs.step(rows);
+  if (!("compiled" in step)) {
+    for (const line of printPipeline(step.plan).trimEnd().split("\n")) reporter.line(line);
+    return;
+  }
+  const { plan, program, compiled } = step;
   const native = runtime.executor.name === "native";
   const arenaBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
@@ -217,6 +230,13 @@ async function prepareCheckpoints(
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
 async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+  await deliverPlan(planText(settings, types, mesh));
+  process.exit(0);
+}
+
+function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
+  if (settings.pipeline !== undefined)
+    return printPipeline(planPipelineStep(settings, settings.pipeline, types, mesh).plan);
   const { plan, program } = planStep(settings, types, mesh);
   const threads = defaultThreads(1);
   const { arenaBytes } = lowerProgram(program, { slots: threads });
@@ -228,6 +248,5 @@ async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Pr
     program: () => printProgram(program),
     json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
   };
-  await deliverPlan(texts[readEnvironment().planAs ?? "summary"]());
-  process.exit(0);
+  return texts[readEnvironment().planAs ?? "summary"]();
 }

@@ -11,7 +11,7 @@ use napi_derive::napi;
 
 use heddle_comm as comm;
 use heddle_core::dtype::DType;
-use heddle_core::exec::{Call, Collectives, Part};
+use heddle_core::exec::{Call, Collectives, Part, TransferCall, Way};
 use heddle_core::program::{CollectiveOp, ReduceOp};
 
 use crate::promise::background;
@@ -412,22 +412,32 @@ impl NativeGroup {
 /// One group per mesh axis.
 pub struct Groups(pub Vec<Arc<Shared>>);
 
+impl Groups {
+    fn group(&self, axis: usize) -> heddle_core::Result<&Arc<Shared>> {
+        let missing = || heddle_core::Error::new(format!("there is no group for mesh axis {axis}"));
+        self.0.get(axis).ok_or_else(missing)
+    }
+}
+
+/// The dtype as collectives know it.
+fn wire(dtype: DType) -> comm::Dtype {
+    match dtype {
+        DType::F32 => comm::Dtype::F32,
+        DType::F64 => comm::Dtype::F64,
+        DType::I32 => comm::Dtype::I32,
+        DType::U32 => comm::Dtype::U32,
+        DType::U8 | DType::Bool => comm::Dtype::U8,
+    }
+}
+
 impl Collectives for Groups {
     fn size(&self, axis: usize) -> Option<usize> {
         self.0.get(axis).map(|shared| shared.size)
     }
 
     fn run(&self, call: &Call, parts: &mut [Part]) -> heddle_core::Result<()> {
-        let Some(shared) = self.0.get(call.axis) else {
-            return Err(heddle_core::Error::new(format!("there is no group for mesh axis {}", call.axis)));
-        };
-        let dtype = match call.dtype {
-            DType::F32 => comm::Dtype::F32,
-            DType::F64 => comm::Dtype::F64,
-            DType::I32 => comm::Dtype::I32,
-            DType::U32 => comm::Dtype::U32,
-            DType::U8 | DType::Bool => comm::Dtype::U8,
-        };
+        let shared = self.group(call.axis)?;
+        let dtype = wire(call.dtype);
         let reduction = match call.reduction {
             ReduceOp::Max => comm::Reduction::Max,
             ReduceOp::Min => comm::Reduction::Min,
@@ -446,6 +456,25 @@ impl Collectives for Groups {
             CollectiveOp::Broadcast => group.broadcast(&parts, dtype, 0, call.label),
         };
         shared.call(run).map_err(heddle_core::Error::from_source)
+    }
+
+    fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> heddle_core::Result<()> {
+        let shared = self.group(call.axis)?;
+        // As above; a sender's output is its input, which is not written.
+        let parts: Vec<comm::Part> = parts
+            .iter_mut()
+            .map(|p| match call.way {
+                Way::To(_) => unsafe {
+                    comm::Part::from_raw(p.input, p.input_bytes, p.input.cast_mut(), p.input_bytes)
+                },
+                Way::From(_) => unsafe { comm::Part::from_raw(p.input, 0, p.output.as_mut_ptr(), p.output.len()) },
+            })
+            .collect();
+        let run = |group: &mut comm::Group| match call.way {
+            Way::To(peer) => group.send(&parts, wire(call.dtype), peer, call.label),
+            Way::From(peer) => group.receive(&parts, wire(call.dtype), peer, call.label),
+        };
+        shared.call(run).map_err(heddle_core::Error::new)
     }
 
     fn abort(&self, reason: &str) {

@@ -16,6 +16,7 @@ use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
 use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
 use crate::pool::Pool;
 use crate::program::{CollectiveOp, Program, ReduceOp, StepJson};
@@ -61,11 +62,27 @@ pub struct Call<'a> {
     pub step: usize,
 }
 
+/// Which way values travel along a mesh axis, and the coordinate there of the other device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    To(usize),
+    From(usize),
+}
+
+/// A call that two devices of a mesh axis make. Of its parts, the sender's have inputs, the receiver's outputs.
+pub struct TransferCall<'a> {
+    pub way: Way,
+    pub axis: usize,
+    pub dtype: DType,
+    pub label: &'a str,
+}
+
 /// What carries collectives: one group per mesh axis.
 pub trait Collectives: Send + Sync {
     /// Members of an axis, or `None` if the device has no such axis.
     fn size(&self, axis: usize) -> Option<usize>;
     fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()>;
+    fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> Result<()>;
     /// Ends waits of calls in flight with an error.
     fn abort(&self, reason: &str);
 }
@@ -76,6 +93,10 @@ pub struct Alone;
 impl Collectives for Alone {
     fn size(&self, _axis: usize) -> Option<usize> {
         Some(1)
+    }
+
+    fn transfer(&self, call: &TransferCall, _parts: &mut [Part]) -> Result<()> {
+        bail!("{:?} on axis {}: there is no other device", call.way, call.axis)
     }
 
     fn run(&self, _call: &Call, parts: &mut [Part]) -> Result<()> {
@@ -104,6 +125,7 @@ pub(crate) enum Step {
     CrossEntropy(CrossEntropy),
     AxisIndex(AxisIndex),
     Collective(Collective),
+    Transfer(Transfer),
     Loop(Box<Loop>),
     Branch(Box<Branch>),
 }
@@ -130,6 +152,8 @@ impl Step {
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
+            StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
+            StepJson::Receive(json) => Step::Transfer(Transfer::receive(json, checker)?),
             StepJson::Loop(_) | StepJson::Branch(_) => bail!("is read with the steps that it holds"),
         })
     }
@@ -168,6 +192,7 @@ impl Step {
             Step::CrossEntropy(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
+            Step::Transfer(step) => step.run(run),
             Step::Loop(step) => step.run(run),
             Step::Branch(step) => step.run(run),
         }
@@ -189,6 +214,7 @@ impl Step {
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
+            Step::Transfer(step) => step.name(),
             Step::Loop(_) => "loop",
             Step::Branch(_) => "branch",
         }

@@ -60,6 +60,8 @@ pub enum StepJson {
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
     AxisIndex(AxisIndexJson),
     Collective(CollectiveJson),
+    Send(SendJson),
+    Receive(ReceiveJson),
     Loop(LoopJson),
     Branch(BranchJson),
 }
@@ -297,6 +299,39 @@ pub struct CollectiveJson {
     pub label: String,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+pub struct SentJson {
+    #[serde(rename = "in")]
+    pub input: At,
+    pub count: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ReceivedJson {
+    pub out: At,
+    pub count: usize,
+}
+
+#[derive(Deserialize)]
+pub struct SendJson {
+    pub axis: usize,
+    pub to: usize,
+    pub dtype: DType,
+    pub parts: Vec<SentJson>,
+    #[serde(default)]
+    pub label: String,
+}
+
+#[derive(Deserialize)]
+pub struct ReceiveJson {
+    pub axis: usize,
+    pub from: usize,
+    pub dtype: DType,
+    pub parts: Vec<ReceivedJson>,
+    #[serde(default)]
+    pub label: String,
+}
+
 /// A verified program: only this can be run.
 pub struct Program {
     pub name: String,
@@ -335,7 +370,7 @@ impl Program {
         if extra as u64 > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");
         }
-        let collective = block.any(&|step| matches!(step, Step::Collective(_)));
+        let collective = block.any(&|step| matches!(step, Step::Collective(_) | Step::Transfer(_)));
         Ok(Program {
             name: json.name,
             arena: spaces[0],

@@ -107,6 +107,8 @@ fn seeds() -> Vec<Value> {
         json!({ "k": "softmaxCrossEntropyGrad", "dtype": "f32", "rows": 4, "cols": 5, "logits": [1, 0], "labels": [2, 0], "dy": [4, 0], "out": [3, 0] }),
         json!({ "k": "axisIndex", "axis": 0, "out": [3, 0] }),
         json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32", "parts": [{ "in": [1, 0], "out": [2, 0], "count": 9 }], "label": "x" }),
+        json!({ "k": "send", "axis": 0, "to": 1, "dtype": "f32", "parts": [{ "in": [1, 0], "count": 9 }], "label": "x" }),
+        json!({ "k": "receive", "axis": 0, "from": 1, "dtype": "f32", "parts": [{ "out": [3, 0], "count": 9 }], "label": "x" }),
     ]
 }
 

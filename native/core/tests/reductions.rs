@@ -257,3 +257,14 @@ fn coordinates_and_lone_collectives() {
     let step = json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32", "parts": [{ "in": [1, 0], "out": [2, 0], "count": 3 }], "label": "x" });
     check("f32", 0.0, 0, &[encode("f32", &[1.0, 2.0, 3.0]), zeros("f32", 3)], step, &[1.0, 2.0, 3.0]);
 }
+
+#[test]
+fn nothing_is_sent_to_or_received_from_a_device_that_is_not_there() {
+    for step in [
+        json!({ "k": "send", "axis": 0, "to": 1, "dtype": "f32", "parts": [{ "in": [1, 0], "count": 3 }], "label": "x" }),
+        json!({ "k": "receive", "axis": 0, "from": 1, "dtype": "f32", "parts": [{ "out": [1, 0], "count": 3 }], "label": "x" }),
+    ] {
+        let error = run_all(0, &[zeros("f32", 3)], &[step]).expect_err("a lone device");
+        assert!(error.0.contains("there is no device 1 on axis 0 of 1"), "{error}");
+    }
+}

@@ -7,7 +7,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
-import type { Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
+import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -54,6 +54,14 @@ export function nativeExecutor(options: NativeOptions): Executor {
   );
   const queue = new Queue(devices);
   const allocate = (bytes: number, what: string): NativeMemory => allocateMemory(binding, queue, bytes, what);
+  const compileEach = (programs: readonly Program[]): Executable =>
+    compile(programs, options.threads, {
+      binding,
+      devices,
+      queue,
+      allocate,
+      alone: groups.every((group) => group.length === 0),
+    });
   return {
     name: "native",
     devices: devices.length,
@@ -64,14 +72,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
         .catch((error: unknown) => {
           throw nativeError(error);
         }),
-    compile: (program) =>
-      compile(program, lowerProgram(program, { slots: options.threads }), {
-        binding,
-        devices,
-        queue,
-        allocate,
-        alone: groups.every((group) => group.length === 0),
-      }),
+    compile: (program) => compileEach(programsFor(program, devices.length)),
     abort: (reason) => {
       options.world?.abort(reason);
       for (const device of devices) device.abort(reason);
@@ -112,13 +113,26 @@ interface Machinery {
   readonly alone: boolean;
 }
 
-function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
-  const native = loadProgram(program, lowered, machinery.binding);
+/** The program of one device, made ready. */
+interface Ready {
+  readonly program: Program;
+  readonly lowered: LoweredProgram;
+  readonly native: NativeProgram;
+}
+
+function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
+  const prepare = (program: Program): Ready => {
+    const lowered = lowerProgram(program, { slots: threads });
+    return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
+  };
+  const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
+  const ready = programs.map((program) => byProgram.get(program) as Ready);
+  const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;
-  const prepared = { program, native, lowered, alone, short: alone && predictedSeconds(program) < shortSeconds };
+  const prepared = { programs: ready, alone, short: alone && predictedSeconds(program) < shortSeconds };
   return {
     program,
-    arenaBytes: lowered.arenaBytes,
+    arenaBytes: Math.max(...ready.map((one) => one.lowered.arenaBytes)),
     calls: lowered.json.steps.length,
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
@@ -144,9 +158,8 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
 
 /** A program that is ready to run. */
 interface Prepared {
-  readonly program: Program;
-  readonly native: NativeProgram;
-  readonly lowered: LoweredProgram;
+  /** Of each device. */
+  readonly programs: readonly Ready[];
   /** Nobody waits for its device while it runs. */
   readonly alone: boolean;
   readonly short: boolean;
@@ -177,15 +190,18 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  { program, native, lowered, alone, short }: Prepared,
+  { programs, alone, short }: Prepared,
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
 ): Run {
   const { queue } = machinery;
+  const [first] = programs as [Ready];
   const given = inputs.flat();
   for (const input of given) input.checkGood();
-  for (const list of inputs) for (const input of program.donated) if (input !== undefined) list[input]?.giveAway();
-  const outputs = machinery.devices.map((_device, index) =>
+  programs.forEach(({ program }, device) => {
+    for (const input of program.donated) if (input !== undefined) inputs[device]?.[input]?.giveAway();
+  });
+  const outputs = programs.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
       return donated === undefined
@@ -194,7 +210,7 @@ function run(
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(({ input, output }) =>
+    (programs[index] as Ready).lowered.arguments.map(({ input, output }) =>
       (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).held(),
     );
   const used = [...new Set([...given, ...outputs.flat()])];
@@ -204,14 +220,14 @@ function run(
     if (!ready) queue.drain();
     for (const input of given) input.checkGood();
     try {
-      machinery.devices[0]?.runSync(native, buffers(0));
+      machinery.devices[0]?.runSync(first.native, buffers(0));
     } catch (error) {
-      throw runFailure(error, program.name);
+      throw runFailure(error, first.program.name);
     }
     return { outputs, done: Promise.resolve() };
   }
-  const launch = queue.launch(program.name, used, capturePosition(), (device, index) =>
-    device.run(native, buffers(index)),
+  const launch = queue.launch(first.program.name, used, capturePosition(), (device, index) =>
+    device.run((programs[index] as Ready).native, buffers(index)),
   );
   const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];
   for (const output of outputs.flat()) output.comesFrom(origins);

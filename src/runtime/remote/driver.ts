@@ -7,7 +7,7 @@ import { connect as connectSocket } from "node:net";
 import { bytesOf } from "../../ir/shape.ts";
 import { type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import type { DeviceBuffer, Executable, Executor, Run } from "../executor.ts";
+import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
 import { allDevices, type Runtime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer } from "./messages.ts";
@@ -261,36 +261,42 @@ class RemoteExecutor implements Executor {
     return new RemoteBuffer(this.links[device] as Link, this.nextBuffer++, bytes);
   }
 
-  compile(program: Program): Executable {
+  compile(program: Program | readonly Program[]): Executable {
     const number = this.nextProgram++;
-    const text = printProgram(program);
-    const compiled = this.links.map((link) => link.ask({ type: "compile", program: number, text }));
+    const programs = programsFor(program, this.devices);
+    const texts = new Map([...new Set(programs)].map((one) => [one, printProgram(one)]));
+    const compiled = this.links.map((link, device) =>
+      link.ask({ type: "compile", program: number, text: texts.get(programs[device] as Program) }),
+    );
     const sizes = { arenaBytes: 0, calls: 0 };
-    const ready = Promise.all(compiled).then(([first]) => Object.assign(sizes, first));
+    const ready = Promise.all(compiled).then((answers) => {
+      sizes.arenaBytes = Math.max(...answers.map(({ arenaBytes }) => arenaBytes));
+      sizes.calls = answers[0]?.calls ?? 0;
+    });
     // An error is told by the first run, which waits for it.
     ready.catch(() => {});
     return {
-      program,
+      program: programs[0] as Program,
       get arenaBytes() {
         return sizes.arenaBytes;
       },
       get calls() {
         return sizes.calls;
       },
-      run: (inputs) => this.run(program, number, ready, inputs as readonly (readonly RemoteBuffer[])[]),
+      run: (inputs) => this.run(programs, number, ready, inputs as readonly (readonly RemoteBuffer[])[]),
     };
   }
 
   private run(
-    program: Program,
+    programs: readonly Program[],
     number: number,
     ready: Promise<unknown>,
     inputs: readonly (readonly RemoteBuffer[])[],
   ): Run {
-    const outputs = this.links.map((_link, device) =>
-      program.outputs.map(({ type }, output) => {
-        const donated = program.donated[output];
-        if (donated !== undefined) inputs[device]?.[donated]?.taken();
+    const outputs = programs.map(({ outputs: made, donated }, device) =>
+      made.map(({ type }, output) => {
+        const giver = donated[output];
+        if (giver !== undefined) inputs[device]?.[giver]?.taken();
         return this.allocate(bytesOf(type), device);
       }),
     );
