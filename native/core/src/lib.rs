@@ -7,9 +7,10 @@ pub mod error;
 pub mod exec;
 pub mod isa;
 mod kernels;
-mod math;
+
 pub mod pool;
 pub mod program;
+mod scalar;
 mod simd;
 mod verify;
 

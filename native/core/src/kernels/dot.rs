@@ -5,7 +5,7 @@ use super::product::{product, Matrix};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::math::Float;
+use crate::scalar::Float;
 use crate::program::DotJson;
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
