@@ -5,9 +5,9 @@ mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+pub mod generate;
 pub mod isa;
 mod kernels;
-
 pub mod pool;
 pub mod program;
 mod scalar;

@@ -3,7 +3,6 @@
 //! `Plain` runs them on one number (the tile interpreter, whose loops the compiler vectorises); `generate::Lanes` writes
 //! them down as instructions. Both round every operation once, so that they give the same bits.
 
-
 /// How [`Ops::round`] rounds to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
@@ -175,4 +174,3 @@ pub trait Steps: Ops {
 }
 
 impl<O: Ops> Steps for O {}
-

@@ -1,0 +1,115 @@
+//! Kernels generated for fused groups: straight-line vector code for AVX-512 and AVX2.
+//!
+//! The interpreter of tiles gives the same bits and takes over where a kernel cannot be had: on other processors, for
+//! functions that are library calls, and where the system forbids executable memory.
+
+mod assembler;
+mod body;
+mod encode;
+mod kernel;
+mod memory;
+mod translate;
+mod value;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+pub use kernel::{View, HEAD};
+pub use memory::{map, Map};
+pub use translate::{Description, Instruction};
+
+use crate::isa::Isa;
+use crate::{bail, Result};
+
+/// Whether programs get generated kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generate {
+    On,
+    Off,
+}
+
+impl Generate {
+    /// What `HEDDLE_JIT` says: `on` (the default) or `off`.
+    pub fn choose() -> Result<Generate> {
+        match std::env::var("HEDDLE_JIT").as_deref() {
+            Err(_) | Ok("" | "on") => Ok(Generate::On),
+            Ok("off") => Ok(Generate::Off),
+            Ok(other) => bail!("HEDDLE_JIT is \"{other}\": it can be on or off"),
+        }
+    }
+}
+
+/// Code of one group for one instruction set.
+pub struct Kernel {
+    pages: memory::Pages,
+    constants: Vec<u64>,
+}
+
+impl Kernel {
+    /// Runs rows of columns: see [`HEAD`] for the arguments, of which the constants are filled in here.
+    ///
+    /// # Safety
+    /// The addresses and strides must stay inside live memory, of which nobody else uses what is written.
+    pub unsafe fn call(&self, arguments: &mut [u64]) {
+        arguments[2] = self.constants.as_ptr() as u64;
+        #[cfg(target_arch = "x86_64")]
+        {
+            let run: unsafe extern "sysv64" fn(*mut u64) = std::mem::transmute(self.pages.start());
+            run(arguments.as_mut_ptr());
+        }
+    }
+}
+
+/// Most kernels that are kept for programs to come.
+const KEPT: usize = 512;
+
+type Key = (Description, bool);
+
+/// Kernels by content, in the order in which they were made.
+#[derive(Default)]
+struct Cache {
+    kernels: HashMap<Key, Arc<Kernel>>,
+    order: Vec<Key>,
+}
+
+static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
+
+/// The kernel of a group, made or found; none where there cannot be one.
+pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
+    let wide = match isa {
+        _ if !cfg!(target_arch = "x86_64") => return None,
+        Isa::Avx512 => true,
+        Isa::Avx2 => false,
+        Isa::Scalar => return None,
+    };
+    let mut cache = CACHE.lock().unwrap_or_else(|e| e.into_inner());
+    let cache = cache.get_or_insert_with(Cache::default);
+    let key = (description.clone(), wide);
+    if let Some(kernel) = cache.kernels.get(&key) {
+        return Some(kernel.clone());
+    }
+    let kernel = Arc::new(compile(description, wide, map)?);
+    if cache.order.len() >= KEPT {
+        let oldest = cache.order.remove(0);
+        cache.kernels.remove(&oldest);
+    }
+    cache.order.push(key.clone());
+    cache.kernels.insert(key, kernel.clone());
+    Some(kernel)
+}
+
+/// How many kernels are kept.
+pub fn kept() -> usize {
+    CACHE.lock().unwrap_or_else(|e| e.into_inner()).as_ref().map_or(0, |cache| cache.order.len())
+}
+
+fn compile(description: &Description, wide: bool, map: Map) -> Option<Kernel> {
+    let graph = translate::translate(description, wide)?;
+    let (code, pool) = kernel::write(&graph, wide).ok()?;
+    let words = pool.chunks(8).map(|c| {
+        let mut word = [0; 8];
+        word[..c.len()].copy_from_slice(c);
+        u64::from_le_bytes(word)
+    });
+    Some(Kernel { constants: words.collect(), pages: map(&code).ok()? })
+}
