@@ -76,6 +76,25 @@ fn fused(name: &'static str, shape: &[usize], inputs: &[&[isize]], ops: Value, r
     Case { name, buffers: vec![count * 4; inputs.len() + 1], arena: 0, step, flops: count as f64, bytes }
 }
 
+/// sqrt((sigmoid(a·b + c)·tanh(a) - 0.5·b)² + 1)
+fn chain(name: &'static str, n: usize) -> Case {
+    let ops = json!([
+        ["mul", "f32", 0, 1],
+        ["add", "f32", 3, 2],
+        ["logistic", "f32", 4],
+        ["tanh", "f32", 0],
+        ["mul", "f32", 5, 6],
+        ["const", "f32", 0.5],
+        ["mul", "f32", 1, 8],
+        ["sub", "f32", 7, 9],
+        ["mul", "f32", 10, 10],
+        ["const", "f32", 1],
+        ["add", "f32", 11, 12],
+        ["sqrt", "f32", 13]
+    ]);
+    fused(name, &[n], &[&[1], &[1], &[1]], ops, 14)
+}
+
 fn reduce(name: &'static str, keep: &[usize], keep_strides: &[isize], over: &[usize], over_strides: &[isize]) -> Case {
     let kept: usize = keep.iter().product();
     let count: usize = kept * over.iter().product::<usize>();
@@ -139,26 +158,8 @@ fn cases() -> Vec<Case> {
             4,
         ),
         fused("x*y+z 3.2M", &[elements], &[&[1], &[1], &[1]], json!([["mul", "f32", 0, 1], ["add", "f32", 3, 2]]), 4),
-        fused(
-            "chain of 10 4M",
-            &[4_000_000],
-            &[&[1], &[1], &[1]],
-            json!([
-                ["mul", "f32", 0, 1],
-                ["add", "f32", 3, 2],
-                ["logistic", "f32", 4],
-                ["tanh", "f32", 0],
-                ["mul", "f32", 5, 6],
-                ["const", "f32", 0.5],
-                ["mul", "f32", 1, 8],
-                ["sub", "f32", 7, 9],
-                ["mul", "f32", 10, 10],
-                ["const", "f32", 1],
-                ["add", "f32", 11, 12],
-                ["sqrt", "f32", 13]
-            ]),
-            14,
-        ),
+        chain("chain of 10 4M", 4_000_000),
+        chain("chain of 10 40K", 40_000),
         fused("exp 3.2M", &[elements], &[&[1]], json!([["exp", "f32", 0]]), 1),
         fused("tanh 3.2M", &[elements], &[&[1]], json!([["tanh", "f32", 0]]), 1),
         fused("log 3.2M", &[elements], &[&[1]], json!([["log", "f32", 0]]), 1),
@@ -265,7 +266,7 @@ fn main() {
 fn measure(threads: usize, isa: Isa, programs: &[Program], arguments: &[&Buffer]) -> Vec<Vec<f64>> {
     let mut device = Device::new(threads, isa, vec![0], Arc::new(Alone));
     let mut times = vec![Vec::new(); programs.len()];
-    for _ in 0..25 {
+    for _ in 0..41 {
         for (program, times) in programs.iter().zip(&mut times) {
             let (start, used) = (Instant::now(), cpu_seconds());
             device.run(program, arguments).expect("run");

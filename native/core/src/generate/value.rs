@@ -244,7 +244,7 @@ macro_rules! lanes {
                 a
             }
 
-            fn from_bits(&mut self, a: Id) -> Id {
+            fn of_bits(&mut self, a: Id) -> Id {
                 a
             }
 

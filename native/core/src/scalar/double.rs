@@ -66,7 +66,7 @@ pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let power = o.add(n, shift);
     let power = o.to_bits(power);
     let power = o.shift_left(power, 52);
-    let power = o.from_bits(power);
+    let power = o.of_bits(power);
     let half = o.number(0.5);
     let rest = o.sub(power, half);
     let y = o.mul(power, m);
@@ -118,7 +118,7 @@ pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let exponent = o.shift_right(moved, 52);
     let magic_bits = o.integer(MAGIC.to_bits());
     let n = o.plus(exponent, magic_bits);
-    let n = o.from_bits(n);
+    let n = o.of_bits(n);
     let biased = o.number(MAGIC + 1023.0);
     let n = o.sub(n, biased);
     let sixty = o.number(60.0);
@@ -127,7 +127,7 @@ pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (mask, start) = (o.integer((1 << 52) - 1), o.integer(HALF_SQRT2));
     let mantissa = o.and(moved, mask);
     let mantissa = o.plus(mantissa, start);
-    let m = o.from_bits(mantissa);
+    let m = o.of_bits(mantissa);
     let f = o.sub(m, one);
     let y = log1p_series(o, f, n);
     let undefined = o.number(f64::NAN);

@@ -91,7 +91,7 @@ pub fn max<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let larger = o.greater(x, y);
     let (a, b) = (o.to_bits(x), o.to_bits(y));
     let both = o.and(a, b);
-    let both = o.from_bits(both);
+    let both = o.of_bits(both);
     let same = o.equal(x, y);
     let r = o.select(same, both, larger);
     let undefined = o.unequal(x, x);
@@ -104,7 +104,7 @@ pub fn min<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let smaller = o.lesser(x, y);
     let (a, b) = (o.to_bits(x), o.to_bits(y));
     let both = o.or(a, b);
-    let both = o.from_bits(both);
+    let both = o.of_bits(both);
     let same = o.equal(x, y);
     let r = o.select(same, both, smaller);
     let undefined = o.unequal(x, x);

@@ -39,7 +39,7 @@ pub trait Ops {
     fn unequal(&mut self, a: Self::F, b: Self::F) -> Self::M;
     fn select(&mut self, condition: Self::M, a: Self::F, b: Self::F) -> Self::F;
     fn to_bits(&mut self, a: Self::F) -> Self::I;
-    fn from_bits(&mut self, a: Self::I) -> Self::F;
+    fn of_bits(&mut self, a: Self::I) -> Self::F;
     /// Wraps.
     fn plus(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn minus(&mut self, a: Self::I, b: Self::I) -> Self::I;
@@ -86,7 +86,7 @@ macro_rules! plain {
             plain!(@ unequal(a: $t, b: $t) -> bool { a != b });
             plain!(@ select(condition: bool, a: $t, b: $t) -> $t { if condition { a } else { b } });
             plain!(@ to_bits(a: $t) -> $bits { a.to_bits() });
-            plain!(@ from_bits(a: $bits) -> $t { $t::from_bits(a) });
+            plain!(@ of_bits(a: $bits) -> $t { $t::from_bits(a) });
             plain!(@ plus(a: $bits, b: $bits) -> $bits { a.wrapping_add(b) });
             plain!(@ minus(a: $bits, b: $bits) -> $bits { a.wrapping_sub(b) });
             plain!(@ and(a: $bits, b: $bits) -> $bits { a & b });
@@ -152,14 +152,14 @@ pub trait Steps: Ops {
     fn magnitude(&mut self, x: Self::F) -> Self::F {
         let (bits, mask) = (self.to_bits(x), self.integer(!<Self::N as super::Family>::SIGN));
         let cleared = self.and(bits, mask);
-        self.from_bits(cleared)
+        self.of_bits(cleared)
     }
 
     #[inline(always)]
     fn negated(&mut self, x: Self::F) -> Self::F {
         let (bits, mask) = (self.to_bits(x), self.integer(<Self::N as super::Family>::SIGN));
         let flipped = self.xor(bits, mask);
-        self.from_bits(flipped)
+        self.of_bits(flipped)
     }
 
     /// A value that is not negative, with the sign of another.
@@ -169,7 +169,7 @@ pub trait Steps: Ops {
         let sign = self.and(bits, mask);
         let value = self.to_bits(value);
         let both = self.or(value, sign);
-        self.from_bits(both)
+        self.of_bits(both)
     }
 }
 

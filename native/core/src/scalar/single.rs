@@ -58,7 +58,7 @@ fn power<O: Ops>(o: &mut O, n: O::F) -> O::F {
     let shifted = o.add(n, shift);
     let bits = o.to_bits(shifted);
     let bits = o.shift_left(bits, 23);
-    o.from_bits(bits)
+    o.of_bits(bits)
 }
 
 #[inline(always)]
@@ -128,7 +128,7 @@ pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let bias = o.integer(0x3f80_0000);
     let m = o.minus(bits, exponent_bits);
     let m = o.plus(m, bias);
-    let m = o.from_bits(m);
+    let m = o.of_bits(m);
     let n = counted(o, exponent);
     let missing = o.number(23.0);
     let missing = o.select(subnormal, missing, zero);
@@ -149,7 +149,7 @@ pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
 fn counted<O: Ops>(o: &mut O, exponent: O::I) -> O::F {
     let magic_bits = o.integer((MAGIC as f32).to_bits() as u64);
     let sum = o.plus(exponent, magic_bits);
-    let sum = o.from_bits(sum);
+    let sum = o.of_bits(sum);
     let shift = o.number(MAGIC + 127.0);
     o.sub(sum, shift)
 }
@@ -192,7 +192,7 @@ pub fn log1p<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let four = o.integer(((127 + 2) << 23) + (127 << 23));
     let scale = o.shift_left(exponent, 23);
     let scale = o.minus(four, scale);
-    let scale = o.from_bits(scale);
+    let scale = o.of_bits(scale);
     let quarter = o.number(0.25);
     let scale = o.mul(scale, quarter);
     let less = o.sub(scale, one);

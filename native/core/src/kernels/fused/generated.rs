@@ -15,7 +15,7 @@ const SHORTEST: usize = 8;
 /// Outputs of steps that touch more bytes than this are written past the caches, which would not keep them.
 const STREAMED: usize = 16 << 20;
 /// Elements of one task, divided by the work for each.
-const TASK: usize = 512 << 10;
+const TASK: usize = 128 << 10;
 
 #[derive(Default)]
 pub struct Generated {
@@ -48,7 +48,9 @@ impl Generated {
         let columns = *dims.last().unwrap_or(&1);
         let rows = if dims.len() > 1 { dims[dims.len() - 2] } else { 1 };
         let task = (TASK / (registers.len() + outputs.len())).next_power_of_two().max(4096);
-        let (width, height) = if columns > 2 * task { (task, 1) } else { (columns, (task / columns).max(1)) };
+        // Parts of equal length, to whole cache lines.
+        let width = columns.div_ceil(columns.div_ceil(task)).next_multiple_of(64).min(columns);
+        let height = if width < columns { 1 } else { (task / columns).max(1) };
         let generated = Generated {
             description: Some(Box::new(description)),
             kernels: Default::default(),
