@@ -8,9 +8,9 @@ use heddle_core::generate::{kept, Generate};
 use heddle_core::isa::Isa;
 use serde_json::{json, Value};
 
-const UNARY: [&str; 15] = [
+const UNARY: [&str; 16] = [
     "neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "logistic", "erf", "floor", "ceil",
-    "round",
+    "round", "softplus",
 ];
 const BINARY: [&str; 6] = ["add", "sub", "mul", "div", "max", "min"];
 const COMPARE: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];

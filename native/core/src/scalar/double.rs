@@ -168,3 +168,9 @@ fn log1p_series<O: Ops>(o: &mut O, f: O::F, n: O::F) -> O::F {
     let head = o.mul(n, high);
     o.add(y, head)
 }
+
+/// log(1 + e^x), by library functions.
+pub fn library_softplus(x: f64) -> f64 {
+    let positive = if x < 0.0 { 0.0 } else { x };
+    positive + libm::log1p(libm::exp(-x.abs()))
+}

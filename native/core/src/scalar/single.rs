@@ -241,3 +241,16 @@ pub fn erf<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let far = o.less(boundary, a);
     o.select(far, large, small)
 }
+
+/// log(1 + e^x) = max(x, 0) + log1p(e^-|x|).
+#[inline(always)]
+pub fn softplus<O: Ops>(o: &mut O, x: O::F) -> O::F {
+    let a = o.magnitude(x);
+    let minus = o.negated(a);
+    let e = exp(o, minus);
+    let rest = log1p(o, e);
+    let zero = o.number(0.0);
+    // The constant comes first: then NaN stays.
+    let positive = o.greater(zero, x);
+    o.add(positive, rest)
+}

@@ -25,6 +25,7 @@ macro_rules! unary_functions {
             single {
                 "log1p" log1p libm::log1p;
                 "erf" erf libm::erf;
+                "softplus" softplus crate::scalar::double::library_softplus;
             }
             library {
                 "sin" libm::sinf, libm::sin;

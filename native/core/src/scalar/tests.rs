@@ -1,6 +1,7 @@
+use super::double::library_softplus;
 use super::functions::{exp, expm1, log, logistic, tanh};
 use super::ops::Plain;
-use super::single::{erf, log1p};
+use super::single::{erf, log1p, softplus};
 
 fn ulps(got: f32, want: f64) -> f64 {
     let rounded = want as f32;
@@ -25,7 +26,7 @@ fn exact_logistic(x: f64) -> f64 {
 #[test]
 fn f32_functions_are_within_two_ulp() {
     type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64);
-    let cases: [Case; 7] = [
+    let cases: [Case; 8] = [
         ("exp", |x| exp(&mut Plain::<f32>::new(), x), libm::exp),
         ("expm1", |x| expm1(&mut Plain::<f32>::new(), x), libm::expm1),
         ("log", |x| log(&mut Plain::<f32>::new(), x), libm::log),
@@ -33,6 +34,7 @@ fn f32_functions_are_within_two_ulp() {
         ("tanh", |x| tanh(&mut Plain::<f32>::new(), x), libm::tanh),
         ("logistic", |x| logistic(&mut Plain::<f32>::new(), x), exact_logistic),
         ("erf", |x| erf(&mut Plain::<f32>::new(), x), libm::erf),
+        ("softplus", |x| softplus(&mut Plain::<f32>::new(), x), library_softplus),
     ];
     for (name, function, oracle) in cases {
         let (mut worst, mut at) = (0.0, 0.0);
