@@ -98,6 +98,7 @@ export const sqrt = unary("sqrt");
 export const rsqrt = unary("rsqrt");
 export const tanh = unary("tanh");
 export const logistic = unary("logistic");
+export const softplus = unary("softplus");
 export const erf = unary("erf");
 export const sin = unary("sin");
 export const cos = unary("cos");

@@ -144,6 +144,19 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
     linear: [],
     cost: 10,
   },
+  softplus: {
+    doc: "log(1 + exp(x)), a smooth max(x, 0).",
+    dtypes: "float",
+    stablehlo: (hlo, x) => {
+      const positive = hlo.same("maximum", x, hlo.like(x, 0));
+      const tail = hlo.same("exponential", hlo.same("negate", hlo.same("abs", x)));
+      return hlo.same("add", positive, hlo.same("log_plus_one", tail));
+    },
+    value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+    gradient: [(dy, x) => mul(dy, emit.logistic(x))],
+    linear: [],
+    cost: 20,
+  },
   erf: {
     doc: "The error function.",
     dtypes: "float",

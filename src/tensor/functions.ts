@@ -36,6 +36,7 @@ export const sqrt: Unary = unary("sqrt", ops.sqrt);
 export const rsqrt: Unary = unary("rsqrt", ops.rsqrt);
 export const tanh: Unary = unary("tanh", ops.tanh);
 export const sigmoid: Unary = unary("sigmoid", ops.logistic);
+export const softplus: Unary = unary("softplus", ops.softplus);
 export const erf: Unary = unary("erf", ops.erf);
 export const sin: Unary = unary("sin", ops.sin);
 export const cos: Unary = unary("cos", ops.cos);

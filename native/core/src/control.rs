@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::exec::{Run, Step};
+use crate::generate::Generate;
 use crate::program::{BranchJson, LoopJson, StepJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Error, Result};
@@ -22,6 +23,7 @@ pub(crate) struct Reader<'a> {
     pub written: &'a mut [bool],
     pub next: usize,
     pub depth: usize,
+    pub generate: Generate,
 }
 
 impl Reader<'_> {
@@ -52,7 +54,7 @@ impl Reader<'_> {
     }
 
     fn checker(&mut self) -> Checker<'_> {
-        Checker::new(self.spaces, self.written)
+        Checker::new(self.spaces, self.written, self.generate)
     }
 }
 

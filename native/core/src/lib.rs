@@ -5,11 +5,12 @@ mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+pub mod generate;
 pub mod isa;
 mod kernels;
-mod math;
 pub mod pool;
 pub mod program;
+mod scalar;
 mod simd;
 mod verify;
 

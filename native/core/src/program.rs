@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::control::{Block, Reader};
 use crate::dtype::DType;
 use crate::exec::Step;
+use crate::generate::Generate;
 use crate::verify::At;
 use crate::{bail, Error, Result};
 
@@ -351,7 +352,12 @@ pub struct Program {
 const MAX_BYTES: u64 = 1 << 46;
 
 impl Program {
+    /// Verifies a program; its kernels are generated unless `HEDDLE_JIT=off`.
     pub fn parse(text: &str) -> Result<Program> {
+        Program::parse_with(text, Generate::choose()?)
+    }
+
+    pub fn parse_with(text: &str, generate: Generate) -> Result<Program> {
         let json: ProgramJson = serde_json::from_str(text).map_err(|e| Error::new(format!("program: {e}")))?;
         if json.version != 1 {
             bail!("program: version {} is not understood, this executor knows version 1", json.version);
@@ -364,7 +370,7 @@ impl Program {
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0 };
+        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate };
         let block = reader.block(json.steps)?;
         let extra = block.extra();
         if extra as u64 > MAX_BYTES {

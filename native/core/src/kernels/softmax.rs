@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::math::Float;
 use crate::program::CrossEntropyJson;
+use crate::scalar::Float;
 use crate::verify::{At, Checker};
 use crate::{bail, bail_value, Result};
 
