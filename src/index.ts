@@ -19,6 +19,7 @@ export {
   type Evaluation,
   layouts,
   type Metric,
+  type PipelineTraining,
   type StepRecord,
   type TrainControl,
   type TrainOptions,

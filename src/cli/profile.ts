@@ -8,6 +8,7 @@ import { launchLocal } from "../launch/local.ts";
 import { parseRankProfile, type RankProfile } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
 import { formatReport, reportOf } from "./profile-report.ts";
 import { traceOf } from "./profile-trace.ts";
 import { report } from "./run.ts";
@@ -37,7 +38,7 @@ interface ProfileFlags {
 }
 
 /** The `profile` command. */
-export function profileCommand(finish: (status: number) => void): Command {
+export function profileCommand({ finish, signal }: CommandContext): Command {
   return new Command("profile")
     .summary("show where the time of a file's training steps goes")
     .description("Runs a file for some steps and shows the time of each kernel beside what the machine can do.")
@@ -49,10 +50,17 @@ export function profileCommand(finish: (status: number) => void): Command {
     .option("--trace <file>", "also write a trace of all ranks, as Chrome reads it")
     .option("--json", "machine-readable")
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], flags: ProfileFlags) => finish(await profile(file, args, flags)));
+    .action(async (file: string, args: string[], flags: ProfileFlags) =>
+      finish(await profile(file, args, flags, signal)),
+    );
 }
 
-async function profile(file: string, args: readonly string[], flags: ProfileFlags): Promise<number> {
+async function profile(
+  file: string,
+  args: readonly string[],
+  flags: ProfileFlags,
+  signal: AbortSignal,
+): Promise<number> {
   const { steps, workers, trace, json } = flags;
   const directory = mkdtempSync(join(tmpdir(), "heddle-profile-"));
   try {
@@ -63,9 +71,10 @@ async function profile(file: string, args: readonly string[], flags: ProfileFlag
       executor: "native",
       profile: { directory, steps, warmUp },
       outputToErrors: true,
+      signal,
       ...(flags.threads === undefined ? {} : { threads: flags.threads }),
     });
-    report(result, workers);
+    report(result, workers, signal);
     if (result.status !== exitStatus.ok) return result.status;
     const ranks = readRanks(directory);
     if (trace !== undefined) writeTrace(trace, ranks);

@@ -9,8 +9,13 @@ const registry = new Map<string, AnyOpDef>();
  *
  * @throws HeddleError `op` when the name is taken by another definition.
  */
-export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "control">): OpDef<A> {
-  return enter({ ...definition, body: absent("a primitive"), control: absent("owns no graphs") });
+export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "forward" | "control">): OpDef<A> {
+  return enter({
+    ...definition,
+    body: absent("a primitive"),
+    forward: absent("follows from its gradient"),
+    control: absent("owns no graphs"),
+  });
 }
 
 /** Enters an op in the registry; `defineOp`, `defineComposite` and `defineControl` are the ways to call it. */

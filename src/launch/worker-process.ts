@@ -28,6 +28,8 @@ export interface WorkerProcess {
   /** The last step it reported. */
   step: number | undefined;
   error: ErrorMessage | undefined;
+  /** The text of the plan that it made instead of running. */
+  plan: string | undefined;
   /** Whether the launcher has told it to stop: how it ends is then no failure. */
   stopping: boolean;
   kill(signal: NodeJS.Signals): void;
@@ -44,7 +46,7 @@ export interface WorkerCommand {
   /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
   readonly inheritOutput: boolean;
   readonly inheritInput: boolean;
-  /** Whether all that it prints goes to the error stream. */
+  /** Whether what it prints goes to the error stream, so that the launcher's output is the plan or the profile alone. */
   readonly outputToErrors: boolean;
 }
 
@@ -54,14 +56,10 @@ const drainMilliseconds = 300;
 /** Starts a worker. It shares the launcher's process group, as a shell expects of a job. */
 export function startWorker(command: WorkerCommand): WorkerProcess {
   const output = command.inheritOutput ? "inherit" : "pipe";
+  const errorStream = 2;
   const child = spawn(process.execPath, command.arguments, {
     env: command.environment,
-    stdio: [
-      command.inheritInput ? "inherit" : "ignore",
-      output === "inherit" && command.outputToErrors ? process.stderr : output,
-      output,
-      "ipc",
-    ],
+    stdio: [command.inheritInput ? "inherit" : "ignore", command.outputToErrors ? errorStream : output, output, "ipc"],
   });
   const temporaries = new Set<string>();
   const worker: WorkerProcess = {
@@ -77,6 +75,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     },
     step: undefined,
     error: undefined,
+    plan: undefined,
     stopping: false,
     kill: (signal) => void child.kill(signal),
     removeTemporaries: () => {
@@ -97,6 +96,9 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
     case "temporary":
       if (message.done) temporaries.delete(message.path);
       else temporaries.add(message.path);
+      break;
+    case "plan":
+      worker.plan ??= message.text;
       break;
     case "error":
       worker.error ??= message;

@@ -178,6 +178,10 @@ const table: Table = {
       whole("out", "write", part.out, dtypeOf(step), [part.count * grow(size)]),
     ]);
   },
+  send: (step) =>
+    (step["parts"] as CollectivePart[]).map((part) => whole("in", "read", part.in, dtypeOf(step), [part.count])),
+  receive: (step) =>
+    (step["parts"] as CollectivePart[]).map((part) => whole("out", "write", part.out, dtypeOf(step), [part.count])),
 };
 
 function starts(step: LoweredStep): Access[] {

@@ -5,6 +5,7 @@ export {
   formatPlacement,
   type Layout,
   localType,
+  only,
   type Placement,
   parseLayout,
   parsePlacement,
@@ -15,7 +16,7 @@ export {
   shard,
   shardedOn,
 } from "./layout.ts";
-export { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
+export { type CollectiveName, collectiveSeconds, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
@@ -26,6 +27,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,

@@ -4,11 +4,15 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
 
-/** On one mesh axis: split along a dim, held whole by all, or held as contributions that combine to the value. */
+/**
+ * On one mesh axis: split along a dim, held whole by all, held as contributions that combine to the value, or held by the
+ * devices at one coordinate only (a parameter of a pipeline's stage).
+ */
 export type Placement =
   | { readonly kind: "shard"; readonly dim: number }
   | { readonly kind: "replicate" }
-  | { readonly kind: "partial"; readonly reduction: Reduction };
+  | { readonly kind: "partial"; readonly reduction: Reduction }
+  | { readonly kind: "only"; readonly coordinate: number };
 
 /** One placement per axis of the mesh, in the mesh's order. A dim split on several axes is cut by the first one first. */
 export type Layout = readonly Placement[];
@@ -16,6 +20,7 @@ export type Layout = readonly Placement[];
 export const replicate: Placement = { kind: "replicate" };
 export const shard = (dim: number): Placement => ({ kind: "shard", dim });
 export const partial = (reduction: Reduction = "sum"): Placement => ({ kind: "partial", reduction });
+export const only = (coordinate: number): Placement => ({ kind: "only", coordinate });
 
 export const replicated = (mesh: Mesh): Layout => mesh.axes.map(() => replicate);
 
@@ -29,7 +34,7 @@ export function shardedOn(mesh: Mesh, dims: { readonly [axis: string]: number | 
   });
 }
 
-/** `S(0)`, `R`, `P(sum)`. */
+/** `S(0)`, `R`, `P(sum)`, `O(1)`. */
 export function formatPlacement(placement: Placement): string {
   switch (placement.kind) {
     case "shard":
@@ -38,6 +43,8 @@ export function formatPlacement(placement: Placement): string {
       return "R";
     case "partial":
       return `P(${placement.reduction})`;
+    case "only":
+      return `O(${placement.coordinate})`;
   }
 }
 
@@ -46,10 +53,11 @@ export const formatLayout = (layout: Layout): string => layout.map(formatPlaceme
 
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
-  const match = /^(?:S\((\d+)\)|P\((sum|max|min)\))$/.exec(text);
+  const match = /^(?:([SO])\((\d+)\)|P\((sum|max|min)\))$/.exec(text);
   if (match === null)
-    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R or P(sum|max|min)`);
-  return match[1] === undefined ? partial(match[2] as Reduction) : shard(Number(match[1]));
+    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), R, P(sum|max|min) or O(coordinate)`);
+  if (match[1] === undefined) return partial(match[3] as Reduction);
+  return match[1] === "S" ? shard(Number(match[2])) : only(Number(match[2]));
 }
 
 export const parseLayout = (text: string): Layout =>

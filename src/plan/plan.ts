@@ -12,7 +12,7 @@ import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { formatLayout, type Layout, localType, replicate, replicated } from "./layout.ts";
 import { localGraph } from "./localize.ts";
-import { type CollectiveName, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
+import { type CollectiveName, collectiveSeconds, collectiveTraffic, defaultMachine, type Machine } from "./machine.ts";
 import { formatMesh, type Mesh } from "./mesh.ts";
 import { type Decision, propagate } from "./propagate.ts";
 
@@ -109,6 +109,10 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
   }
   if (layout.some((placement) => placement.kind === "partial"))
     throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
+  if (layout.some((placement) => placement.kind === "only"))
+    throw new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
+      hint: "call replicate(x) on every worker first",
+    });
   localType(type, layout, mesh);
 }
 
@@ -163,6 +167,8 @@ export interface Traffic {
   readonly payload: number;
   /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
   readonly sent: number;
+  /** Predicted time of all iterations, in seconds, on the machine that plans assume. */
+  readonly seconds: number;
 }
 
 /** The collectives of a graph and of those that its ops own, and how often each runs. */
@@ -180,7 +186,8 @@ export function trafficOf(plan: Plan): Traffic[] {
   return collectivesWithin(plan.local).map(({ node, times }) => {
     const name = node.op.name as CollectiveName;
     const payload = node.inputs.reduce((total, input) => total + bytesOf(input.types[0] as TensorType), 0);
-    const sent = times * collectiveTraffic[name](payload, node.attrs["parts"] as number).bytes;
+    const parts = node.attrs["parts"] as number;
+    const sent = times * collectiveTraffic[name](payload, parts).bytes;
     return {
       name,
       axis: String(node.attrs["axis"]),
@@ -188,6 +195,7 @@ export function trafficOf(plan: Plan): Traffic[] {
       values: node.inputs.length,
       payload,
       sent,
+      seconds: times * collectiveSeconds(defaultMachine, name, payload, parts),
     };
   });
 }

@@ -100,7 +100,7 @@ function cheapest(
   const candidates = strategiesOf(node, inputs, outputs, axis.size).filter(
     (strategy, index) =>
       index === 0 ||
-      seeded(strategy, current) ||
+      (seeded(strategy, current) && !holdsTwice(node, strategy)) ||
       (wished !== undefined && samePlacement(strategy.outputs[0] as Placement, wished)),
   );
   let best: { strategy: Strategy; seconds: number } | undefined;
@@ -125,4 +125,13 @@ function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
     if (wanted.kind === "shard") return has.kind === "shard" && has.dim === wanted.dim;
     return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
   });
+}
+
+/** A square wants no sum both as contributions and whole: once it is whole, the product can be. */
+function holdsTwice(node: Node, { inputs }: Strategy): boolean {
+  return node.inputs.some((input, index) =>
+    node.inputs.some(
+      (other, place) => other === input && inputs[index]?.kind === "partial" && inputs[place]?.kind === "replicate",
+    ),
+  );
 }

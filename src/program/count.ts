@@ -111,6 +111,7 @@ export function bytesSent(program: Program, step: CollectiveStep): number {
   const size = program.axes.find((axis) => axis.name === step.axis)?.size ?? 1;
   const bytes = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + bytesOf(program.values[value] as TensorType), 0);
+  if (step.op === "send" || step.op === "receive") return bytes(step.arguments);
   // The whole value: what is put in, or, for a gather, what comes out.
   const whole = Math.max(bytes(step.arguments), bytes(step.results));
   // What is combined and handed to all makes the way twice: out and back.

@@ -12,4 +12,6 @@ export {
 } from "./native/profile.ts";
 export type { World, WorldOptions } from "./native/world.ts";
 export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";
+export { type RemoteOptions, remoteRuntime } from "./remote/driver.ts";
+export { serveDrivers, type WaitingWorker, type WorkerOptions } from "./remote/worker.ts";
 export { defaultThreads, distributedRuntime, localRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";

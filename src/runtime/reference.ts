@@ -5,15 +5,25 @@
 
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { CollectiveStep, LoopStep, Program, ProgramAxis, Step, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
+import { type Held, runClasses } from "./classes.ts";
 import { runCollective } from "./collectives.ts";
-import type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
+import {
+  type DeviceBuffer,
+  type Executable,
+  type Executor,
+  type ExecutorOptions,
+  type LocalDevice,
+  programsFor,
+  type Run,
+} from "./executor.ts";
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
+  readonly ready = true;
   data: Uint8Array | undefined;
 
   constructor(data: Uint8Array) {
@@ -70,13 +80,14 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
     devices: count,
     // Typed views need alignment, which a fresh ArrayBuffer has.
     allocate: (bytes) => new HostBuffer(new Uint8Array(bytes)),
-    compile: (program) => compile(program, options),
+    compile: (program) => compile(programsFor(program, options.devices.length), options),
     abort: () => undefined,
     close: () => undefined,
   };
 }
 
-function compile(program: Program, options: ExecutorOptions): Executable {
+function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
+  const program = programs[0] as Program;
   const calls = program.steps.reduce(
     (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
     0,
@@ -86,29 +97,34 @@ function compile(program: Program, options: ExecutorOptions): Executable {
     arenaBytes: 0,
     calls,
     run: (inputs): Run => {
-      const outputs = interpret(program, options, inputs);
-      return { outputs, done: Promise.resolve() };
+      try {
+        return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };
+      } catch (error) {
+        // What JavaScript says of an array that it cannot make names neither the op nor the shape.
+        if (!(error instanceof RangeError)) throw error;
+        const results = program.outputs.map(({ type }) => formatType(type)).join(", ");
+        throw new HeddleError("memory", `there is no memory for ${results}, the result of ${program.name}`, {
+          cause: error,
+        });
+      }
     },
   };
 }
 
 function interpret(
-  program: Program,
+  programs: readonly Program[],
   options: ExecutorOptions,
   inputs: readonly (readonly DeviceBuffer[])[],
 ): DeviceBuffer[][] {
-  const given = inputs.map((buffers) =>
-    program.inputs.map(({ type }, index) => asTensor(buffers[index] as DeviceBuffer, type)),
+  const given = inputs.map((buffers, device) =>
+    (programs[device] as Program).inputs.map(({ type }, index) => asTensor(buffers[index] as DeviceBuffer, type)),
   );
-  const results = runProgram(program, options, given);
+  const results = runClasses(programs, options, given, runStep);
   // A value that is an input passed through must not share memory with it.
   return results.map((tensors, device) =>
     tensors.map((tensor) => asBuffer(given[device]?.includes(tensor) === true ? copyOf(tensor) : tensor)),
   );
 }
-
-/** Values by device and number. */
-type Held = readonly Map<number, HostTensor>[];
 
 /** Runs a program on all devices, step by step: `inputs[device][input]` to `[device][output]`. */
 function runProgram(

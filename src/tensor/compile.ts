@@ -1,11 +1,13 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
 import type { Graph } from "../ir/node.ts";
+import { formatType } from "../ir/shape.ts";
 import { runPasses } from "../passes/index.ts";
-import { type Layout, type Plan, planGraph } from "../plan/index.ts";
+import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import type { Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
 import { meshOf } from "./runtime.ts";
 import { onRuntime, type Value } from "./value.ts";
 
@@ -70,6 +72,7 @@ export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOpt
 export function runCompiled(compiled: Compiled, inputs: readonly Value[]): Value[] {
   const { runtime, plan, executable } = compiled;
   const placed = inputs.map((value) => onRuntime(value, runtime));
+  for (const value of placed) checkPresent(value);
   const { outputs } = executable.run(
     runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
   );
@@ -79,4 +82,14 @@ export function runCompiled(compiled: Compiled, inputs: readonly Value[]): Value
     layout,
     shards: runtime.local.map((_device, device) => outputs[device]?.[output] as Value["shards"][number]),
   }));
+}
+
+/** A value that is on one stage only has no part here: programs that know nothing of stages cannot read it. */
+function checkPresent({ type, layout }: Value): void {
+  if (!layout.some((placement) => placement.kind === "only")) return;
+  throw new HeddleError(
+    "layout",
+    `${formatType(type)} is ${formatLayout(layout)}: it is on one stage of a pipeline only`,
+    { hint: "call replicate(x) on every worker first" },
+  );
 }

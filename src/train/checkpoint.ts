@@ -187,6 +187,7 @@ export async function latestCheckpoint(
   options: LatestCheckpointOptions = {},
 ): Promise<LatestCheckpoint> {
   const warnings: string[] = [];
+  const refused: string[] = [];
   if (options.clean ?? true) warnings.push(...(await cleanCheckpoints(folder)));
   let found = await listCheckpoints(folder);
   for (let index = 0; index < found.length; index++) {
@@ -195,12 +196,14 @@ export async function latestCheckpoint(
       return { checkpoint: await loadCheckpoint(path, options), warnings };
     } catch (error) {
       if (isDamage(error)) {
+        refused.push(messageOf(error));
         warnings.push(`${messageOf(error)}; taking the one before it`);
       } else if (isMissing(error)) {
         // A run that goes on has removed it since; it wrote a newer one first.
         found = await listCheckpoints(folder);
         index = -1;
         warnings.length = 0;
+        refused.length = 0;
       } else {
         throw error;
       }
@@ -209,7 +212,8 @@ export async function latestCheckpoint(
   if (found.length > 0) {
     throw new HeddleError(
       "checkpoint",
-      `all ${found.length} checkpoints in ${resolve(folder)} are damaged:\n${warnings.join("\n")}`,
+      `none of the ${found.length} checkpoints in ${resolve(folder)} can be read:\n  ${refused.join("\n  ")}`,
+      { hint: "restore one from a copy, or move them away and start without resume" },
     );
   }
   return { checkpoint: undefined, warnings };

@@ -2,7 +2,7 @@
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, type Mesh, replicated, shardedOn } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { nearestName } from "../util/options.ts";
+import { nearest } from "../util/options.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { ModelTypes } from "./functions.ts";
 import type { LayoutRule, ParameterLayout } from "./rules.ts";
@@ -46,9 +46,9 @@ export function stateLayouts(rules: readonly LayoutRule[], types: ModelTypes, me
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
     // A slot's tree holds the tree of parameters: "momentumBuffer.0.weight".
-    const name = path.slice(path.indexOf(".") + 1);
-    const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
-    const layout = layouts.get(name);
+    const name = suffixes(path).find((suffix) => layouts.has(suffix));
+    const layout = name === undefined ? undefined : layouts.get(name);
+    const sameShape = name !== undefined && `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
     if (layout !== undefined && sameShape) both.set(`optimizer.${path}`, { kept: layout.kept, used: layout.kept });
   });
   return {
@@ -56,6 +56,12 @@ export function stateLayouts(rules: readonly LayoutRule[], types: ModelTypes, me
     used: (path) => both.get(path)?.used,
     whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
   };
+}
+
+/** `"a.b.c"`: `"b.c"`, `"c"`. */
+function suffixes(path: string): string[] {
+  const parts = path.split(".");
+  return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
 }
 
 function layoutOf(name: string, type: TensorType, { shard, gather = [] }: ParameterLayout, mesh: Mesh): Both {
@@ -74,7 +80,7 @@ function layoutOf(name: string, type: TensorType, { shard, gather = [] }: Parame
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
   for (const name of rules.flatMap((rule) => rule.names ?? [])) {
     if (parameters.includes(name)) continue;
-    const near = nearestName(name, parameters);
+    const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
       hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
     });

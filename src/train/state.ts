@@ -1,7 +1,7 @@
 /** @module The whole state of a run as a checkpoint, and back. */
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type Layout, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, isTensor, meshOf, replicate, type Tensor } from "../tensor/index.ts";
@@ -29,6 +29,12 @@ export interface RunPosition {
 export const beginning = (): RunPosition => ({ steps: 0, epoch: 0, batch: 0, tally: new Tally(), history: [] });
 
 const groups = ["params", "optimizer", "state"] as const;
+
+/** Bytes of all values that a checkpoint holds. */
+export function stateBytes(types: ModelTypes): number {
+  const leaves = groups.flatMap((group) => flattenTree(types.state[group], isTensorType).leaves);
+  return leaves.reduce((total, type) => total + bytesOf(type), 0);
+}
 
 /**
  * Copies everything that the run needs to go on. What is kept in parts is gathered, a value at a time: every process
@@ -59,7 +65,12 @@ export async function exportState(
     extra: encode({
       data: settings.data.describe(settings.seed),
       optimizer: settings.optimizer.name,
-      tally: { loss: tally.loss, examples: tally.examples, sums: Object.fromEntries(tally.sums) },
+      tally: {
+        loss: tally.loss,
+        examples: tally.examples,
+        rejected: tally.rejected,
+        sums: Object.fromEntries(tally.sums),
+      },
       history,
     }) as { [key: string]: Plain },
   };
@@ -131,12 +142,18 @@ export function importState(
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   const { tally: stored, history } = decode(extra) as {
-    tally: { loss: number; examples: number; sums: { [name: string]: { sum: number; count: number } } };
+    tally: {
+      loss: number;
+      examples: number;
+      rejected: number;
+      sums: { [name: string]: { sum: number; count: number } };
+    };
     history: EpochRecord[];
   };
   const tally = new Tally();
   tally.loss = stored.loss;
   tally.examples = stored.examples;
+  tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
   const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
   return { steps: step, epoch: position.epoch, batch: position.step, tally, history: records };

@@ -41,6 +41,8 @@ export const withoutRow: { readonly [op: string]: string } = {
   allGather: "needs several devices; tested with the planner and the runtime",
   reduceScatter: "needs several devices; tested with the planner and the runtime",
   allToAll: "needs several devices; tested with the planner and the runtime",
+  send: "needs two devices and two programs; tested with pipelines",
+  receive: "needs two devices and two programs; tested with pipelines",
 };
 
 export { type Evaluate, type Row, rowGraph, rowInputs, runRow } from "../support/row.ts";

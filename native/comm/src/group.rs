@@ -32,6 +32,8 @@ pub struct Group {
     scratch: Scratch,
     ends: Vec<usize>,
     text: String,
+    /// This rank and another, the sender first, for what travels between two ranks alone.
+    pairs: Vec<Group>,
 }
 
 impl std::fmt::Debug for Group {
@@ -47,6 +49,8 @@ struct Call<'a> {
     dtype: Dtype,
     reduction: Reduction,
     label: &'a str,
+    /// Broadcast from the first of two ranks to the other, under a name of its own.
+    transfer: bool,
 }
 
 impl Group {
@@ -67,8 +71,8 @@ impl Group {
         let id = ranks.iter().fold(Fnv::new().text(name), |hash, rank| hash.word(*rank as u64)).finish();
         let sequence = shared.sequence(id);
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
-        let (scratch, ends, text) = (Scratch::default(), Vec::new(), String::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, ends, text })
+        let (scratch, ends, text, pairs) = (Scratch::default(), Vec::new(), String::new(), Vec::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, ends, text, pairs })
     }
 
     /// Number of ranks in the group.
@@ -85,13 +89,13 @@ impl Group {
 
     /// Combines the inputs of all ranks; every rank gets the result. Output as long as input, may be the same.
     pub fn all_reduce(&mut self, parts: &[Part<'_>], dtype: Dtype, reduction: Reduction, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllReduce, dtype, reduction, label })
+        self.run(parts, Call::new(Pattern::AllReduce, dtype, reduction, label))
     }
 
     /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be
     /// its own block of the output.
     pub fn all_gather(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllGather, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::AllGather, dtype, Reduction::Sum, label))
     }
 
     /// Each input is `size` blocks; rank `r` gets the combination of all ranks' block `r`.
@@ -102,12 +106,12 @@ impl Group {
         reduction: Reduction,
         label: &str,
     ) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::ReduceScatter, dtype, reduction, label })
+        self.run(parts, Call::new(Pattern::ReduceScatter, dtype, reduction, label))
     }
 
     /// Each input and output is `size` blocks: block `r` goes to rank `r`, and what comes is in rank order.
     pub fn all_to_all(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllToAll, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::AllToAll, dtype, Reduction::Sum, label))
     }
 
     /// Every rank's output becomes the input of the rank at position `root` of the group; other inputs are not read.
@@ -118,12 +122,45 @@ impl Group {
                 self.size()
             )));
         }
-        self.run(parts, Call { pattern: Pattern::Broadcast { root }, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::Broadcast { root }, dtype, Reduction::Sum, label))
+    }
+
+    /// Sends the inputs to the rank at position `to` of the group, which must be in `receive`; outputs are not written,
+    /// and are as long as their inputs. Only the two take part: each direction of each pair is numbered by itself.
+    pub fn send(&mut self, parts: &[Part<'_>], dtype: Dtype, to: usize, label: &str) -> Result<()> {
+        self.transfer(parts, dtype, (self.index, to), label)
+    }
+
+    /// Fills the outputs with what the rank at position `from` of the group sends; inputs are not read.
+    pub fn receive(&mut self, parts: &[Part<'_>], dtype: Dtype, from: usize, label: &str) -> Result<()> {
+        self.transfer(parts, dtype, (from, self.index), label)
+    }
+
+    fn transfer(&mut self, parts: &[Part<'_>], dtype: Dtype, (from, to): (usize, usize), label: &str) -> Result<()> {
+        if from == to || from.max(to) >= self.size() {
+            return Err(Error::Invalid(format!(
+                "transfer '{label}': from position {from} to position {to} in a group of {}",
+                self.size()
+            )));
+        }
+        let ranks = [self.ranks[from], self.ranks[to]];
+        let known = self.pairs.iter().position(|pair| pair.ranks == ranks);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                self.pairs.push(Group::new(Arc::clone(&self.shared), &ranks, &self.name)?);
+                self.pairs.len() - 1
+            }
+        };
+        self.pairs[place].run(
+            parts,
+            Call { transfer: true, ..Call::new(Pattern::Broadcast { root: 0 }, dtype, Reduction::Sum, label) },
+        )
     }
 
     /// Returns once every rank of the group has called it.
     pub fn barrier(&mut self, label: &str) -> Result<()> {
-        self.run(&[], Call { pattern: Pattern::Barrier, dtype: Dtype::U8, reduction: Reduction::Sum, label })
+        self.run(&[], Call::new(Pattern::Barrier, Dtype::U8, Reduction::Sum, label))
     }
 
     fn run(&mut self, parts: &[Part<'_>], call: Call<'_>) -> Result<()> {
@@ -232,9 +269,14 @@ impl std::fmt::Debug for Few<'_> {
     }
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    fn new(pattern: Pattern, dtype: Dtype, reduction: Reduction, label: &'a str) -> Self {
+        Self { pattern, dtype, reduction, label, transfer: false }
+    }
+
     fn op(&self) -> &'static str {
         match self.pattern {
+            Pattern::Broadcast { .. } if self.transfer => "transfer",
             Pattern::AllReduce => "allReduce",
             Pattern::ReduceScatter => "reduceScatter",
             Pattern::AllGather => "allGather",
@@ -264,6 +306,7 @@ impl Call<'_> {
             Pattern::ReduceScatter => write!(text, "reduceScatter {} {dtype} x {}", self.reduction, count * size),
             Pattern::AllGather => write!(text, "allGather {dtype} x {count}"),
             Pattern::AllToAll => write!(text, "allToAll {dtype} x {}", count * size),
+            Pattern::Broadcast { .. } if self.transfer => write!(text, "transfer {dtype} x {count}"),
             Pattern::Broadcast { root } => write!(text, "broadcast from position {root} {dtype} x {count}"),
             Pattern::Barrier => write!(text, "barrier"),
         };

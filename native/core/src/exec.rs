@@ -16,6 +16,7 @@ use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
 use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
 use crate::limits::{self, Limits};
 use crate::pool::Pool;
@@ -64,11 +65,27 @@ pub struct Call<'a> {
     pub step: usize,
 }
 
+/// Which way values travel along a mesh axis, and the coordinate there of the other device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    To(usize),
+    From(usize),
+}
+
+/// A call that two devices of a mesh axis make. Of its parts, the sender's have inputs, the receiver's outputs.
+pub struct TransferCall<'a> {
+    pub way: Way,
+    pub axis: usize,
+    pub dtype: DType,
+    pub label: &'a str,
+}
+
 /// What carries collectives: one group per mesh axis.
 pub trait Collectives: Send + Sync {
     /// Members of an axis, or `None` if the device has no such axis.
     fn size(&self, axis: usize) -> Option<usize>;
     fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()>;
+    fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> Result<()>;
     /// Ends waits of calls in flight with an error.
     fn abort(&self, reason: &str);
 }
@@ -79,6 +96,10 @@ pub struct Alone;
 impl Collectives for Alone {
     fn size(&self, _axis: usize) -> Option<usize> {
         Some(1)
+    }
+
+    fn transfer(&self, call: &TransferCall, _parts: &mut [Part]) -> Result<()> {
+        bail!("{:?} on axis {}: there is no other device", call.way, call.axis)
     }
 
     fn run(&self, _call: &Call, parts: &mut [Part]) -> Result<()> {
@@ -107,6 +128,7 @@ pub(crate) enum Step {
     CrossEntropy(CrossEntropy),
     AxisIndex(AxisIndex),
     Collective(Collective),
+    Transfer(Transfer),
     Loop(Box<Loop>),
     Branch(Box<Branch>),
 }
@@ -133,6 +155,8 @@ impl Step {
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
+            StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
+            StepJson::Receive(json) => Step::Transfer(Transfer::receive(json, checker)?),
             StepJson::Loop(_) | StepJson::Branch(_) => bail!("is read with the steps that it holds"),
         })
     }
@@ -179,6 +203,7 @@ impl Step {
             Step::CrossEntropy(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
+            Step::Transfer(step) => step.run(run),
             Step::Loop(step) => step.run(run),
             Step::Branch(step) => step.run(run),
         }
@@ -200,6 +225,7 @@ impl Step {
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
+            Step::Transfer(step) => step.name(),
             Step::Loop(_) => "loop",
             Step::Branch(_) => "branch",
         }
@@ -224,7 +250,7 @@ impl Control {
             return None;
         }
         let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
-        Some(Error::new(format!("aborted: {reason}")))
+        Some(Error::aborted(&reason))
     }
 }
 
@@ -300,10 +326,11 @@ impl Device {
                 return Err(error);
             }
             if let Err(error) = step.run(&run, *number) {
-                let error = error.at(format!("{} step {i} ({})", program.name, step.name()));
+                let error =
+                    error.at(format!("op {i} of program {} ({})", program.name, step.name())).in_step(i, step.name());
                 if program.collective {
                     // The others would wait for a call that never comes.
-                    run.collectives.abort(&error.0);
+                    run.collectives.abort(&error.message);
                 }
                 return Err(error);
             }

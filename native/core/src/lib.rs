@@ -5,13 +5,14 @@ mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+pub mod generate;
 pub mod isa;
 mod kernels;
 pub mod limits;
-mod math;
 pub mod pool;
 pub mod profile;
 pub mod program;
+mod scalar;
 mod simd;
 mod verify;
 

@@ -84,10 +84,7 @@ fn malformed_ones_are_refused() {
         deep = inner(deep);
     }
     let cases = [
-        (
-            inner(json!([scalar("add", &[[3, 0], X], X)])),
-            "step 0 (loop): step 0 (fused): in[0]: space 3 does not exist",
-        ),
+        (inner(json!([scalar("add", &[[3, 0], X], X)])), "op 0 (loop): op 0 (fused): in[0]: space 3 does not exist"),
         (json!([{ "k": "loop", "out": COUNT, "steps": [] }]), "needs either a count or a test"),
         (
             json!([{ "k": "loop", "count": 1, "test": TEST, "out": COUNT, "steps": [] }]),
@@ -102,7 +99,7 @@ fn malformed_ones_are_refused() {
     ];
     for (steps, text) in cases {
         let error = parse(steps.clone()).err().unwrap_or_else(|| panic!("accepted: {steps}"));
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -110,7 +107,10 @@ fn malformed_ones_are_refused() {
 fn errors_name_the_iteration() {
     let steps = json!([{ "k": "loop", "count": 9, "out": COUNT, "steps": [scalar("sub", &[Y, COUNT], Y), scalar("div", &[X, Y], X)] }]);
     let error = run(steps, [5, 3]).expect_err("divides by zero");
-    assert!(error.0.contains("step 0 (loop): iteration 2: step 1 (fused)"), "{error}");
+    assert!(
+        error.message.contains(" (loop): iteration 2: op 1 (fused)") && error.message.contains("op 0 of program "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_endless_loop_can_be_aborted() {
     std::thread::sleep(Duration::from_millis(50));
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
-    assert!(error.0.contains("enough"), "{error}");
+    assert!(error.message.contains("enough"), "{error}");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
-import { bytesOf } from "../../ir/shape.ts";
+import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
-import type { DeviceBuffer, Executable, Executor, ExecutorOptions, Run } from "../executor.ts";
+import { readEnvironment } from "../../util/settings.ts";
+import { capturePosition } from "../../util/source.ts";
+import { formatBytes } from "../../util/text.ts";
+import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -14,7 +17,9 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError } from "./error.ts";
+import { allocateMemory, type NativeMemory } from "./memory.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
+import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
@@ -31,118 +36,48 @@ const shortSeconds = 2e-4;
 const assumedFlops = 2e10;
 const assumedBytes = 1e10;
 
-// Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait, and
-// the finalizers that free collected buffers do not run.
-const turnMilliseconds = 1;
-let lastTurn = 0;
-
-function turnWhenDue(): Promise<void> | undefined {
-  if (performance.now() - lastTurn < turnMilliseconds) return undefined;
-  return new Promise((resolve) => {
-    setImmediate(() => {
-      lastTurn = performance.now();
-      resolve();
-    });
-  });
-}
-
-class NativeMemory implements DeviceBuffer {
-  readonly bytes: number;
-  readonly native: NativeBuffer;
-  /** The run that writes this buffer, until it is done. */
-  pending: Promise<void> | undefined;
-  private failure: unknown;
-  private readonly drain: () => void;
-
-  constructor(native: NativeBuffer, drain: () => void) {
-    this.native = native;
-    this.bytes = native.bytes;
-    this.drain = drain;
-  }
-
-  /** Notes the run that will fill the buffer. */
-  await(done: Promise<void>): void {
-    const settled = done.then(
-      () => undefined,
-      (error: unknown) => {
-        this.failure = error;
-      },
-    );
-    this.pending = settled;
-    void settled.then(() => {
-      if (this.pending === settled) this.pending = undefined;
-    });
-  }
-
-  write(data: Uint8Array): void {
-    this.native.write(data);
-  }
-
-  async read(): Promise<Uint8Array> {
-    await this.pending;
-    await turnWhenDue();
-    return this.contents();
-  }
-
-  readSync(): Uint8Array {
-    if (this.pending !== undefined) this.drain();
-    return this.contents();
-  }
-
-  private contents(): Uint8Array {
-    if (this.failure !== undefined) throw this.failure;
-    const data = new Uint8Array(this.bytes);
-    this.native.read(data);
-    return data;
-  }
-
-  dispose(): void {
-    this.native.dispose();
-  }
-}
-
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
   const binding = loadNative();
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
+  const isa = options.isa ?? readEnvironment().isa;
   const devices = options.devices.map(
     ({ coordinates }, index) =>
       new binding.NativeDevice(
         {
           threads: options.threads,
           coords: [...coordinates],
-          ...(options.isa === undefined ? {} : { isa: options.isa }),
+          ...(isa === undefined ? {} : { isa }),
         },
         groups[index] as NativeGroup[],
       ),
   );
-  const drain = (): void => {
-    for (const device of devices) device.sync();
-  };
+  const queue = new Queue(devices);
+  const allocate = (bytes: number, what: string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   const profiler = sharedProfiler();
   if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
-  const allocate = (bytes: number): NativeMemory =>
-    new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
+  const compileEach = (programs: readonly Program[]): Executable =>
+    compile(programs, options.threads, {
+      binding,
+      devices,
+      queue,
+      allocate,
+      profiler,
+      axes: options.axes.map(({ size }) => size),
+      alone: groups.every((group) => group.length === 0),
+    });
   return {
     name: "native",
     devices: devices.length,
-    allocate,
+    allocate: (bytes) => allocate(bytes, "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
         .catch((error: unknown) => {
           throw nativeError(error);
         }),
-    compile: (program) =>
-      compile(program, lowerProgram(program, { slots: options.threads }), {
-        binding,
-        devices,
-        allocate,
-        alone: groups.every((group) => group.length === 0),
-        profiler,
-        axes: options.axes.map(({ size }) => size),
-      }),
+    compile: (program) => compileEach(programsFor(program, devices.length)),
     abort: (reason) => {
       options.world?.abort(reason);
       for (const device of devices) device.abort(reason);
@@ -177,25 +112,68 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
 interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
-  readonly allocate: (bytes: number) => NativeMemory;
+  readonly queue: Queue;
+  readonly allocate: (bytes: number, what: string) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
   readonly axes: readonly number[];
 }
 
-function compile(program: Program, lowered: LoweredProgram, machinery: Machinery): Executable {
-  const native = new machinery.binding.NativeProgram(lowered.text);
+/** The program of one device, made ready. */
+interface Ready {
+  readonly program: Program;
+  readonly lowered: LoweredProgram;
+  readonly native: NativeProgram;
+}
+
+function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
+  const prepare = (program: Program): Ready => {
+    const lowered = lowerProgram(program, { slots: threads });
+    return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
+  };
+  const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
+  const ready = programs.map((program) => byProgram.get(program) as Ready);
+  const { program, lowered } = ready[0] as Ready;
+  const alone = machinery.alone && machinery.devices.length === 1;
   const note = machinery.profiler?.program(lowered, machinery.axes);
-  const short =
-    note === undefined && machinery.alone && machinery.devices.length === 1 && predictedSeconds(program) < shortSeconds;
+  const short = note === undefined && alone && predictedSeconds(program) < shortSeconds;
+  const prepared = { programs: ready, alone, short, note };
   return {
     program,
-    arenaBytes: lowered.arenaBytes,
+    arenaBytes: Math.max(...ready.map((one) => one.lowered.arenaBytes)),
     calls: lowered.json.steps.length,
-    run: (inputs) =>
-      run(program, native, lowered, machinery, inputs as readonly (readonly NativeMemory[])[], short, note),
+    run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
+}
+
+function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeBinding): NativeProgram {
+  try {
+    return new binding.NativeProgram(lowered.text);
+  } catch (error) {
+    const largest = Math.max(lowered.arenaBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
+    const failure = runFailure(error, program.name);
+    if (failure.code !== "memory") throw failure;
+    const values = program.outputs.map(({ type }) => formatType(type)).join(", ");
+    throw new HeddleError(
+      "memory",
+      `there is no memory for ${values} (${formatBytes(largest)}), the result of ${program.name}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** A program that is ready to run. */
+interface Prepared {
+  /** Of each device. */
+  readonly programs: readonly Ready[];
+  /** Nobody waits for its device while it runs. */
+  readonly alone: boolean;
+  readonly short: boolean;
+  /** Takes the times of the first device's runs, when they are profiled. */
+  readonly note: ((times: Float64Array) => void) | undefined;
 }
 
 /** The buffer of a device. */
@@ -223,47 +201,61 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  program: Program,
-  native: NativeProgram,
-  lowered: LoweredProgram,
+  { programs, alone, short, note }: Prepared,
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
-  short: boolean,
-  note: ((times: Float64Array) => void) | undefined,
 ): Run {
-  const outputs = machinery.devices.map((_device, index) =>
+  const { queue } = machinery;
+  const [first] = programs as [Ready];
+  const given = inputs.flat();
+  for (const input of given) input.checkGood();
+  programs.forEach(({ program }, device) => {
+    for (const input of program.donated) if (input !== undefined) inputs[device]?.[input]?.giveAway();
+  });
+  const outputs = programs.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
-      return donated === undefined ? machinery.allocate(bytesOf(type)) : at(inputs, index, donated);
+      return donated === undefined
+        ? machinery.allocate(bytesOf(type), `${formatType(type)}, the result of ${program.name}`)
+        : at(inputs, index, donated);
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    lowered.arguments.map(
-      ({ input, output }) =>
-        (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
+    (programs[index] as Ready).lowered.arguments.map(({ input, output }) =>
+      (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).held(),
     );
-  if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
+  const used = [...new Set([...given, ...outputs.flat()])];
+  if (!queue.hasRoom(used)) queue.drain();
+  const ready = given.every((input) => input.ready);
+  if ((short && ready) || (alone && queue.isStarved)) {
+    if (!ready) queue.drain();
+    for (const input of given) input.checkGood();
     try {
-      machinery.devices[0]?.runSync(native, buffers(0));
+      machinery.devices[0]?.runSync(first.native, buffers(0));
     } catch (error) {
-      throw nativeError(error);
+      throw runFailure(error, first.program.name);
     }
     return { outputs, done: Promise.resolve() };
   }
   // Of several devices in this process, the first is profiled.
-  const start = (device: NativeDevice, index: number): Promise<void> =>
-    note !== undefined && index === 0
-      ? device.profile(native, buffers(index)).then(note)
-      : device.run(native, buffers(index));
-  const done = Promise.all(
-    machinery.devices.map((device, index) =>
-      start(device, index).catch((error: unknown) => {
-        throw nativeError(error);
-      }),
-    ),
-  ).then(() => undefined);
-  outputs.forEach((list) => {
-    for (const output of list) output.await(done);
-  });
-  return { outputs, done };
+  const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
+    note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
+  const launch = queue.launch(first.program.name, used, capturePosition(), (device, index) =>
+    start(device, (programs[index] as Ready).native, buffers(index), index),
+  );
+  const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];
+  for (const output of outputs.flat()) output.comesFrom(origins);
+  return {
+    outputs,
+    get done() {
+      return settled(origins);
+    },
+  };
+}
+
+/** Settles when the runs have, with the first failure of them. */
+async function settled(launches: readonly Launch[]): Promise<void> {
+  await Promise.all(launches.map((launch) => launch.done));
+  const failed = launches.find((launch) => launch.failure !== undefined);
+  if (failed !== undefined) throw failed.failure;
 }

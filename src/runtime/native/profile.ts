@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
 import type { NativeDevice } from "./binding.ts";
 
 /** What `heddle profile` asks of a worker, as JSON in HEDDLE_PROFILE. */
@@ -52,8 +53,8 @@ export interface RankProfile {
 }
 
 function requested(): ProfileRequest | undefined {
-  const text = process.env["HEDDLE_PROFILE"];
-  return text === undefined || text === "" ? undefined : (JSON.parse(text) as ProfileRequest);
+  const { profile } = readEnvironment();
+  return profile === undefined ? undefined : (JSON.parse(profile) as ProfileRequest);
 }
 
 /** Training steps after which a profiled run ends; undefined when nothing is profiled. */
@@ -119,7 +120,7 @@ export class Profiler {
 
   /** Writes the file of this rank. */
   write(): void {
-    const rank = Number(process.env["RANK"] ?? "0");
+    const rank = readEnvironment().rank ?? 0;
     writeFileSync(join(this.request.directory, `rank-${rank}.json`), JSON.stringify(this.profile(rank)));
   }
 

@@ -20,6 +20,10 @@ interface Settings {
   readonly axes?: { readonly [axis: string]: number };
   /** Which parameters are split: the convnet's dense layers over `model`, or all over `data`. */
   readonly layout?: "dense" | "all";
+  /** Layers on two stages: in one process, or in two. */
+  readonly pipeline?: boolean;
+  /** A rank that ends without a word at step 5. */
+  readonly dies?: number;
   /** Milliseconds that each step takes more. */
   readonly slow?: number;
 }
@@ -34,6 +38,8 @@ const {
   rate = 0.05,
   axes,
   layout,
+  pipeline = false,
+  dies,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
 const rules = {
@@ -54,11 +60,13 @@ const result = await train({
   report: "lines",
   ...(axes === undefined ? {} : { mesh: mesh(axes) }),
   ...(layout === undefined ? {} : { layout: rules[layout] }),
+  ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1, 7: 1 }, microBatches: 4 } } : {}),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
   callbacks: {
     onStep: async ({ loss, step }) => {
       found.push(loss);
       if (step === 3) console.log("under way");
+      if (step === 5 && process.env["RANK"] === String(dies)) process.exit(9);
       await new Promise((resolve) => setTimeout(resolve, slow));
     },
   },

@@ -1,0 +1,43 @@
+/** @module Mesh axes that a training does not use, and why. */
+
+import { formatType } from "../ir/shape.ts";
+import { type Plan, trafficOf } from "../plan/index.ts";
+import { formatCount } from "../util/text.ts";
+import { dataAxis } from "./feed.ts";
+
+/** An axis along which every device does the same work. */
+export interface UnusedAxis {
+  readonly axis: string;
+  readonly size: number;
+  readonly reason: string;
+}
+
+/** The axes of more than one device on which nothing is split and nothing travels, each with the reason. */
+export function unusedAxes(plan: Plan): UnusedAxis[] {
+  const busy = new Set(trafficOf(plan).map(({ axis }) => axis));
+  const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
+  const rows = batch[0]?.type.shape[0] ?? 0;
+  const columns = batch.map(({ name, type }) => `${name.slice("batch.".length)} ${formatType(type)}`).join(", ");
+  return plan.mesh.axes.flatMap(({ name, size }, place) => {
+    const split = plan.inputs.some(({ layout }) => layout[place]?.kind === "shard");
+    if (size === 1 || split || busy.has(name)) return [];
+    const reason =
+      name === dataAxis
+        ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are not a multiple of ${size}; batches of ${nearest(rows, size)} rows would be`
+        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'`;
+    return [{ axis: name, size, reason }];
+  });
+}
+
+/** `126 or 129` */
+function nearest(rows: number, size: number): string {
+  const below = Math.floor(rows / size) * size;
+  return below === 0 ? String(size) : `${below} or ${below + size}`;
+}
+
+/** A line for each, in the form of the plan's other lines. */
+export const unusedLines = (axes: readonly UnusedAxis[]): string[] =>
+  axes.map(
+    ({ axis, size, reason }) =>
+      `${"unused".padEnd(11)}axis ${axis}=${size}: ${reason}; the ${size} devices along it each do all of the work`,
+  );
