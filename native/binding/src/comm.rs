@@ -474,7 +474,7 @@ impl Collectives for Groups {
             Way::To(peer) => group.send(&parts, wire(call.dtype), peer, call.label),
             Way::From(peer) => group.receive(&parts, wire(call.dtype), peer, call.label),
         };
-        shared.call(run).map_err(heddle_core::Error::new)
+        shared.call(run).map_err(heddle_core::Error::from_source)
     }
 
     fn abort(&self, reason: &str) {
