@@ -6,8 +6,12 @@ use super::value::{Compare, Do, Kind};
 use crate::scalar::ops::Rounding;
 
 /// The instruction of an operation on vectors of 64 bytes (`wide`, AVX-512) or 32 (AVX2), if there is one.
-#[rustfmt::skip]
 pub fn code(what: Do, kind: Kind, wide: bool) -> Option<Code> {
+    float(what, kind, wide).or_else(|| integer(what, kind, wide))
+}
+
+#[rustfmt::skip]
+fn float(what: Do, kind: Kind, wide: bool) -> Option<Code> {
     Some(match (what, kind, wide) {
         (Do::Add, Kind::Word, true) => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
         (Do::Add, Kind::Word, false) => Code::VEX_Vaddps_ymm_ymm_ymmm256,
@@ -35,6 +39,29 @@ pub fn code(what: Do, kind: Kind, wide: bool) -> Option<Code> {
         (Do::Greater, Kind::Long, false) => Code::VEX_Vmaxpd_ymm_ymm_ymmm256,
         (Do::Scale, Kind::Word, true) => Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er,
         (Do::Scale, Kind::Long, true) => Code::EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er,
+        (Do::Sqrt, Kind::Word, true) => Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
+        (Do::Sqrt, Kind::Word, false) => Code::VEX_Vsqrtps_ymm_ymmm256,
+        (Do::Sqrt, Kind::Long, true) => Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
+        (Do::Sqrt, Kind::Long, false) => Code::VEX_Vsqrtpd_ymm_ymmm256,
+        (Do::Round(_), Kind::Word, true) => Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+        (Do::Round(_), Kind::Word, false) => Code::VEX_Vroundps_ymm_ymmm256_imm8,
+        (Do::Round(_), Kind::Long, true) => Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
+        (Do::Round(_), Kind::Long, false) => Code::VEX_Vroundpd_ymm_ymmm256_imm8,
+        (Do::ToFloat, Kind::Word, true) => Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+        (Do::ToFloat, Kind::Word, false) => Code::VEX_Vcvtdq2ps_ymm_ymmm256,
+        (Do::ToInt, Kind::Word, true) => Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae,
+        (Do::ToInt, Kind::Word, false) => Code::VEX_Vcvttps2dq_ymm_ymmm256,
+        (Do::Widen, Kind::Long, true) => Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae,
+        (Do::Widen, Kind::Long, false) => Code::VEX_Vcvtps2pd_ymm_xmmm128,
+        (Do::Narrow, Kind::Word, true) => Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er,
+        (Do::Narrow, Kind::Word, false) => Code::VEX_Vcvtpd2ps_xmm_ymmm256,
+        _ => return None,
+    })
+}
+
+#[rustfmt::skip]
+fn integer(what: Do, kind: Kind, wide: bool) -> Option<Code> {
+    Some(match (what, kind, wide) {
         (Do::And, Kind::Word, true) => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
         (Do::And, Kind::Word, false) => Code::VEX_Vpand_ymm_ymm_ymmm256,
         (Do::And, Kind::Long, true) => Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
@@ -71,14 +98,6 @@ pub fn code(what: Do, kind: Kind, wide: bool) -> Option<Code> {
         (Do::SmallerUnsigned, Kind::Word, false) => Code::VEX_Vpminud_ymm_ymm_ymmm256,
         (Do::LargerUnsigned, Kind::Word, true) => Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32,
         (Do::LargerUnsigned, Kind::Word, false) => Code::VEX_Vpmaxud_ymm_ymm_ymmm256,
-        (Do::Sqrt, Kind::Word, true) => Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
-        (Do::Sqrt, Kind::Word, false) => Code::VEX_Vsqrtps_ymm_ymmm256,
-        (Do::Sqrt, Kind::Long, true) => Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
-        (Do::Sqrt, Kind::Long, false) => Code::VEX_Vsqrtpd_ymm_ymmm256,
-        (Do::Round(_), Kind::Word, true) => Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-        (Do::Round(_), Kind::Word, false) => Code::VEX_Vroundps_ymm_ymmm256_imm8,
-        (Do::Round(_), Kind::Long, true) => Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
-        (Do::Round(_), Kind::Long, false) => Code::VEX_Vroundpd_ymm_ymmm256_imm8,
         (Do::ShiftLeft(_), Kind::Word, true) => Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
         (Do::ShiftLeft(_), Kind::Word, false) => Code::VEX_Vpslld_ymm_ymm_imm8,
         (Do::ShiftLeft(_), Kind::Long, true) => Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
@@ -87,20 +106,12 @@ pub fn code(what: Do, kind: Kind, wide: bool) -> Option<Code> {
         (Do::ShiftRight(_), Kind::Word, false) => Code::VEX_Vpsrld_ymm_ymm_imm8,
         (Do::ShiftRight(_), Kind::Long, true) => Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
         (Do::ShiftRight(_), Kind::Long, false) => Code::VEX_Vpsrlq_ymm_ymm_imm8,
-        (Do::ToFloat, Kind::Word, true) => Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
-        (Do::ToFloat, Kind::Word, false) => Code::VEX_Vcvtdq2ps_ymm_ymmm256,
-        (Do::ToInt, Kind::Word, true) => Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae,
-        (Do::ToInt, Kind::Word, false) => Code::VEX_Vcvttps2dq_ymm_ymmm256,
         (Do::MaskAnd, Kind::Mask, true) => Code::VEX_Kandw_kr_kr_kr,
         (Do::MaskAnd, Kind::Mask, false) => Code::VEX_Vpand_ymm_ymm_ymmm256,
         (Do::MaskOr, Kind::Mask, true) => Code::VEX_Korw_kr_kr_kr,
         (Do::MaskOr, Kind::Mask, false) => Code::VEX_Vpor_ymm_ymm_ymmm256,
         (Do::MaskXor, Kind::Mask, true) => Code::VEX_Kxorw_kr_kr_kr,
         (Do::MaskXor, Kind::Mask, false) => Code::VEX_Vpxor_ymm_ymm_ymmm256,
-        (Do::Widen, Kind::Long, true) => Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae,
-        (Do::Widen, Kind::Long, false) => Code::VEX_Vcvtps2pd_ymm_xmmm128,
-        (Do::Narrow, Kind::Word, true) => Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er,
-        (Do::Narrow, Kind::Word, false) => Code::VEX_Vcvtpd2ps_xmm_ymmm256,
         _ => return None,
     })
 }
