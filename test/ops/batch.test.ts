@@ -19,6 +19,8 @@ const withoutBatch: { readonly [op: string]: string } = {
   allGather: "appears in planned graphs only",
   reduceScatter: "appears in planned graphs only",
   allToAll: "appears in planned graphs only",
+  send: "appears in programs of pipelines only",
+  receive: "appears in programs of pipelines only",
 };
 
 const batchedRows = baseRows.flatMap((row) =>
