@@ -5,6 +5,7 @@ import { extname } from "node:path";
 import { isMainThread } from "node:worker_threads";
 import { connectToLauncher } from "../comm/launcher.ts";
 import { loadNative } from "../runtime/native/binding.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 
 // The loader of TypeScript registers itself in the first thread only, and others do not inherit it in every Node.
@@ -15,13 +16,13 @@ if (isMainThread) {
   // The launcher opens a channel to every worker: without one it has died while this process was starting.
   if (process.channel === undefined || process.channel === null) process.exit(1);
   connectToLauncher();
-  tieToLauncher(Number(process.env["HEDDLE_LAUNCHER"]));
+  tieToLauncher(readEnvironment().launcher);
 }
 
 /** A worker that spins in the user's code does not see its channel close: native code ends it, after time to tidy up. */
-function tieToLauncher(launcher: number): void {
+function tieToLauncher(launcher: number | undefined): void {
   const native = loadNative();
-  if ("error" in native || !Number.isSafeInteger(launcher) || launcher <= 0) return;
+  if ("error" in native || launcher === undefined) return;
   try {
     native.endWithParent(launcher, 1);
   } catch {

@@ -293,7 +293,8 @@ function unreadable(file: string, cause: unknown): HeddleError {
 }
 
 const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const messageOf = (error: unknown): string =>
+  error instanceof HeddleError ? error.plain : error instanceof Error ? error.message : String(error);
 
 type Info = Omit<Checkpoint, "path" | "tensors">;
 

@@ -34,7 +34,10 @@ export interface LockOptions {
  */
 export async function lockFolder(folder: string, options: LockOptions = {}): Promise<FolderLock> {
   const name = await socketName(folder).catch((error: Error) => {
-    throw new HeddleError("file", `cannot write checkpoints to ${resolve(folder)}: ${error.message}`, { cause: error });
+    throw new HeddleError("file", `checkpoints cannot be written to ${resolve(folder)}: ${error.message}`, {
+      hint: "give checkpoint.directory a folder that this user may write to",
+      cause: error,
+    });
   });
   if (process.platform !== "linux") return { exclusive: false, release: () => {} };
   const deadline = performance.now() + (options.patience ?? 3000);

@@ -53,7 +53,7 @@ export function planReport({ plan, program, memory }: SummaryInput): PlanReport 
     mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
     devices: deviceCount(plan.mesh),
     unusedAxes: unusedAxes(plan),
-    values: plan.inputs.map((value) => ({
+    values: shownInputs(plan).map((value) => ({
       name: value.name,
       type: formatType(value.type),
       layout: value.layout.map(formatPlacement),
@@ -129,7 +129,7 @@ function slots(plan: Plan): Slot[] {
   const text = ({ type, layout }: PlannedValue): string => JSON.stringify([type, layout]);
   const params = new Map(plan.inputs.map((value) => [value.name, text(value)]));
   const found = new Map<string, PlannedValue[]>();
-  for (const value of plan.inputs) {
+  for (const value of shownInputs(plan)) {
     const slot = /^optimizer\.[^.]+/.exec(value.name)?.[0];
     if (slot !== undefined) found.set(slot, [...(found.get(slot) ?? []), value]);
   }
@@ -211,3 +211,6 @@ function formatTime(seconds: number): string {
   const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
   return `${(seconds * scale).toPrecision(3)} ${unit}`;
 }
+
+/** A user has no use for each device's own wish to end. */
+const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));

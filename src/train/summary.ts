@@ -8,6 +8,7 @@ import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import { deviceBytes, type TrainingMemory } from "./memory.ts";
+import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
 export interface SummaryInput {
@@ -20,8 +21,6 @@ export interface SummaryInput {
   readonly threads: number;
   readonly memory: TrainingMemory;
 }
-
-const isSplit = ({ layout }: PlannedValue): boolean => layout.some((placement) => placement.kind === "shard");
 
 /** The five lines. */
 export function planSummary(input: SummaryInput): string[] {
@@ -49,8 +48,7 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
 const leafName = (path: string): string => path.split(".").slice(1).join(".");
 
 function sharded({ plan }: SummaryInput): Line {
-  // Not each device's own wish to end.
-  const split = plan.inputs.filter((input) => isSplit(input) && !input.name.startsWith("end."));
+  const split = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const names = (values: readonly PlannedValue[]): string =>
@@ -68,6 +66,8 @@ function communicated({ plan }: SummaryInput): Line {
   const kinds = [...new Set(traffic.map(({ name }) => name))];
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;
+  if (splitInputs(plan).length === 0)
+    return ["all-reduce", `nothing but whether to end: ${formatBytes(sent)} sent by each device per step`];
   const buckets = plural(traffic.length, "bucket");
   return [
     "all-reduce",

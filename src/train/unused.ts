@@ -1,7 +1,7 @@
 /** @module Mesh axes that a training does not use, and why. */
 
 import { formatType } from "../ir/shape.ts";
-import { type Plan, trafficOf } from "../plan/index.ts";
+import type { Plan, PlannedValue } from "../plan/index.ts";
 import { formatCount } from "../util/text.ts";
 import { dataAxis } from "./feed.ts";
 
@@ -12,15 +12,21 @@ export interface UnusedAxis {
   readonly reason: string;
 }
 
-/** The axes of more than one device on which nothing is split and nothing travels, each with the reason. */
+/** The inputs of a step that are split, but for each device's own wish to end. */
+export const splitInputs = (plan: Plan): PlannedValue[] =>
+  plan.inputs.filter(
+    ({ name, layout }) => !name.startsWith("end.") && layout.some((placement) => placement.kind === "shard"),
+  );
+
+/** The axes of more than one device on which nothing is split, each with the reason. */
 export function unusedAxes(plan: Plan): UnusedAxis[] {
-  const busy = new Set(trafficOf(plan).map(({ axis }) => axis));
+  const shared = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const columns = batch.map(({ name, type }) => `${name.slice("batch.".length)} ${formatType(type)}`).join(", ");
   return plan.mesh.axes.flatMap(({ name, size }, place) => {
-    const split = plan.inputs.some(({ layout }) => layout[place]?.kind === "shard");
-    if (size === 1 || split || busy.has(name)) return [];
+    const split = shared.some(({ layout }) => layout[place]?.kind === "shard");
+    if (size === 1 || split) return [];
     const reason =
       name === dataAxis
         ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are not a multiple of ${size}; batches of ${nearest(rows, size)} rows would be`

@@ -35,6 +35,8 @@ export interface Environment {
   readonly data: string | undefined;
   /** `HEDDLE_RUN_ID`, which tells runs apart. */
   readonly runId: string | undefined;
+  /** `HEDDLE_LAUNCHER`: the process that started this one. */
+  readonly launcher: number | undefined;
   /** `HEDDLE_EPOCH`: the membership epoch. */
   readonly epoch: number;
   /** `HEDDLE_SECRET`, with which workers authenticate. */
@@ -101,6 +103,7 @@ const readers = {
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
+  HEDDLE_LAUNCHER: whole(1, 2 ** 31 - 1),
   HEDDLE_EPOCH: whole(0, 2 ** 31 - 1),
   HEDDLE_SECRET: text,
   HEDDLE_RUN_DIR: text,
@@ -151,6 +154,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     profile: value("HEDDLE_PROFILE"),
     data: value("HEDDLE_DATA"),
     runId: value("HEDDLE_RUN_ID"),
+    launcher: value("HEDDLE_LAUNCHER"),
     epoch: value("HEDDLE_EPOCH") ?? 0,
     secret: value("HEDDLE_SECRET"),
     runDirectory: value("HEDDLE_RUN_DIR"),

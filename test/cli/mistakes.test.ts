@@ -48,7 +48,7 @@ const mistakes: Mistake[] = [
       variables: { [name]: value },
       status: 2,
       says: new RegExp(
-        `^heddle: the environment variable ${name} is '${value}'\n {2}hint: it can be ${legal}, or unset`,
+        `^heddle: the environment variable ${name} is '${value}'\n(?: {2}at .*\n)? {2}hint: it can be ${legal}, or unset`,
       ),
     }),
   ),

@@ -30,8 +30,8 @@ describe("the summary", () => {
     expect(layouts).toMatch(/\n {2}params\.0\.weight +f32\[3,4\] +R +48 B\n/);
     expect(layouts).toMatch(/\n {2}optimizer\.momentumBuffer\.\* +as params +″ +92 B\n/);
     expect(layouts).toMatch(/\n {2}batch\.x +f32\[12,4\] +S\(0\) +96 B\n/);
-    // Four gradients, loss and accuracy.
-    expect(collectives).toMatch(/\n {2}allReduce 0 +data +6 +100 B +100 B +[\d.]+ us$/);
+    // Four gradients, loss and accuracy, and whether to end.
+    expect(collectives).toMatch(/\n {2}allReduce 0 +data +7 +104 B +104 B +[\d.]+ us$/);
     expect(memory).toMatch(/\n {2}all +\d/);
     expect(cost).toMatch(/^Cost of a step: [\d.]+ us to [\d.]+ us/);
   });
@@ -77,7 +77,7 @@ test("--json counts memory part by part", () => {
   expect(values.filter(({ layout }) => layout[0] === "S(0)").map(({ name }) => name)).toEqual(["batch.x", "batch.y"]);
   // A ring of two sends each byte once.
   expect(collectives.map(({ payload, sent }) => ({ payload, sent }))).toEqual([
-    { payload: parameterBytes + 8, sent: parameterBytes + 8 },
+    { payload: parameterBytes + 12, sent: parameterBytes + 12 },
   ]);
   expect(cost.communicationSeconds).toBeCloseTo(collectives[0]?.seconds as number, 12);
 });

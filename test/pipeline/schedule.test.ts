@@ -1,3 +1,4 @@
+import type { HeddleError } from "heddle";
 import { describe, expect, it } from "vitest";
 import {
   type Action,
@@ -23,7 +24,7 @@ const messageOf = (run: () => unknown): string => {
   try {
     run();
   } catch (error) {
-    return (error as Error).message;
+    return (error as HeddleError).plain;
   }
   return "no error";
 };

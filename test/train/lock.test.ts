@@ -31,7 +31,7 @@ const take = async (path = folder, patience = 0): Promise<FolderLock> => {
 test("a folder that cannot be made is an error that names it", async () => {
   writeFileSync(join(root, "file"), "");
   const path = join(root, "file", "run");
-  await expect(take(path)).rejects.toThrow(`cannot write checkpoints to ${path}: `);
+  await expect(take(path)).rejects.toThrow(`checkpoints cannot be written to ${path}: `);
 });
 
 describe.skipIf(process.platform !== "linux")("a folder", () => {
