@@ -8,7 +8,10 @@ import pc from "picocolors";
 import { type Cores, usableCores } from "../launch/cores.ts";
 import { loaderName } from "../launch/loader.ts";
 import { loadNative } from "../runtime/native/binding.ts";
+import { HeddleError } from "../util/errors.ts";
+import { namedVariables, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
+import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
 
 /** What is known about this machine, as `--json` prints it. */
@@ -20,17 +23,21 @@ export interface Diagnosis {
   readonly memory: { readonly total: number; readonly available: number };
   readonly disk: { readonly folder: string; readonly available: number };
   readonly native: NativeDiagnosis;
+  /** Heddle's environment variables that are set, as `NAME=value`. */
+  readonly environment: readonly string[];
   readonly loopback: { readonly ok: boolean; readonly error?: string };
   /** What is wrong, each with what to do about it; empty when all is well. */
   readonly problems: readonly string[];
 }
 
 type NativeDiagnosis =
-  | { readonly loaded: true; readonly version: string; readonly isa: string }
-  | { readonly loaded: false; readonly error: string };
+  | { readonly loaded: true; readonly version: string; readonly isa: string; readonly best: string }
+  | { readonly loaded: false; readonly error: string }
+  /** An environment variable keeps it from being looked at. */
+  | { readonly loaded: false; readonly refused: true; readonly error: string };
 
 /** The `doctor` command. */
-export function doctorCommand(finish: (status: number) => void): Command {
+export function doctorCommand({ finish }: CommandContext): Command {
   return new Command("doctor")
     .summary("say what this machine has, and what is missing")
     .description(
@@ -57,17 +64,18 @@ export async function diagnose(): Promise<Diagnosis> {
     memory: { total: totalmem(), available: availableMemory() },
     disk: { folder: tmpdir(), available: disk.bavail * disk.bsize },
     native,
+    environment: namedVariables(),
     loopback,
   };
-  return { ...facts, problems: findProblems(facts) };
+  return { ...facts, problems: [...findProblems(facts), ...environmentProblems()] };
 }
 
 /** The diagnosis as lines for people. */
 export function formatDiagnosis(diagnosis: Diagnosis): string {
-  const { node, system, processor, cores, memory, disk, native, loopback, problems } = diagnosis;
+  const { node, system, processor, cores, memory, disk, native, environment, loopback, problems } = diagnosis;
   const quota = cores.quota === undefined ? "" : `, quota of the container ${cores.quota.toFixed(2)}`;
   const good = pc.green("ok");
-  const bad = pc.red("missing");
+  const bad = pc.red("refused" in native ? "not looked at: the environment is wrong" : "missing");
   const rows: [string, string][] = [
     ["Node", `${node.version} (TypeScript: ${node.typescript})`],
     ["system", `${system.platform} ${system.architecture}, ${system.release}`],
@@ -76,7 +84,8 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
     ["cores", `${cores.usable} usable (affinity ${cores.affinity}${quota})`],
     ["memory", `${formatBytes(memory.available)} available of ${formatBytes(memory.total)}`],
     ["disk", `${formatBytes(disk.available)} free in ${disk.folder}`],
-    ["native core", native.loaded ? `${good}, ${native.version}, uses ${native.isa}` : bad],
+    ["native core", native.loaded ? `${good}, ${native.version}, uses ${native.isa}${choice(native)}` : bad],
+    ...(environment.length === 0 ? [] : [["environment", environment.join(" ")] satisfies [string, string]]),
     ["loopback ports", loopback.ok ? good : pc.red("cannot be opened")],
   ];
   const lines = rows.map(([name, value]) => `${name.padEnd(15)} ${value}`);
@@ -84,9 +93,25 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   return [...lines, "", ...problems.map((problem) => `${pc.yellow("!")} ${problem}`)].join("\n");
 }
 
+/** Why another instruction set than the best one is used. */
+const choice = ({ isa, best }: { isa: string; best: string }): string =>
+  isa === best ? "" : ` as HEDDLE_ISA says (the best here: ${best})`;
+
+/** What is wrong with Heddle's environment variables. */
+function environmentProblems(): string[] {
+  const unknown = unknownVariables().map((sentence) => `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`);
+  try {
+    readEnvironment();
+  } catch (error) {
+    if (error instanceof HeddleError) return [error.message, ...unknown];
+    throw error;
+  }
+  return unknown;
+}
+
 function findProblems({ native, loopback, memory, disk }: Omit<Diagnosis, "problems">): string[] {
   const problems: string[] = [];
-  if (!native.loaded) {
+  if (!native.loaded && !("refused" in native)) {
     problems.push(
       `The native core did not load: ${native.error}\n` +
         "  In a clone: install Rust from https://rustup.rs, then npm run setup. In a project: reinstall heddle with the\n" +
@@ -104,10 +129,18 @@ function findProblems({ native, loopback, memory, disk }: Omit<Diagnosis, "probl
 }
 
 function diagnoseNative(): NativeDiagnosis {
-  const native = loadNative();
-  if ("error" in native) return { loaded: false, error: native.error };
-  const { version, isa } = native.info();
-  return { loaded: true, version, isa };
+  try {
+    const { isa } = readEnvironment();
+    const native = loadNative();
+    if ("error" in native) return { loaded: false, error: native.error };
+    const { version, isa: best } = native.info();
+    // Only a device can say whether this processor has what was asked for.
+    if (isa !== undefined) new native.NativeDevice({ threads: 1, isa }).close();
+    return { loaded: true, version, isa: isa ?? best, best };
+  } catch (error) {
+    if (error instanceof HeddleError) return { loaded: false, refused: true, error: error.plain };
+    return { loaded: false, error: (error as Error).message };
+  }
 }
 
 /** The instruction sets that matter to kernels, of those that the system names. */

@@ -3,15 +3,19 @@
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
+import type { CommandContext } from "./context.ts";
 import { doctorCommand } from "./doctor.ts";
 import { planCommand } from "./plan.ts";
+import { profileCommand } from "./profile.ts";
 import { runCommand } from "./run.ts";
 import { exitStatus } from "./status.ts";
+import { workerCommand } from "./worker.ts";
 
 const examples = `
 Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
+  heddle profile train.ts --steps 50         where the time of its training steps goes
   heddle doctor                              what this machine has, and what is missing
 `;
 
@@ -21,24 +25,46 @@ export async function main(args: readonly string[]): Promise<number> {
   const finish = (result: number) => {
     status = result;
   };
-  const program = heddleCommand(finish);
+  const pipe = watchOutput();
+  const outcome = await runProgram(args, heddleCommand({ finish, signal: pipe.signal }), () => status);
+  return pipe.signal.aborted ? exitStatus.brokenPipe : outcome;
+}
+
+async function runProgram(args: readonly string[], program: Command, status: () => number): Promise<number> {
   try {
     if (args.length === 0) {
       program.outputHelp();
       return exitStatus.usage;
     }
     await program.parseAsync(args, { from: "user" });
-    return status;
+    return status();
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.ok : exitStatus.usage;
     if (!(error instanceof HeddleError)) throw error;
     console.error(`heddle: ${error.message}`);
-    return error.code === "file" || error.code === "option" ? exitStatus.usage : exitStatus.failure;
+    return usageErrors.has(error.code) ? exitStatus.usage : exitStatus.failure;
   }
 }
 
+/** Codes of errors that are in the command line or the environment. */
+const usageErrors: ReadonlySet<string> = new Set(["file", "option", "environment"]);
+
+/** A signal that fires when the reader of the output is gone, which is no error: `heddle plan … | head -1`. */
+function watchOutput(): { readonly signal: AbortSignal } {
+  const gone = new AbortController();
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+      // The message may come after the command is done.
+      process.exitCode = exitStatus.brokenPipe;
+      gone.abort();
+    });
+  }
+  return gone;
+}
+
 /** The whole command, for the command line and for documentation. */
-export function heddleCommand(finish: (status: number) => void): Command {
+export function heddleCommand(context: CommandContext): Command {
   const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
   const program = new Command("heddle")
     .description("Distributed machine learning for TypeScript.")
@@ -47,7 +73,8 @@ export function heddleCommand(finish: (status: number) => void): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists what there is)")
     .enablePositionalOptions();
-  for (const command of [runCommand(finish), planCommand(finish), doctorCommand(finish)]) {
+  const commands = [runCommand, planCommand, profileCommand, workerCommand, doctorCommand];
+  for (const command of commands.map((make) => make(context))) {
     program.addCommand(command.copyInheritedSettings(program));
   }
   for (const command of [program, ...program.commands]) {

@@ -3,21 +3,23 @@
 import { Command, Option } from "commander";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
-import { wholeNumber } from "./arguments.ts";
+import { HeddleError } from "../util/errors.ts";
+import { meshText, wholeNumber } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
 
 const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
 MASTER_ADDR and MASTER_PORT are set as torchrun sets them. Arguments for the file come after --.
 
 Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
-command line; 130 after Ctrl-C.
+command line or environment; 130 after Ctrl-C; 141 when nobody reads the output any more.
 `;
 
 /** Flags of `heddle run`, as commander hands them over. */
-type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "signal" | "startStore">;
+type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "planAs" | "signal" | "startStore">;
 
 /** The `run` command. */
-export function runCommand(finish: (status: number) => void): Command {
+export function runCommand({ finish, signal }: CommandContext): Command {
   return new Command("run")
     .summary("run a file in one or more worker processes")
     .description("Runs a TypeScript or JavaScript file in worker processes on this machine.")
@@ -26,20 +28,27 @@ export function runCommand(finish: (status: number) => void): Command {
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
+    .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], flags: RunFlags) => {
-      const result = await launchLocal({ ...flags, file, args });
-      report(result, flags.workers ?? 1);
+      if (flags.on !== undefined && flags.workers !== 1) {
+        throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
+      }
+      const result = await launchLocal({ ...flags, file, args, signal });
+      report(result, flags.workers ?? 1, signal);
       finish(result.status);
     });
 }
 
 /** Tells on the error stream how a run ended, when it did not end well. */
-export function report({ failures, stoppedBy, records }: LaunchResult, workers: number): void {
+export function report({ failures, stoppedBy, records }: LaunchResult, workers: number, unread?: AbortSignal): void {
+  // Nobody reads the output any more: that ended the run, and is no news.
+  if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
   if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);

@@ -5,6 +5,8 @@ export const exitStatus = {
   ok: 0,
   /** Something failed. */
   failure: 1,
-  /** The command line is wrong: an unknown flag, a missing file. */
+  /** The command line or the environment is wrong: an unknown flag, a missing file. */
   usage: 2,
+  /** Nobody reads the output any more (`heddle plan … | head`): 128 + SIGPIPE, as shells give it. */
+  brokenPipe: 141,
 } as const;

@@ -9,9 +9,11 @@ import { rmSync } from "node:fs";
 import { basename, isAbsolute } from "node:path";
 import { inspect } from "node:util";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | TemporaryMessage | ErrorMessage;
+export type WorkerMessage = ProgressMessage | TemporaryMessage | ErrorMessage | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
@@ -27,6 +29,12 @@ export interface TemporaryMessage {
   readonly done: boolean;
 }
 
+/** The plan that was asked for instead of a run. */
+export interface PlanMessage {
+  readonly type: "plan";
+  readonly text: string;
+}
+
 /** The worker ends with this error. */
 export interface ErrorMessage {
   readonly type: "error";
@@ -37,12 +45,21 @@ export interface ErrorMessage {
   readonly code?: string;
   /** The collective in which the worker waited, when the error came out of one. */
   readonly during?: string;
+  /** The rank that the error is about. */
+  readonly peer?: number;
 }
 
 /** Sends a message to the launcher, if there is one. Never throws and never waits. */
 export function reportToLauncher(message: WorkerMessage): void {
   if (message.type === "temporary") trackTemporary(message);
   send(message);
+}
+
+/** Hands a plan to the launcher, which prints it; without one prints it here. Resolves when it is on its way. */
+export function deliverPlan(text: string): Promise<void> {
+  return new Promise((resolve) => {
+    if (!send({ type: "plan", text }, () => resolve())) process.stdout.write(text, () => resolve());
+  });
 }
 
 /** Checks what came over the channel; undefined for anything that is not in the table. */
@@ -56,9 +73,14 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)
         : undefined;
+    case "plan":
+      return typeof message["text"] === "string" ? (value as PlanMessage) : undefined;
     case "error": {
       const optional = [message["stack"], message["code"], message["during"]];
-      const valid = optional.every((part) => part === undefined || typeof part === "string");
+      const peer = message["peer"];
+      const valid =
+        optional.every((part) => part === undefined || typeof part === "string") &&
+        (peer === undefined || Number.isSafeInteger(peer));
       return typeof message["message"] === "string" && valid ? (value as ErrorMessage) : undefined;
     }
     default:
@@ -82,10 +104,21 @@ export function connectToLauncher(): void {
     removeRunDirectory();
     process.exit(1);
   });
+  // Nobody reads the output any more, as behind `| head`: the script ends as other programs then do.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE" && stream.listenerCount("error") === 1) process.exit(brokenPipe);
+      if (stream.listenerCount("error") === 1) throw error;
+    });
+  }
   process.on("uncaughtException", handOverError);
   process.on("uncaughtExceptionMonitor", (error) => {
-    // Only Node's own report shows where a module has a syntax error.
-    if (error instanceof SyntaxError && !/\n +at (?!.*node:internal)/.test(error.stack ?? "")) {
+    // Where the stack does not begin with the place, only Node's own report shows where a module has a syntax error.
+    if (
+      error instanceof SyntaxError &&
+      /^SyntaxError/.test(error.stack ?? "") &&
+      !/\n +at (?!.*node:internal)/.test(error.stack ?? "")
+    ) {
       process.off("uncaughtException", handOverError);
     }
   });
@@ -98,6 +131,7 @@ export function errorMessage(error: unknown): ErrorMessage {
   const message = error instanceof Error ? error.message || error.name : inspect(error);
   const during = property(error, "during");
   const code = property(error, "code");
+  const peer = typeof error === "object" && error !== null ? (error as { rank?: unknown }).rank : undefined;
   const told = error instanceof HeddleError || property(error, "name") === "HeddleError";
   return {
     type: "error",
@@ -105,6 +139,7 @@ export function errorMessage(error: unknown): ErrorMessage {
     ...(told ? {} : { stack: fullText(error) }),
     ...(code === undefined ? {} : { code }),
     ...(during === undefined ? {} : { during }),
+    ...(told && Number.isSafeInteger(peer) ? { peer: peer as number } : {}),
   };
 }
 
@@ -124,10 +159,14 @@ function handOverError(error: unknown): void {
   // A script with a handler of its own decides for itself what an uncaught error means.
   if (process.listenerCount("uncaughtException") > 1) return;
   const end = () => process.exit(1);
-  const sent = send(errorMessage(error), (failure) => {
-    if (failure !== null) console.error(error);
-    end();
-  });
+  const explained = explainScriptError(error);
+  const sent = send(
+    explained === undefined ? errorMessage(error) : { type: "error", message: explained },
+    (failure) => {
+      if (failure !== null) console.error(error);
+      end();
+    },
+  );
   if (!sent) {
     console.error(error);
     end();
@@ -145,6 +184,9 @@ function send(message: WorkerMessage, then: (failure: Error | null) => void = ()
   return true;
 }
 
+/** 128 + SIGPIPE, the status of a program whose output is not read to its end. */
+const brokenPipe = 141;
+
 /** Half-written files of this process, for when the launcher is gone before it. */
 const temporaries: Set<string> = new Set();
 
@@ -159,7 +201,7 @@ function removeTemporaries(): void {
 
 /** The folder of the run, which a launcher that was killed could not remove. */
 function removeRunDirectory(): void {
-  const folder = process.env["HEDDLE_RUN_DIR"] ?? "";
+  const folder = readEnvironment().runDirectory ?? "";
   if (isAbsolute(folder) && basename(folder).startsWith("heddle-run-"))
     rmSync(folder, { recursive: true, force: true });
 }

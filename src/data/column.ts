@@ -1,7 +1,10 @@
 /** @module A column: one tensor whose first dim counts the rows of a dataset, loaded when it is first needed. */
 import { type DType, dtypeOf, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { converted } from "../tensor/create.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 
 /**
  * What the graph does to a column's values before the model sees them: `cast(stored, dtype) * scale + offset`.
@@ -32,7 +35,10 @@ export interface ArrayColumn {
   readonly shape: Shape;
   /** Default: that of the typed array; `"f32"` for a plain array of numbers. */
   readonly dtype?: DType;
-  /** Row-major values. A typed array is kept, not copied. */
+  /**
+   * Row-major values in one flat array, each a value of the dtype (integers take no fraction, NaN, or number out of range).
+   * A typed array is kept, not copied.
+   */
   readonly data: TypedArray | readonly number[];
   readonly transform?: Transform;
 }
@@ -49,6 +55,12 @@ export function columnDType(column: Column): DType {
 
 /** A column over an array in memory. Throws when shape, dtype and values do not agree. */
 export function columnFromArray(name: string, source: ArrayColumn): Column {
+  if (typeof source !== "object" || source === null || !("data" in source) || !Array.isArray(source.shape)) {
+    throw new HeddleError("data", `column "${name}" is ${shown(source)}, not { shape, data }`, {
+      hint: "such as { shape: [rows, columns], data: values in row-major order }",
+    });
+  }
+  checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform"]);
   const data = typedValues(name, source);
   const dtype = source.dtype ?? dtypeOf(data);
   if (source.shape.length === 0) {
@@ -95,7 +107,19 @@ function typedValues(name: string, source: ArrayColumn): TypedArray {
   if (dtype !== undefined && !isDType(dtype)) {
     throw new HeddleError("dtype", `column "${name}": dtype "${dtype}" is unknown`);
   }
-  if (Array.isArray(data)) return dtypes[dtype ?? "f32"].create(data as readonly number[]);
+  if (Array.isArray(data)) {
+    const nested = data.find((value) => Array.isArray(value));
+    if (nested !== undefined) {
+      throw new HeddleError(
+        "data",
+        `column "${name}": a value is ${shown(nested)}, but values stand in one flat array`,
+        {
+          hint: "flatten it with .flat(Infinity), and give its shape",
+        },
+      );
+    }
+    return converted(`column "${name}"`, dtype ?? "f32", data);
+  }
   const kind = kindOf(data);
   if (!Object.values(dtypes).some((info) => kindOf(info.create(0)) === kind)) {
     throw new HeddleError("dtype", `column "${name}" is given as ${kind}, which no dtype is stored in`, {
@@ -106,7 +130,15 @@ function typedValues(name: string, source: ArrayColumn): TypedArray {
   if (dtype !== undefined && kindOf(dtypes[dtype].create(0)) !== kind) {
     throw new HeddleError("dtype", `column "${name}" is ${dtype}, but its values are given as ${kind}`);
   }
+  if (dtype === "bool") checkBools(name, typed);
   return typed;
+}
+
+/** Stored truth values are read as they are. */
+function checkBools(name: string, values: TypedArray): void {
+  const index = values.findIndex((value: number) => value > 1);
+  if (index < 0) return;
+  throw new HeddleError("dtype", `column "${name}": element ${index} is ${values[index]}; a bool is stored as 0 or 1`);
 }
 
 /** `Float32Array` for one; a Node `Buffer` counts as the `Uint8Array` that it is. */

@@ -8,6 +8,8 @@
  */
 import { formatShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import type { Plain } from "../util/text.ts";
 import { type ArrayColumn, type Column, columnFromArray } from "./column.ts";
 import { checkCount, largestLength, order, shardSizes } from "./order.ts";
@@ -112,6 +114,7 @@ export class Dataset {
 
   /** Reads the rows in random order, a new one each epoch, a function of seed and epoch. Comes before `batch()`. */
   shuffle(options: ShuffleOptions = {}): Dataset {
+    checkOptions("shuffle", options, ["seed", "reshuffle"]);
     if (options.seed !== undefined) checkCount("seed", options.seed, Number.MAX_SAFE_INTEGER);
     const { steps, length } = this.#description;
     const ordinal = steps.filter((step) => step.kind === "shuffle").length;
@@ -134,6 +137,7 @@ export class Dataset {
 
   /** Groups rows into global batches of `size`; the last may be short. Throws when that leaves no batch at all. */
   batch(size: number, options: BatchOptions = {}): Dataset {
+    checkOptions("batch", options, ["dropRemainder"]);
     checkCount("batch: size", size, largestLength, 1);
     const dropRemainder = options.dropRemainder ?? false;
     const batched = this.#with("batch", { batchSize: size, dropRemainder });
@@ -255,6 +259,10 @@ export function fromArrays(
   columns: { readonly [name: string]: ArrayColumn },
   options: { readonly name?: string } = {},
 ): Dataset {
+  checkOptions("fromArrays", options, ["name"]);
+  if (typeof columns !== "object" || columns === null) {
+    throw new HeddleError("data", `fromArrays: takes columns by name, got ${shown(columns)}`);
+  }
   const entries = Object.entries(columns).map(([name, column]) => columnFromArray(name, column));
   return fromColumns(options.name ?? "arrays", entries);
 }

@@ -20,6 +20,6 @@ export {
 export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.ts";
 export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
 export { type IdxDatasetOptions, type IdxOptions, idx, readIdx, readIdxHeader } from "./idx-file.ts";
-export { type Batch, type LoaderOptions, loader } from "./loader.ts";
+export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";
 export { type MnistOptions, mnist } from "./mnist.ts";
 export { type Order, order, shardSizes } from "./order.ts";

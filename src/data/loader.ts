@@ -4,6 +4,9 @@ import type { BatchRows, Dataset } from "./dataset.ts";
 import type { RowGather } from "./gather.ts";
 import { checkCount } from "./order.ts";
 
+/** Batches that are kept gathered or in work beyond the one handed out, unless told otherwise. */
+export const defaultAhead = 2;
+
 /** Options of {@link loader}. */
 export interface LoaderOptions<Handle> {
   /** Copies a column's rows into a batch. */
@@ -49,7 +52,7 @@ async function* iterate<Handle>(
   dataset: Dataset,
   options: LoaderOptions<Handle>,
 ): AsyncGenerator<Batch<Handle>, void, undefined> {
-  const { epoch = 0, ahead = 2, signal } = options;
+  const { epoch = 0, ahead = defaultAhead, signal } = options;
   const last = dataset.batchesPerEpoch;
   const pending: Promise<Batch<Handle>>[] = [];
   const abort = abortion(signal);

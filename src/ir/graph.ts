@@ -49,14 +49,26 @@ export function inlineGraph(graph: Graph, inputs: readonly Node[], map: NodeMapp
   if (inputs.length !== graph.inputs.length) {
     throw new HeddleError("graph", `graph '${graph.name}' takes ${graph.inputs.length} inputs, got ${inputs.length}`);
   }
-  const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
+  return interpretGraph(graph, inputs, map);
+}
+
+/**
+ * Goes through a graph in topological order with a value of any kind for each node, given those of its inputs; returns
+ * those of the outputs. What is made on the way has the source position of the node.
+ */
+export function interpretGraph<Value>(
+  graph: Graph,
+  inputs: readonly Value[],
+  visit: (node: Node, inputs: readonly Value[]) => Value,
+): Value[] {
+  const values = new Map<Node, Value>(graph.inputs.map((input, index) => [input, inputs[index] as Value]));
   const positioned = currentTrace()?.positionOf !== undefined;
   for (const node of topological(graph.outputs)) {
-    if (copies.has(node)) continue;
-    const own = node.inputs.map((input) => copies.get(input) as Node);
-    copies.set(node, positioned ? map(node, own) : atPositionOf(node, () => map(node, own)));
+    if (values.has(node)) continue;
+    const own = node.inputs.map((input) => values.get(input) as Value);
+    values.set(node, positioned ? visit(node, own) : atPositionOf(node, () => visit(node, own)));
   }
-  return graph.outputs.map((output) => copies.get(output) as Node);
+  return graph.outputs.map((output) => values.get(output) as Value);
 }
 
 /** A graph with every node sent through `map` (in topological order). */

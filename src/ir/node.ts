@@ -76,6 +76,42 @@ export type Pullback = (
   wrt: readonly Node[],
 ) => (Node | undefined)[];
 
+/** A value in a batched graph. */
+export interface Batched {
+  /** With the batch as dim 0 where `batched`, else as it was: alike for all of the batch. */
+  readonly node: Node;
+  readonly batched: boolean;
+}
+
+/** Asks an op for its form on a batch of inputs. At least one input is batched. */
+export interface BatchContext<A extends Attrs> {
+  /** The op on inputs without the batch; of another trace, so only its types and attributes are of use. */
+  readonly node: Node<A>;
+  readonly inputs: readonly Batched[];
+  /** Size of the batch. */
+  readonly size: number;
+  /** Batches a graph in the trace in progress: how an op that owns graphs batches them. */
+  readonly batch: (graph: Graph, inputs: readonly Batched[]) => Batched[];
+}
+
+/** One batched value per result of the op. */
+export type BatchRule<A extends Attrs> = (context: BatchContext<A>) => readonly Batched[];
+
+/** A value and its derivative along the direction in which a graph is differentiated; undefined: zero. */
+export interface Dual {
+  readonly node: Node;
+  readonly tangent: Node | undefined;
+}
+
+/** Asks an op that owns graphs for its values and tangents. At least one input has a tangent. */
+export interface ForwardContext<A extends Attrs> {
+  /** The op; of another trace, so only its types and attributes are of use. */
+  readonly node: Node<A>;
+  readonly inputs: readonly Dual[];
+  /** Differentiates a graph in the trace in progress. */
+  readonly forward: (graph: Graph, inputs: readonly Dual[]) => Dual[];
+}
+
 /** A mesh axis that splits dims of an op: which dim of each input and output (undefined: none). */
 export interface Split {
   readonly axis: string;
@@ -126,6 +162,10 @@ export interface OpDef<A extends Attrs = Attrs> {
   readonly linear: readonly (readonly number[])[] | ((attrs: A) => readonly (readonly number[])[]);
   /** Cotangents of the inputs (undefined: zero). */
   readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
+  /**
+   * The op on a batch. Absent where a batch makes no sense; a composite without a rule is batched by its body.
+   */
+  readonly batch: BatchRule<A> | Absent;
   /** The op on one device. Absent where attributes hold no sizes: then it is the same op on local inputs. */
   readonly localize: ((context: LocalContext<A>) => Node) | Absent;
   /** Arithmetic operations. */
@@ -148,6 +188,8 @@ export interface OpDef<A extends Attrs = Attrs> {
    * a primitive.
    */
   readonly body: ((inputs: readonly Node[], attrs: A) => readonly Node[]) | Absent;
+  /** Values and tangents of an op that owns graphs. Absent: tangents follow from the gradient, or from the body. */
+  readonly forward: ((context: ForwardContext<A>) => readonly Dual[]) | Absent;
   /** For loops and branches, the graphs that the op owns and when they run. */
   readonly control: ((attrs: A) => Control) | Absent;
   /** For collectives, what the rest of the system needs to know of them. */

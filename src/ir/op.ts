@@ -9,10 +9,13 @@ const registry = new Map<string, AnyOpDef>();
  *
  * @throws HeddleError `op` when the name is taken by another definition.
  */
-export function defineOp<A extends Attrs>(definition: Omit<OpDef<A>, "body" | "control" | "communication">): OpDef<A> {
+export function defineOp<A extends Attrs>(
+  definition: Omit<OpDef<A>, "body" | "forward" | "control" | "communication">,
+): OpDef<A> {
   return enter({
     ...definition,
     body: absent("a primitive"),
+    forward: absent("follows from its gradient"),
     control: absent("owns no graphs"),
     communication: absent("does not communicate"),
   });

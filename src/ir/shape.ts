@@ -10,6 +10,10 @@ export interface TensorType {
   readonly dtype: DType;
 }
 
+/** Whether a value of a tree is a type, or something that has one. */
+export const isTensorType = (value: unknown): value is TensorType =>
+  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
+
 const largestSize = 2 ** 48;
 
 /** Number of elements; refuses negative, fractional and absurd sizes. */

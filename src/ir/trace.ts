@@ -81,7 +81,7 @@ function inferAt<A extends Attrs>(
     const results = op.infer(inputTypes, attrs);
     return Array.isArray(results) ? (results as readonly TensorType[]) : [results as TensorType];
   } catch (error) {
-    if (!(error instanceof HeddleError) || error.where !== undefined) throw error;
+    if (!(error instanceof HeddleError) || error.isPlaced) throw error;
     const where = describePosition(position);
     throw where === undefined ? error : error.at(where);
   }

@@ -1,5 +1,10 @@
 /** @module The environment variables of a worker process. */
 
+import type { ProfileRequest } from "../runtime/index.ts";
+
+/** What of a plan is printed: a summary, the graph of one device, its program, or data. */
+export type PlanForm = "summary" | "graph" | "program" | "json";
+
 /** What all workers of a run share. */
 export interface RunEnvironment {
   readonly workers: number;
@@ -13,8 +18,16 @@ export interface RunEnvironment {
   readonly resume?: boolean | undefined;
   /** Seconds a worker waits for another one before it gives up. */
   readonly timeout?: number | undefined;
+  /** The mesh where the file names none. */
+  readonly mesh?: string | undefined;
+  /** Addresses of waiting workers to drive. */
+  readonly on?: string | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`. */
   readonly plan?: string | undefined;
+  /** What to profile, and where it goes. */
+  readonly profile?: ProfileRequest | undefined;
+  /** What of the plan is printed; default a summary. */
+  readonly planAs?: PlanForm | undefined;
 }
 
 /** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
@@ -23,7 +36,11 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     ["HEDDLE_EXECUTOR", run.executor],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
+    ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
+    ["HEDDLE_PROFILE", run.profile === undefined ? undefined : JSON.stringify(run.profile)],
+    ["HEDDLE_PLAN_AS", run.plan === undefined ? undefined : run.planAs],
   ];
   return {
     ...inherited,
@@ -34,6 +51,7 @@ export function workerEnvironment(run: RunEnvironment, rank: number, inherited: 
     MASTER_ADDR: "127.0.0.1",
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
+    HEDDLE_LAUNCHER: String(process.pid),
     HEDDLE_EPOCH: "0",
     HEDDLE_SECRET: run.secret,
     HEDDLE_THREADS: String(run.threads),

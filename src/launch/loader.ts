@@ -1,6 +1,6 @@
 /** @module How a user's file is started: with which Node arguments. */
 
-import { createRequire } from "node:module";
+import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -30,6 +30,11 @@ function isTypeScript(file: string): boolean {
 // By full path, since a user's project need not have tsx among its own packages.
 function loaderUrl(): string {
   return pathToFileURL(require.resolve("tsx")).href;
+}
+
+/** Lets this thread import TypeScript: what the loader does in the first thread only. */
+export function registerLoader(): void {
+  register("tsx/esm", import.meta.url, { data: {} });
 }
 
 function loaderVersion(): string {

@@ -1,13 +1,16 @@
 /** @module Starts the workers of a run on this machine and sees them to their end. */
 
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
+import { existsSync, statSync } from "node:fs";
+import { constants } from "node:os";
 import { join, resolve } from "node:path";
+import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
-import { type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
+import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
 import { nodeArguments } from "./loader.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
@@ -31,8 +34,18 @@ export interface LaunchOptions {
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
+  /** The mesh where the file names none, such as `data=2,model=2`. */
+  readonly mesh?: string;
+  /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
+  readonly on?: string;
   /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
   readonly plan?: string;
+  /** Profile into a folder instead of running to the end. */
+  readonly profile?: ProfileRequest;
+  /** Put what the workers print on the error stream. */
+  readonly outputToErrors?: boolean;
+  /** What of the plan is made; default `"summary"`. */
+  readonly planAs?: PlanForm;
   /** Which ranks' lines carry their rank: all but rank 0 (which may draw a progress bar), or all. */
   readonly prefix?: "others" | "all";
   /** Stops the run. */
@@ -51,6 +64,8 @@ export interface LaunchResult {
   readonly stoppedBy?: StopSignal;
   /** The folder with the workers' flight records, kept when a run failed. */
   readonly records?: string;
+  /** The text of the plan; undefined when none was asked for, or the file ended without calling `train`. */
+  readonly plan?: string;
 }
 
 /**
@@ -61,16 +76,17 @@ export interface LaunchResult {
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
   const workers = options.workers ?? 1;
   checkOptions(options, workers);
+  readEnvironment();
   const stop = listenForStop(options.signal);
-  const runDirectory = mkdtempSync(join(tmpdir(), "heddle-run-"));
+  const runDirectory = makeRunDirectory();
   let keep = false;
   try {
     const result = await launchIn(runDirectory, options, workers, stop);
     keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
-    return keep ? { ...result, records: runDirectory } : result;
+    return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
   } finally {
     stop.dispose();
-    if (!keep) rmSync(runDirectory, { recursive: true, force: true });
+    if (!keep) removeRunDirectory(runDirectory);
   }
 }
 
@@ -105,7 +121,10 @@ async function launchIn(
       processes.push(startRank(rank, run, options, (failure) => failures.push(failure), started));
     }
     const stoppedBy = await supervise(processes, stop);
-    return stoppedBy === undefined ? summarise(failures) : { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    failures.push(...deserters(failures, processes, started));
+    const plan = processes[0]?.plan;
+    return { ...summarise(failures), ...(plan === undefined ? {} : { plan }) };
   } finally {
     killAll();
     process.off("exit", killAll);
@@ -127,6 +146,7 @@ function startRank(
     environment: workerEnvironment(run, rank, process.env),
     inheritOutput: rank === 0 && options.prefix !== "all",
     inheritInput: run.workers === 1,
+    outputToErrors: options.plan !== undefined || options.outputToErrors === true,
   });
   void worker.ended.then(({ code, signal, at, startError }) => {
     worker.removeTemporaries();
@@ -146,14 +166,37 @@ function startRank(
   return worker;
 }
 
+/** Workers that ended as if all were well while others still needed them. */
+function deserters(
+  failures: readonly WorkerFailure[],
+  processes: readonly WorkerProcess[],
+  started: number,
+): WorkerFailure[] {
+  const missed = new Map(
+    failures.flatMap(({ error }) => (error?.code === "peerClosed" ? [[error.peer, error.during] as const] : [])),
+  );
+  return processes.flatMap(({ rank, exit, step, stopping }) =>
+    exit?.code === 0 && !stopping && missed.has(rank)
+      ? [{ rank, exitCode: 0, signal: null, at: exit.at - started, step, during: missed.get(rank) }]
+      : [],
+  );
+}
+
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
+  // Nobody read its output any more: it ended as it should, and the others with it.
+  if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
+    return { status: brokenPipe, failures: [] };
+  }
   if (first === undefined) return { status: 0, failures: [] };
-  // A worker that reported an error and still ended with 0 is not among the failures; 1 guards what is left.
+  // A worker that left the others with status 0 has still failed.
   const status = first.signal === null ? (first.exitCode ?? 1) : statusOf(first.signal);
   return { status: status === 0 ? 1 : status, failures: ordered };
 }
+
+/** Status of a worker whose output nobody reads: 128 + SIGPIPE. */
+const brokenPipe = statusOf("SIGPIPE");
 
 /** The status that shells give for a process that a signal ended. */
 function statusOf(signal: NodeJS.Signals): number {
@@ -174,6 +217,7 @@ async function openStore(
 
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
   if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+  if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

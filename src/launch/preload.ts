@@ -2,10 +2,30 @@
 
 import { register } from "node:module";
 import { extname } from "node:path";
+import { isMainThread } from "node:worker_threads";
 import { connectToLauncher } from "../comm/launcher.ts";
-import { stripsTypes } from "./loader.ts";
+import { loadNative } from "../runtime/native/binding.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { registerLoader, stripsTypes } from "./loader.ts";
 
+// The loader of TypeScript registers itself in the first thread only, and others do not inherit it in every Node.
+if (!stripsTypes() && !isMainThread) registerLoader();
 if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
-// The launcher opens a channel to every worker: without one it has died while this process was starting.
-if (process.channel === undefined || process.channel === null) process.exit(1);
-connectToLauncher();
+// Threads of the script are loaded with this file, too; the channel belongs to the process.
+if (isMainThread) {
+  // The launcher opens a channel to every worker: without one it has died while this process was starting.
+  if (process.channel === undefined || process.channel === null) process.exit(1);
+  connectToLauncher();
+  tieToLauncher(readEnvironment().launcher);
+}
+
+/** A worker that spins in the user's code does not see its channel close: native code ends it, after time to tidy up. */
+function tieToLauncher(launcher: number | undefined): void {
+  const native = loadNative();
+  if ("error" in native || launcher === undefined) return;
+  try {
+    native.endWithParent(launcher, 1);
+  } catch {
+    // Without a thread to spare the channel still tells a worker that does not spin.
+  }
+}

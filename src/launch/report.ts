@@ -58,7 +58,12 @@ function describe(failure: WorkerFailure, workers: number): string {
   if (startError !== undefined) return `${who} could not be started: ${startError}`;
   if (signal !== null) return `${who} was killed by ${signal}${where}`;
   if (error === undefined) {
-    const why = exitCode === unsettled ? " (it awaits at top level something that never comes)" : "";
+    const why =
+      exitCode === unsettled
+        ? " (it awaits at top level something that never comes)"
+        : exitCode === 0
+          ? " while others still worked with it"
+          : "";
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
   if (workers > 1) return `${who} failed${where}: ${error.message}`;

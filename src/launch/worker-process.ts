@@ -28,6 +28,8 @@ export interface WorkerProcess {
   /** The last step it reported. */
   step: number | undefined;
   error: ErrorMessage | undefined;
+  /** The text of the plan that it made instead of running. */
+  plan: string | undefined;
   /** Whether the launcher has told it to stop: how it ends is then no failure. */
   stopping: boolean;
   kill(signal: NodeJS.Signals): void;
@@ -44,6 +46,8 @@ export interface WorkerCommand {
   /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
   readonly inheritOutput: boolean;
   readonly inheritInput: boolean;
+  /** Whether what it prints goes to the error stream, so that the launcher's output is the plan or the profile alone. */
+  readonly outputToErrors: boolean;
 }
 
 /** How long a process that is gone may leave its pipes open (a child of its own may hold them). */
@@ -52,15 +56,16 @@ const drainMilliseconds = 300;
 /** Starts a worker. It shares the launcher's process group, as a shell expects of a job. */
 export function startWorker(command: WorkerCommand): WorkerProcess {
   const output = command.inheritOutput ? "inherit" : "pipe";
+  const errorStream = 2;
   const child = spawn(process.execPath, command.arguments, {
     env: command.environment,
-    stdio: [command.inheritInput ? "inherit" : "ignore", output, output, "ipc"],
+    stdio: [command.inheritInput ? "inherit" : "ignore", command.outputToErrors ? errorStream : output, output, "ipc"],
   });
   const temporaries = new Set<string>();
   const worker: WorkerProcess = {
     rank: command.rank,
     pid: child.pid,
-    ended: whenEnded(child, copyOutput(child, command.rank)).then((exit) => {
+    ended: whenEnded(child, copyOutput(child, command)).then((exit) => {
       worker.exit = exit;
       return exit;
     }),
@@ -70,6 +75,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     },
     step: undefined,
     error: undefined,
+    plan: undefined,
     stopping: false,
     kill: (signal) => void child.kill(signal),
     removeTemporaries: () => {
@@ -91,15 +97,19 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
       if (message.done) temporaries.delete(message.path);
       else temporaries.add(message.path);
       break;
+    case "plan":
+      worker.plan ??= message.text;
+      break;
     case "error":
       worker.error ??= message;
       break;
   }
 }
 
-function copyOutput(child: ChildProcess, rank: number): Promise<unknown> {
+function copyOutput(child: ChildProcess, { rank, outputToErrors }: WorkerCommand): Promise<unknown> {
   const copies: Promise<void>[] = [];
-  if (child.stdout !== null) copies.push(copyLines(child.stdout, process.stdout, rankPrefix(rank, process.stdout)));
+  const out = outputToErrors ? process.stderr : process.stdout;
+  if (child.stdout !== null) copies.push(copyLines(child.stdout, out, rankPrefix(rank, out)));
   if (child.stderr !== null) copies.push(copyLines(child.stderr, process.stderr, rankPrefix(rank, process.stderr)));
   return Promise.all(copies);
 }

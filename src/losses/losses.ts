@@ -4,9 +4,10 @@
  */
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { softmaxCrossEntropy as crossEntropyOfRows, log1p, type Tensor } from "../tensor/index.ts";
+import { softmaxCrossEntropy as crossEntropyOfRows, isTensor, log1p, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 
 /** How the single losses are combined: their mean (default), their sum, or not at all. */
 export type LossReduction = "mean" | "sum" | "none";
@@ -35,8 +36,14 @@ function reduced(name: string, values: Tensor, options: LossOptions): Tensor {
   }
 }
 
+function checkTensors(name: string, output: unknown, target: unknown): void {
+  if (isTensor(output) && isTensor(target)) return;
+  throw new HeddleError("argument", `${name}: takes output and target, got ${shown(output)} and ${shown(target)}`);
+}
+
 /** Throws unless output and target have one shape; broadcasting here is a mistake nearly always. */
 function checkPair(name: string, output: Tensor, target: Tensor): void {
+  checkTensors(name, output, target);
   if (sameShape(output.shape, target.shape) && output.dtype === target.dtype) return;
   const what = sameShape(output.shape, target.shape) ? "dtype" : "shape";
   throw new HeddleError(
@@ -56,6 +63,7 @@ function checkPair(name: string, output: Tensor, target: Tensor): void {
  * @returns a scalar, or `[rows…]` with reduction `"none"`
  */
 export function softmaxCrossEntropy(logits: Tensor, labels: Tensor, options: LossOptions = {}): Tensor {
+  checkTensors("softmaxCrossEntropy", logits, labels);
   if (!isInteger(labels.dtype)) {
     throw new HeddleError("dtype", `softmaxCrossEntropy: labels must be integers, got ${formatType(labels)}`);
   }

@@ -30,7 +30,7 @@ export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = 
   calls.forEach((step, index) => {
     const found = accessesOf(step, axes);
     accesses += found.length;
-    const where = `${lowered.name} step ${index} (${step.k})`;
+    const where = `op ${index} of program ${lowered.name} (${step.k})`;
     for (const access of found) checkBounds(access, spaces, where);
     checkOverlaps(step, found, where);
   });
@@ -95,7 +95,9 @@ function checkFlights(
         (access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)),
       );
       if (hit !== undefined)
-        fail(`${name} step ${index} (${step.k}): ${hit.name} overwrites what the collective of step ${start} uses`);
+        fail(
+          `op ${index} of program ${name} (${step.k}): ${hit.name} overwrites what the collective of op ${start} uses`,
+        );
     }
     if (step.k === "collective") flying.push({ start: index, accesses });
   });

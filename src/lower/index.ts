@@ -1,8 +1,9 @@
 /** @module Lowering: from programs to kernel calls with offsets in one arena. */
 export { type CheckReport, checkLowered } from "./check.ts";
+export { type CallCost, costOf, type NumberedCall, numberedCalls } from "./cost.ts";
 export type { KernelChoice } from "./expand.ts";
 export type { FusionLimits } from "./fuse.ts";
 export type { Address, LoweredJson, LoweredStep } from "./json.ts";
 export { type ArenaValue, type LoweredArgument, type LoweredProgram, type LowerTarget, lowerProgram } from "./lower.ts";
 export type { PeakReport } from "./memory.ts";
-export { printLowered } from "./print.ts";
+export { printCall, printLowered } from "./print.ts";

@@ -182,6 +182,10 @@ const table: Table = {
       ]),
     ]);
   },
+  send: (step) =>
+    (step["parts"] as CollectivePart[]).map((part) => whole("in", "read", part.in, dtypeOf(step), [part.count])),
+  receive: (step) =>
+    (step["parts"] as CollectivePart[]).map((part) => whole("out", "write", part.out, dtypeOf(step), [part.count])),
 };
 
 /** Of a table that is a block of a larger one. */

@@ -97,6 +97,10 @@ interface Surroundings {
   readonly read: ReadonlySet<number>;
 }
 
+/** Writes an output into its own buffer; what costs nothing to make is nowhere else. */
+const emitOutput = ({ from, to, generator }: Pick<OutputCopy, "from" | "to" | "generator">): EmittedCalls =>
+  generator === undefined ? emitCopy(from, to) : emitGenerated(generator, to);
+
 class Lowering {
   private readonly program: Program;
   private readonly target: LowerTarget;
@@ -160,7 +164,7 @@ class Lowering {
       else if (step.kind !== "free") this.calls.push(...this.control(step));
     });
     // Outputs of a program without any region.
-    for (const copy of this.looseCopies) this.add(emitCopy(copy.from, copy.to));
+    for (const copy of this.looseCopies) this.add(emitOutput(copy));
     const donors = new Map(this.donations());
     donateBuffers(
       this.calls,
@@ -305,10 +309,7 @@ class Lowering {
 
   private emit(unit: Unit, values: RegionValues): EmittedCalls {
     const { cluster } = unit;
-    if (cluster.kind === "output")
-      return cluster.generator === undefined
-        ? emitCopy(cluster.from, cluster.to)
-        : emitGenerated(cluster.generator, cluster.to);
+    if (cluster.kind === "output") return emitOutput(cluster);
     const node = cluster.nodes[0] as Node;
     if (cluster.kind === "group") return emitGroup(cluster.nodes, values, new Set(unit.writes));
     if (cluster.kind === "copy") {

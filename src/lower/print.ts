@@ -27,9 +27,13 @@ function printSteps(steps: readonly LoweredStep[], axes: readonly number[], inde
       ...(place === 0 ? [] : [`${indent}  then`]),
       ...printSteps(list, axes, `${indent}  `),
     ]);
-    return [`${indent}${index} ${inner.length === 0 ? printStep(step, axes) : controlName(step)}`, ...inner];
+    return [`${indent}${index} ${printCall(step, axes)}`, ...inner];
   });
 }
+
+/** One call in a line, as {@link printLowered} has it. */
+export const printCall = (step: LoweredStep, axes: readonly number[] = []): string =>
+  nestedIn(step).length === 0 ? printStep(step, axes) : controlName(step);
 
 function controlName(step: LoweredStep): string {
   if (step.k === "branch") return "branch";

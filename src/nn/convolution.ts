@@ -1,6 +1,7 @@
 /** @module The 2-D convolution layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
+import { checkPadding } from "../tensor/arguments.ts";
 import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -28,10 +29,19 @@ export interface Conv2dOptions {
 
 /** Checks a size and gives it for both dims. */
 export function sizePair(what: string, name: string, size: Size2d, lowest: number): [number, number] {
+  if (typeof size !== "number" && (!Array.isArray(size) || size.length !== 2))
+    throw new HeddleError("option", `${what}: ${name} must be a number or [height, width], got ${String(size)}`);
   const [height, width] = typeof size === "number" ? [size, size] : size;
   checkInteger(what, name, height, lowest);
   checkInteger(what, name, width, lowest);
   return [height, width];
+}
+
+/** Checks padding and gives it as the operations take it. */
+export function imagePadding(what: string, padding: Size2d | "same" | "valid"): [number, number] | "same" | "valid" {
+  if (typeof padding !== "string") return sizePair(what, "padding", padding, 0);
+  checkPadding(what, padding);
+  return padding;
 }
 
 /** Throws unless the input is a batch of images. */
@@ -55,7 +65,7 @@ export function conv2d(options: Conv2dOptions): Layer {
   const window = {
     strides: sizePair("conv2d", "strides", options.strides ?? 1, 1),
     dilation: sizePair("conv2d", "dilation", options.dilation ?? 1, 1),
-    padding: typeof padding === "string" ? padding : sizePair("conv2d", "padding", padding, 0),
+    padding: imagePadding("conv2d", padding),
   };
   const apply = (x: Tensor, weight: Tensor): Tensor => convolve(x, weight, window);
   return positioned({

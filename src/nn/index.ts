@@ -7,6 +7,7 @@ export {
   type Applied,
   type ApplyOptions,
   activation,
+  applyLayer,
   type Initialised,
   type Layer,
   type LayerLike,

@@ -6,8 +6,9 @@
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
 import type { TensorType } from "../ir/shape.ts";
-import { evalShape, random, type Tensor, type Tensors } from "../tensor/index.ts";
+import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
 
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
@@ -53,10 +54,16 @@ export type LayerLike = Layer | ((x: Tensor) => Tensor);
 
 /** A layer without variables: `y = fn(x)`. */
 export function activation(fn: (x: Tensor) => Tensor, kind: string = fn.name === "" ? "activation" : fn.name): Layer {
+  const apply = (x: Tensor): Tensor => {
+    const y: unknown = fn(x);
+    if (!isTensor(y))
+      throw new HeddleError("model", `the function of a layer must give a tensor, but gave ${shown(y)}`);
+    return y;
+  };
   return positioned({
     kind,
-    init: (_key, input) => ({ params: {}, state: {}, output: evalShape(fn, input) }),
-    apply: (_variables, x) => ({ y: fn(x), state: {} }),
+    init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
+    apply: (_variables, x) => ({ y: apply(x), state: {} }),
   });
 }
 
@@ -65,10 +72,38 @@ export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function"
 
 const positions = new WeakMap<Layer, SourcePosition>();
 
-/** Remembers where the user made a layer, for errors that only show when its input is known. */
+/** A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. */
 export function positioned(layer: Layer): Layer {
-  positions.set(layer, capturePosition());
-  return layer;
+  const checked: Layer = {
+    ...layer,
+    init(key, input) {
+      if (!isTensor(key)) throw new HeddleError("argument", `${layer.kind}: init takes a key, such as random.key(0)`);
+      if (!Array.isArray((input as TensorType | undefined)?.shape) || input.dtype === undefined)
+        throw new HeddleError("argument", `${layer.kind}: init takes { shape, dtype } of the input after the key`);
+      return layer.init(key, input);
+    },
+    apply(variables, x, options) {
+      if (typeof variables?.params !== "object" || typeof variables.state !== "object")
+        throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
+      if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
+      return layer.apply(variables, x, options);
+    },
+  };
+  positions.set(checked, capturePosition());
+  return checked;
+}
+
+/** Applies any layer. @throws HeddleError `model` when it gives something else than `{ y, state }`. */
+export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
+  const applied: unknown = layer.apply(variables, x, options);
+  const { y, state } = (applied ?? {}) as Partial<Applied>;
+  if (isTensor(y) && typeof state === "object" && state !== null) return { y, state };
+  const what =
+    isTensor(applied) || typeof applied !== "object" ? shown(applied) : `y: ${shown(y)}, state: ${shown(state)}`;
+  throw new HeddleError(
+    "model",
+    `${layer.kind ?? "model"}: apply must give { y, state }, with a tensor y, but gave ${what}`,
+  );
 }
 
 /** A scope's own key: no two names of a scope, and no two ordinals, share one. */

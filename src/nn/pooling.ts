@@ -1,7 +1,7 @@
 /** @module Pooling layers. */
 import { evalShape, maxPool2d as pool, type Tensor } from "../tensor/index.ts";
 import { checkOptions } from "../util/options.ts";
-import { checkImages, type Size2d, sizePair } from "./convolution.ts";
+import { checkImages, imagePadding, type Size2d, sizePair } from "./convolution.ts";
 import { type Layer, positioned } from "./layer.ts";
 
 /** Options of {@link maxPool2d}. */
@@ -17,8 +17,7 @@ export function maxPool2d(size: Size2d, options: MaxPool2dOptions = {}): Layer {
   checkOptions("maxPool2d", options, ["strides", "padding"]);
   const window = sizePair("maxPool2d", "size", size, 1);
   const strides = sizePair("maxPool2d", "strides", options.strides ?? size, 1);
-  const { padding: around = 0 } = options;
-  const padding = typeof around === "string" ? around : sizePair("maxPool2d", "padding", around, 0);
+  const padding = imagePadding("maxPool2d", options.padding ?? 0);
   const apply = (x: Tensor): Tensor => pool(x, window, { strides, padding });
   return positioned({
     kind: "maxPool2d",

@@ -1,7 +1,7 @@
 /** @module Layers one after another. */
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey } from "./layer.ts";
+import { applyLayer, asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey } from "./layer.ts";
 
 /** Without the children that have no variables, as PyTorch's `state_dict` leaves them out. */
 function withoutEmpty(entries: readonly (readonly [string, Tensors])[]): Tensors {
@@ -47,7 +47,7 @@ export function sequential(...children: readonly LayerLike[]): Layer {
           state: (variables.state[name] ?? none) as Tensors,
         };
         const key = options.key === undefined ? undefined : scopeKey(options.key, name);
-        const applied = inLayer(name, layer, () => layer.apply(own, y, { ...options, key }));
+        const applied = inLayer(name, layer, () => applyLayer(layer, own, y, { ...options, key }));
         y = applied.y;
         state.push([name, applied.state]);
       });

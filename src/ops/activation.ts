@@ -2,6 +2,7 @@
 import { pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
 import { apply } from "../ir/trace.ts";
+import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
 
@@ -18,6 +19,7 @@ const reluOp: OpDef<Record<string, never>> = defineComposite<Record<string, neve
   linear: [],
   // By the result, so that the input need not be kept for the backward pass.
   gradient: ({ node, cotangents }) => [emit.select(emit.le(node, 0), 0, cotangents[0] as Node)],
+  batch: batchByEquation(),
   lower: absent("its body is one instruction"),
 });
 

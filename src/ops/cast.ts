@@ -7,6 +7,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { checkOperands, map } from "./scalar.ts";
 
@@ -29,6 +30,7 @@ defineOp({
   equation: pointwiseEquation,
   linear: [],
   gradient: () => [undefined],
+  batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
   reference: ([x], _attrs, [type]) => [
@@ -69,6 +71,7 @@ defineOp({
     const dy = cotangents[0] as Node;
     return [undefined, select(condition, dy, 0), select(condition, 0, dy)];
   },
+  batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
   reference: ([condition, x, y], _attrs, [type]) => [
@@ -126,6 +129,7 @@ defineOp<{ dtype: DType }>({
     const from = (node.inputs[0] as Node).dtype;
     return [isFloat(from) && isFloat(node.dtype) ? emit.cast(cotangents[0] as Node, from) : undefined];
   },
+  batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
   cost: costPerOutput(1),
   reference: ([x], attrs, [type]) => [

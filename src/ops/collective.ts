@@ -34,6 +34,7 @@ defineOp<{ axis: string }>({
   equation: planned,
   linear: [],
   gradient: absent("has no inputs"),
+  batch: absent("has no inputs"),
   localize: local,
   cost: () => 0,
   reference: (_inputs, { axis }, _outputs, context) => [Int32Array.of(context.coordinate(axis))],
@@ -67,9 +68,11 @@ export function defineCollective<A extends CollectiveAttrs>(definition: Collecti
     equation: planned,
     linear: [],
     gradient: planned,
+    batch: planned,
     localize: local,
     reference: absent("needs all devices of the axis: the runtime carries it out"),
     body: absent("a primitive"),
+    forward: planned,
     control: absent("owns no graphs"),
   });
 }

@@ -10,6 +10,7 @@ import {
   type Absent,
   type Attrs,
   absent,
+  type BatchRule,
   type GradientContext,
   type Graph,
   type Node,
@@ -32,6 +33,8 @@ export interface CompositeDef<A extends Attrs> {
   readonly linear: readonly (readonly number[])[];
   /** Absent: that of the body. */
   readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
+  /** Absent: the body is batched. */
+  readonly batch: BatchRule<A> | Absent;
   /** Absent: the body is lowered. */
   readonly lower: LowerRule<A> | Absent;
   /** Checks types beyond what the body does, for better messages. */
@@ -65,6 +68,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     },
     stablehlo: absent("its body is spelled, as a function"),
     localize: absent("attributes hold no sizes"),
+    forward: absent("follows from its gradient or its body"),
     control: absent("owns no graphs"),
     communication: absent("its body may"),
     cost: (inputs, _outputs, attrs) =>

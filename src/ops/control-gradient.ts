@@ -1,22 +1,26 @@
 /** @module Gradients of loops and branches: loops and branches over the pullbacks of what they own. */
 import { isFloat } from "../ir/dtype.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
-import { elementOp } from "../ir/leaf.ts";
 import type { GradientContext, Graph, Node, Pullback } from "../ir/node.ts";
 import { range, type TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
 import * as emit from "./emit.ts";
+import { resultsOf as results } from "./results.ts";
 
 type ScanLike = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
 type CondLike = { onTrue: Graph; onFalse: Graph };
 
 const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
-const results = (node: Node): Node[] =>
-  node.types.length === 1 ? [node] : node.types.map((_type, index) => apply(elementOp, [node], { index }));
 const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0);
 const floats = (nodes: readonly Node[]): number[] =>
   nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
 const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
+
+/** The body of a scan that stacks its carries before each iteration too, for its gradient. */
+export function withStackedCarries(body: Graph, carries: number): Graph {
+  if (!body.outputs.some(({ dtype }) => isFloat(dtype))) return body;
+  const missing = body.inputs.slice(1, carries + 1).filter((input) => body.outputs.indexOf(input, carries) < 0);
+  return { ...body, outputs: [...body.outputs, ...missing] };
+}
 
 /** The carries before each iteration, stacked: results of the node itself where it has them, else of its twin. */
 function stackedCarries(node: Node<ScanLike>): Node[] {
@@ -53,7 +57,7 @@ export function scanGradient(context: GradientContext<ScanLike>): (Node | undefi
   if (body.outputs.length === 0) return inputs.map(() => undefined);
   const made = results(
     emit.call("scan", [...first, ...stacked, ...flowing, ...constants], {
-      body: { ...body, outputs: [...body.outputs, ...body.inputs.slice(1, first.length + 1)] },
+      body: withStackedCarries(body, first.length),
       length: attrs.length,
       carries: first.length,
       slices: stacked.length + flowing.length,

@@ -3,17 +3,19 @@
  * program and the executors carry all three without knowing them.
  */
 import type { Control, LoopControl } from "../ir/control.ts";
-import { dtypes, isFloat } from "../ir/dtype.ts";
-import { elementOp } from "../ir/leaf.ts";
+import { dtypes } from "../ir/dtype.ts";
 import { type Attrs, absent, type Graph, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { enter } from "../ir/op.ts";
 import { formatType, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
-import { branchGradient, scanGradient } from "./control-gradient.ts";
+import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
+import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
+import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
 import { controlHlo } from "./control-hlo.ts";
 import { sliceOf } from "./host.ts";
+import { resultsOf } from "./results.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
 export type WhileAttrs = { condition: Graph; body: Graph; carries: number };
@@ -123,6 +125,8 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
     }));
   },
   gradient: scanGradient,
+  batch: batchScan,
+  forward: forwardScan,
   cost: (_inputs, _outputs, { body, length }) => length * costOf(body),
   reference: (inputs, { body, length, carries, slices, reverse }, outputs, context) => {
     let state = inputs.slice(0, carries);
@@ -163,6 +167,8 @@ export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
     return inputs.slice(0, carries);
   },
   gradient: absent("the number of iterations is not known when the graph is made; use scan"),
+  batch: batchWhile,
+  forward: forwardWhile,
   // How often it runs is not known: one iteration is what can be said.
   cost: (_inputs, _outputs, { condition, body }) => costOf(condition) + costOf(body),
   reference: (inputs, { condition, body, carries }, _outputs, context) => {
@@ -196,14 +202,12 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
     return left;
   },
   gradient: branchGradient,
+  batch: batchBranch,
+  forward: forwardBranch,
   cost: (_inputs, _outputs, { onTrue, onFalse }) => Math.max(costOf(onTrue), costOf(onFalse)),
   reference: ([test, ...operands], { onTrue, onFalse }, _outputs, context) =>
     context.evaluate(test?.data[0] === 0 ? onFalse : onTrue, operands).map(({ data }) => data),
 });
-
-/** The results of a node, one node each. */
-export const resultsOf = (node: Node): Node[] =>
-  node.types.length === 1 ? [node] : node.types.map((_type, place) => apply(elementOp, [node], { index: place }));
 
 /**
  * Applies scan; returns the last carries and the stacks. The carries before each iteration are stacked too, for the
@@ -211,9 +215,8 @@ export const resultsOf = (node: Node): Node[] =>
  */
 export function scan(inputs: readonly Node[], attrs: ScanAttrs): Node[] {
   const { body, carries } = attrs;
-  const floats = body.outputs.some(({ dtype }) => isFloat(dtype));
-  const outputs = floats ? [...body.outputs, ...body.inputs.slice(1, carries + 1)] : body.outputs;
-  return resultsOf(apply(scanOp, inputs, { ...attrs, body: { ...body, outputs } })).slice(0, body.outputs.length);
+  const made = apply(scanOp, inputs, { ...attrs, body: withStackedCarries(body, carries) });
+  return resultsOf(made).slice(0, body.outputs.length);
 }
 
 /** Applies while; returns the last carries. */

@@ -7,11 +7,12 @@
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, type WindowRule } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
-import type { HostTensor, Node } from "../ir/node.ts";
+import type { BatchContext, Batched, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByLoop, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted } from "./host.ts";
 import { copyCall } from "./structure.ts";
@@ -196,6 +197,25 @@ function kernelGradient(node: Node, dy: Node): Node {
   });
 }
 
+/**
+ * A batch of inputs is more of dim `b`, a batch of kernels more of dim `o`. With both there is no one convolution that says
+ * it (it has no groups), so one runs after the other.
+ */
+function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
+  const { node, size } = context;
+  const [x, kernel] = context.inputs as [Batched, Batched];
+  if (x.batched && kernel.batched) return batchByLoop(context);
+  const { dims } = convSizes(node.inputs, node.attrs);
+  const [wide, at, out] = x.batched
+    ? [x.node, dims.x.indexOf("b"), dims.out.indexOf("b")]
+    : [kernel.node, dims.kernel.indexOf("o"), dims.out.indexOf("f")];
+  const moved = moveDim(wide, 0, at);
+  const merged = emit.reshape(moved, [...moved.shape.slice(0, at), -1, ...moved.shape.slice(at + 2)]);
+  const made = emit.call("conv", x.batched ? [merged, kernel.node] : [x.node, merged], node.attrs);
+  const apart = emit.reshape(made, [...node.shape.slice(0, out), size, ...node.shape.slice(out)]);
+  return [withBatch(moveDim(apart, out, 0))];
+}
+
 const orderFor = (letters: string, wanted: string): number[] => [...wanted].map((letter) => letters.indexOf(letter));
 
 defineOp<ConvAttrs>({
@@ -216,6 +236,7 @@ defineOp<ConvAttrs>({
     inputGradient(node, cotangents[0] as Node),
     kernelGradient(node, cotangents[0] as Node),
   ],
+  batch: batchConv,
   localize: ({ attrs, inputs, splits }) => {
     const { x, spatial } = convDims(attrs.layout);
     const padding = splits

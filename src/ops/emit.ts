@@ -98,6 +98,7 @@ export const sqrt = unary("sqrt");
 export const rsqrt = unary("rsqrt");
 export const tanh = unary("tanh");
 export const logistic = unary("logistic");
+export const softplus = unary("softplus");
 export const erf = unary("erf");
 export const sin = unary("sin");
 export const cos = unary("cos");
@@ -235,6 +236,10 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
 export const argMax = (x: Node, dim = -1): Node =>
   call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 
+/** Sums of the elements up to each one, along a dim. */
+export const cumsum = (x: Node, dim = -1): Node =>
+  call("cumsum", [x], { dim: normalizeDim(dim, x.shape.length, "cumsum") });
+
 /** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
 export const dotGeneral = (
   x: Node,
@@ -281,7 +286,7 @@ export function einsumPair(
 export function matmul(x: Node, y: Node): Node {
   if (x.shape.length === 0 || y.shape.length === 0)
     throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
-  if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), -2);
+  if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), y.shape.length === 1 ? -1 : -2);
   if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1])), -1);
   if (x.shape.at(-1) !== y.shape.at(-2)) {
     throw new HeddleError(

@@ -3,6 +3,7 @@ import "./cast.ts";
 import "./collective.ts";
 import "./control.ts";
 import "./convolution.ts";
+import "./cumulative.ts";
 import "./exchange.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
@@ -12,15 +13,16 @@ import "./random.ts";
 import "./reduce.ts";
 import "./scalar.ts";
 import "./structure.ts";
+import "./transfer.ts";
 import "./window.ts";
 
 export { relu } from "./activation.ts";
+export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
 export {
   type CondAttrs,
   cond,
-  resultsOf,
   type ScanAttrs,
   scan,
   type WhileAttrs,
@@ -31,6 +33,7 @@ export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
 export { foldKeys } from "./random.ts";
+export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export { sampled, sparse } from "./sparse.ts";

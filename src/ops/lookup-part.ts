@@ -36,6 +36,7 @@ defineOp<{ batchDims: number; total: number }>({
   equation: planned,
   linear: [],
   gradient: planned,
+  batch: planned,
   localize: local,
   cost: () => 0,
   reference: ([x, indices, start], { batchDims, total }) => {
@@ -97,6 +98,7 @@ defineOp<{ batchDims: number; size: number; total: number }>({
   equation: planned,
   linear: [],
   gradient: planned,
+  batch: planned,
   localize: local,
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
   reference: ([updates, indices, start], { batchDims, total }, [type]) => {

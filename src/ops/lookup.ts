@@ -3,7 +3,7 @@
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node, type Split } from "../ir/node.ts";
+import { absent, type Batched, type HostTensor, type Node, type Split } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import {
   formatShape,
@@ -17,6 +17,7 @@ import {
 } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, partOf, splitShape } from "./local.ts";
@@ -99,6 +100,8 @@ export function scatterNumbers(indexRank: number, tableRank: number, batchDims: 
   };
 }
 
+const batchRows = batchByEquation<{ batchDims: number }>(({ batchDims }) => ({ batchDims: batchDims + 1 }));
+
 defineOp<{ batchDims: number }>({
   name: "gather",
   doc: "Takes rows by index: out[b…, i…, r…] = x[b…, indices[b…, i…], r…]. An index outside the range is an error of the run.",
@@ -133,6 +136,12 @@ defineOp<{ batchDims: number }>({
     const [x, indices] = node.inputs as [Node, Node];
     const batchDims = node.attrs.batchDims as number;
     return [emit.scatterAdd(cotangents[0] as Node, indices, x.shape[batchDims] as number, batchDims), undefined];
+  },
+  batch: (context) => {
+    const [x, indices] = context.inputs as [Batched, Batched];
+    // A table for all of the batch is not repeated: there are just more indices.
+    if (!x.batched && context.node.attrs.batchDims === 0) return [withBatch(emit.gather(x.node, indices.node))];
+    return batchRows(context);
   },
   localize: ({ attrs: { batchDims }, inputs, splits }) => {
     const [x, indices] = inputs as [Node, Node];
@@ -225,6 +234,7 @@ defineOp<{ batchDims: number; size: number }>({
     emit.gather(cotangents[0] as Node, node.inputs[1] as Node, node.attrs.batchDims as number),
     undefined,
   ],
+  batch: batchByEquation(({ batchDims, size }) => ({ batchDims: batchDims + 1, size })),
   localize: ({ attrs: { batchDims, size }, inputs, splits }) => {
     const [updates, indices] = inputs as [Node, Node];
     const split = splits.filter(({ outputs: [dim] }) => dim === batchDims);
@@ -291,6 +301,8 @@ function clampedStart(shape: Shape, sizes: Shape, starts: readonly HostTensor[])
   }, 0);
 }
 
+const zero = (): Node => emit.constant("i32", 0);
+
 const touchedDims = (shape: Shape, sizes: Shape): boolean[] => shape.map((size, dim) => size !== sizes[dim]);
 
 defineOp<{ sizes: Shape }>({
@@ -330,6 +342,12 @@ defineOp<{ sizes: Shape }>({
       emit.call("dynamicUpdateSlice", [emit.zerosLike(x), cotangents[0] as Node, ...starts]),
       ...starts.map(() => undefined),
     ];
+  },
+  batch: (context) => {
+    const [x, ...starts] = context.inputs as [Batched, ...Batched[]];
+    if (starts.some(isBatched)) return batchByLoop(context);
+    const sizes = [context.size, ...context.node.attrs.sizes];
+    return [withBatch(emit.call("dynamicSlice", [x.node, zero(), ...starts.map(({ node }) => node)], { sizes }))];
   },
   localize: (context) =>
     emit.call("dynamicSlice", context.inputs, { sizes: splitShape(context.attrs.sizes, context.splits) }),
@@ -412,6 +430,12 @@ defineOp({
       emit.call("dynamicSlice", [dy, ...starts], { sizes: update.shape }),
       ...starts.map(() => undefined),
     ];
+  },
+  batch: (context) => {
+    const [x, update, ...starts] = context.inputs as [Batched, Batched, ...Batched[]];
+    if (starts.some(isBatched)) return batchByLoop(context);
+    const operands = [x, update].map((operand) => spreadBatch(operand, context.size));
+    return [withBatch(emit.call("dynamicUpdateSlice", [...operands, zero(), ...starts.map(({ node }) => node)]))];
   },
   localize: absent("attributes hold no sizes"),
   cost: () => 0,

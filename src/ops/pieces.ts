@@ -3,11 +3,12 @@
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { hloIntegers } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { eachOffset, gatherStrided } from "./host.ts";
 import { splitShape } from "./local.ts";
@@ -102,6 +103,11 @@ defineOp<SliceAttrs>({
       ),
     ];
   },
+  batch: batchByEquation(({ start, limit, stride }, size) => ({
+    start: [0, ...start],
+    limit: [size, ...limit],
+    stride: [1, ...stride],
+  })),
   localize: (context) => {
     const input = context.inputs[0] as Node;
     const windowed = new Set(context.splits.flatMap(({ windows = [] }) => windows.map(({ dim }) => dim)));
@@ -206,6 +212,7 @@ defineOp<PadAttrs>({
     );
     return [own, emit.sub(emit.sum(dy), emit.sum(own))];
   },
+  batch: batchPad,
   localize: ({ attrs, inputs, splits }) => {
     const [low, high] = [[...attrs.low], [...attrs.high]];
     for (const window of splits.flatMap(({ windows = [] }) => windows)) {
@@ -242,6 +249,18 @@ defineOp<PadAttrs>({
     }),
   lower: { kind: "kernel", strided: [0, 1], emit: lowerPad },
 });
+
+/** With a value per element of the batch, the padding is found by padding truth values. */
+function batchPad({ node, inputs, size }: BatchContext<PadAttrs>): Batched[] {
+  const [x, value] = inputs as [Batched, Batched];
+  const { low, high, interior } = node.attrs;
+  const wide = spreadBatch(x, size);
+  const padBatch = (what: Node, by: Node): Node => emit.pad(what, by, [0, ...low], [0, ...high], [0, ...interior]);
+  if (!value.batched) return [withBatch(padBatch(wide, value.node))];
+  const kept = padBatch(wide, emit.constant(node.dtype, 0));
+  const around = padBatch(emit.full("bool", wide.shape, 0), emit.constant("bool", 1));
+  return [withBatch(emit.select(around, emit.broadcastInDim(value.node, kept.shape, [0]), kept))];
+}
 
 function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
   const { low, interior } = context.attrs;
@@ -323,6 +342,7 @@ defineOp<{ dim: number }>({
       );
     });
   },
+  batch: batchByEquation(({ dim }) => ({ dim: dim + 1 })),
   localize: absent("attributes hold no sizes"),
   cost: moves,
   reference: (inputs, { dim }, [type]) => {

@@ -3,11 +3,12 @@
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, letters, pointsOf, shapesByEquation } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { hloFullPrecision } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { permuted } from "./host.ts";
 import { copyCall } from "./structure.ts";
@@ -94,6 +95,7 @@ defineOp<DotAttrs>({
     const out = outputs[0] as string[];
     return [emit.einsumPair(dy, out, y, yLetters, xLetters), emit.einsumPair(x, xLetters, dy, out, yLetters)];
   },
+  batch: batchDot,
   localize: absent("attributes hold no sizes"),
   cost: (inputs, outputs, attrs) => 2 * pointsOf(dotEquation(inputs, attrs), inputs, outputs),
   reference: ([x, y], attrs, [type]) => {
@@ -137,6 +139,29 @@ defineOp<DotAttrs>({
     });
   },
 });
+
+/** A factor that is alike for all of the batch stays: the batch is a free dim of the other one, in one large product. */
+function batchDot(context: BatchContext<DotAttrs>): readonly Batched[] {
+  const [x, y] = context.inputs as [Batched, Batched];
+  const { xBatch, yBatch, xContract, yContract } = context.node.attrs;
+  const later = {
+    x: { xBatch: behind(xBatch), xContract: behind(xContract) },
+    y: { yBatch: behind(yBatch), yContract: behind(yContract) },
+  };
+  if (x.batched && y.batched) return bothBatched(context);
+  const made = x.batched
+    ? emit.dotGeneral(x.node, y.node, { ...later.x, yBatch, yContract })
+    : emit.dotGeneral(x.node, y.node, { xBatch, xContract, ...later.y });
+  const free = x.batched ? xBatch.length : x.node.shape.length - xContract.length;
+  return [withBatch(moveDim(made, free, 0))];
+}
+
+const bothBatched = batchByEquation<DotAttrs>(({ xBatch, yBatch, xContract, yContract }) => ({
+  xBatch: [0, ...behind(xBatch)],
+  yBatch: [0, ...behind(yBatch)],
+  xContract: behind(xContract),
+  yContract: behind(yContract),
+}));
 
 /** Merges groups of dims into one dim each, copying when strides do not allow it. */
 function grouped(

@@ -1,16 +1,18 @@
 /** @module Random bits: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). */
 
+import { type Control, controlOf } from "../ir/control.ts";
 import { equationOf, letters } from "../ir/equation.ts";
-import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
 import type { View } from "../ir/kernel.ts";
 import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import type { HloValue } from "../ir/stablehlo.ts";
-import { apply } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { apply, isGraph } from "../ir/trace.ts";
+import { nodesWithin } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
+import { batchByLoop } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloPhilox } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
@@ -46,6 +48,8 @@ const randomBitsOp = defineOp<RandomAttrs>({
     equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
   linear: [],
   gradient: () => [undefined, undefined],
+  // A key per element of the batch: each gets the bits that it would get alone. With one key for all, all get the same.
+  batch: batchByLoop,
   localize: (context) => {
     const { shape, total, stream } = context.attrs;
     const [key, start] = context.inputs as [Node, Node];
@@ -110,18 +114,69 @@ const randomBitsOp = defineOp<RandomAttrs>({
  * iteration. `own` is how many inputs differ by iteration.
  */
 export function foldKeys(body: Graph, own: number): Graph {
-  const varying = new Set<Node>(body.inputs.slice(0, own));
-  for (const node of topological(body.outputs)) {
-    const fixed = !node.inputs.some((input) => varying.has(input));
-    // What is folded varies, and so does what is made from it.
-    if (!fixed || node.op === randomBitsOp) varying.add(node);
-  }
-  const folded = (node: Node): boolean => node.op === randomBitsOp && !node.inputs.some((input) => varying.has(input));
   return traceGraph(body.name, inputSpecs(body), (...given) =>
-    inlineGraph(body, given, (node, inputs) =>
-      folded(node)
-        ? apply(node.op, [emit.foldIn(inputs[0] as Node, given[0] as Node), ...inputs.slice(1)], node.attrs)
-        : apply(node.op, inputs, node.attrs),
-    ),
+    foldWithin(
+      body,
+      given.map((node, place) => ({ node, varies: place < own })),
+      given[0] as Node,
+    ).map(({ node }) => node),
   );
+}
+
+/** A value in the body of a loop, and whether it differs by iteration. */
+interface Folded {
+  readonly node: Node;
+  readonly varies: boolean;
+}
+
+function foldWithin(graph: Graph, inputs: readonly Folded[], count: Node): Folded[] {
+  return interpretGraph<Folded>(graph, inputs, (node, given) => {
+    const varies = given.some((input) => input.varies);
+    const nodes = given.map((input) => input.node);
+    if (controlOf(node) !== undefined && drawsBits(node)) return foldOwned(node, given, count);
+    if (node.op !== randomBitsOp) return { node: apply(node.op, nodes, node.attrs), varies };
+    const [key, ...rest] = nodes as [Node, ...Node[]];
+    // What is folded varies, and so does what is made from it.
+    return { node: apply(node.op, [varies ? key : emit.foldIn(key, count), ...rest], node.attrs), varies: true };
+  });
+}
+
+const graphsOf = (node: Node): Graph[] => Object.values(node.attrs).filter(isGraph);
+const drawsBits = (node: Node): boolean =>
+  graphsOf(node).some((graph) => nodesWithin(graph).some(({ op }) => op === randomBitsOp));
+
+/** A loop or branch within: its graphs take the count of the loop around as one input more, alike in all its iterations. */
+function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
+  const control = controlOf(node) as Control;
+  const loop = control.kind === "loop";
+  let flags = given.map(({ varies }) => varies);
+  for (;;) {
+    // The count of an inner loop does not differ by iteration of the outer one; of a branch, the first input is its test.
+    const own = loop ? [false, ...flags] : flags.slice(1);
+    const outputs = new Map<Graph, readonly boolean[]>();
+    const replaced = (graph: Graph): Graph =>
+      traceGraph(
+        graph.name,
+        [...inputSpecs(graph), { name: "outer index", type: { dtype: "i32", shape: [] } }],
+        (...nodes) => {
+          const inputs = own.map((varies, place) => ({ node: nodes[place] as Node, varies }));
+          const made = foldWithin(graph, inputs, nodes.at(-1) as Node);
+          outputs.set(
+            graph,
+            made.map(({ varies }) => varies),
+          );
+          return made.map((result) => result.node);
+        },
+      );
+    const attrs = Object.fromEntries(
+      Object.entries(node.attrs).map(([name, value]) => [name, isGraph(value) ? replaced(value) : value]),
+    );
+    const next = loop ? outputs.get(control.body) : undefined;
+    const grown = flags.map((varies, place) => varies || (loop && place < control.carries && next?.[place] === true));
+    if (grown.every((varies, place) => varies === flags[place])) {
+      const inputs = [...given.map((input) => input.node), count];
+      return { node: apply(node.op, inputs, attrs), varies: true };
+    }
+    flags = grown;
+  }
 }

@@ -8,6 +8,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
@@ -94,6 +95,7 @@ defineOp<ReduceAttrs>({
     const count = emit.sum(emit.cast(wins, x.dtype), dims);
     return [emit.select(wins, spread(emit.div(dy, count), x.shape, dims), 0)];
   },
+  batch: batchByEquation(({ op, dims }) => ({ op, dims: behind(dims) })),
   localize: absent("attributes hold no sizes"),
   cost: ([input]) => sizeOf((input as TensorType).shape),
   reference: ([x], { op, dims }, [type]) => {
@@ -169,6 +171,7 @@ defineOp<{ dim: number }>({
   },
   linear: [],
   gradient: () => [undefined],
+  batch: batchByEquation(({ dim }) => ({ dim: dim + 1 })),
   localize: absent("attributes hold no sizes"),
   cost: ([input]) => sizeOf((input as TensorType).shape),
   reference: ([x], { dim }, [type]) => {

@@ -10,6 +10,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloErf } from "./hlo.ts";
 import { erf, roundHalfEven } from "./special.ts";
@@ -142,6 +143,19 @@ const unaryRows: { readonly [name: string]: ScalarRow } = {
     gradient: [(dy, _x, _y, out) => mul(dy, mul(out, sub(1, out)))],
     linear: [],
     cost: 10,
+  },
+  softplus: {
+    doc: "log(1 + exp(x)), a smooth max(x, 0).",
+    dtypes: "float",
+    stablehlo: (hlo, x) => {
+      const positive = hlo.same("maximum", x, hlo.like(x, 0));
+      const tail = hlo.same("exponential", hlo.same("negate", hlo.same("abs", x)));
+      return hlo.same("add", positive, hlo.same("log_plus_one", tail));
+    },
+    value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+    gradient: [(dy, x) => mul(dy, emit.logistic(x))],
+    linear: [],
+    cost: 20,
   },
   erf: {
     doc: "The error function.",
@@ -414,6 +428,7 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
     equation: pointwiseEquation,
     linear: row.linear,
     gradient: "absent" in row.gradient ? row.gradient : scalarGradient(row.gradient),
+    batch: batchByEquation(),
     localize: absent("attributes hold no sizes"),
     cost: costPerOutput(row.cost),
     reference: (inputs, _attrs, [type]) => {
@@ -469,6 +484,7 @@ for (const [name, value] of Object.entries(compareRows)) {
     linear: [],
     // A comparison is constant almost everywhere.
     gradient: () => [undefined, undefined],
+    batch: batchByEquation(),
     localize: absent("attributes hold no sizes"),
     cost: costPerOutput(1),
     reference: ([x, y], _attrs, [type]) => [

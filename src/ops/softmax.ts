@@ -7,6 +7,7 @@ import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
 
@@ -99,6 +100,7 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   equation: rowEquation(["table", "rows", "rows"], "table"),
   linear: [[2]],
   gradient: absent("that of its body"),
+  batch: batchByEquation(),
   lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
 });
 
@@ -119,6 +121,7 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
     apply(crossEntropyGradOp, [...node.inputs, cotangents[0] as Node], {}),
     undefined,
   ],
+  batch: batchByEquation(),
   lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
 });
 

@@ -54,6 +54,7 @@ const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
     undefined,
     undefined,
   ],
+  batch: absent("its body is batched"),
   lower: absent("its body is lowered"),
 });
 
@@ -85,6 +86,7 @@ const sampledOp: OpDef = defineComposite({
     undefined,
     undefined,
   ],
+  batch: absent("its body is batched"),
   lower: absent("its body is lowered"),
 });
 

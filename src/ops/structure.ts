@@ -3,11 +3,12 @@
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { absent, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
@@ -80,6 +81,7 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
     const stretched = dims.filter((dim, index) => input.shape[index] === 1 && node.shape[dim] !== 1);
     return [emit.reshape(emit.sum(cotangents[0] as Node, [...made, ...stretched]), input.shape)];
   },
+  batch: batchByEquation(({ shape, dims }, size) => ({ shape: [size, ...shape], dims: [0, ...behind(dims)] })),
   localize: (context) =>
     emit.broadcastInDim(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits), context.attrs.dims),
   cost: moves,
@@ -166,6 +168,9 @@ defineOp<{ shape: Shape }>({
   },
   linear: [[0]],
   gradient: ({ node, cotangents }) => [emit.reshape(cotangents[0] as Node, (node.inputs[0] as Node).shape)],
+  batch: ({ node, inputs, size }) => [
+    withBatch(emit.reshape(spreadBatch(inputs[0] as Batched, size), [size, ...node.shape])),
+  ],
   localize: (context) => emit.reshape(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits)),
   cost: moves,
   reference: ([x]) => [(x as HostTensor).data.slice()],
@@ -195,6 +200,7 @@ defineOp<{ order: readonly number[] }>({
   gradient: ({ node, cotangents }) => [
     emit.transpose(cotangents[0] as Node, inverseOrder(node.attrs.order as readonly number[])),
   ],
+  batch: batchByEquation(({ order }) => ({ order: [0, ...behind(order)] })),
   localize: absent("attributes hold no sizes"),
   cost: moves,
   reference: ([x], { order }) => {
@@ -237,6 +243,7 @@ defineOp<{ dims: readonly number[] }>({
   },
   linear: [[0]],
   gradient: ({ node, cotangents }) => [emit.reverse(cotangents[0] as Node, node.attrs.dims as readonly number[])],
+  batch: batchByEquation(({ dims }) => ({ dims: behind(dims) })),
   localize: absent("attributes hold no sizes"),
   cost: moves,
   reference: ([x], { dims }) => {
@@ -290,6 +297,7 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
   equation: (_inputs, { shape }) => equationOf([], [letters(shape.length)]),
   linear: [],
   gradient: absent("has no inputs"),
+  batch: absent("has no inputs"),
   localize: (context) => {
     const { dtype, shape, dim } = context.attrs;
     const own = emit.iota(dtype, splitShape(shape, context.splits), dim);

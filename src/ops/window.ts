@@ -8,6 +8,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { identityOf } from "./reduce.ts";
@@ -22,6 +23,14 @@ export type WindowAttrs = {
 
 const untouched = (attrs: WindowAttrs, dim: number): boolean =>
   attrs.window[dim] === 1 && attrs.strides[dim] === 1 && attrs.padding[dim]?.[0] === 0 && attrs.padding[dim]?.[1] === 0;
+
+/** Windows do not move along the batch. */
+const batchWindows = batchByEquation<WindowAttrs>(({ op, window, strides, padding }) => ({
+  op,
+  window: [1, ...window],
+  strides: [1, ...strides],
+  padding: [[0, 0], ...padding],
+}));
 
 function windowShape(name: string, input: TensorType, attrs: WindowAttrs): number[] {
   const rank = input.shape.length;
@@ -195,6 +204,7 @@ defineOp<WindowAttrs>({
       }),
     ];
   },
+  batch: batchWindows,
   localize: localWindows("reduceWindow"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x], attrs, [type]) => {
@@ -251,6 +261,7 @@ defineOp<WindowAttrs>({
     undefined,
     emit.call("windowTake", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
   ],
+  batch: batchWindows,
   localize: localWindows("selectAndScatter"),
   cost: (inputs, _outputs, attrs) => sizeOf((inputs[1] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs) => {
@@ -286,6 +297,7 @@ defineOp<WindowAttrs>({
     undefined,
     emit.call("selectAndScatter", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
   ],
+  batch: batchWindows,
   localize: localWindows("windowTake"),
   cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs, [type]) => {

@@ -6,6 +6,7 @@ export {
   formatPlacement,
   type Layout,
   localType,
+  only,
   type Placement,
   parseLayout,
   parsePlacement,
@@ -18,7 +19,7 @@ export {
   shard,
   shardedOn,
 } from "./layout.ts";
-export { defaultMachine, type Machine } from "./machine.ts";
+export { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
@@ -32,6 +33,7 @@ export {
   parseMesh,
 } from "./mesh.ts";
 export { dealt, type Interval, intervals, proportional, type Sizes, sizesOn } from "./partition.ts";
+export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,

@@ -5,11 +5,15 @@ import { HeddleError } from "../util/errors.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
 import { canonical, dealt, intervals, type Sizes, sizesOn } from "./partition.ts";
 
-/** On one mesh axis: split along a dim (equally, or by sizes), held whole by all, or held as contributions that combine to the value. */
+/**
+ * On one mesh axis: split along a dim (equally, or by sizes), held whole by all, held as contributions that combine to the
+ * value, or held by the devices at one coordinate only (a parameter of a pipeline's stage).
+ */
 export type Placement =
   | { readonly kind: "shard"; readonly dim: number; readonly sizes?: Sizes }
   | { readonly kind: "replicate" }
-  | { readonly kind: "partial"; readonly reduction: Reduction };
+  | { readonly kind: "partial"; readonly reduction: Reduction }
+  | { readonly kind: "only"; readonly coordinate: number };
 
 /** One placement per axis of the mesh, in the mesh's order. A dim split on several axes is cut by the first one first. */
 export type Layout = readonly Placement[];
@@ -21,6 +25,7 @@ export function shard(dim: number, sizes?: Sizes): Placement {
   return uneven === undefined ? { kind: "shard", dim } : { kind: "shard", dim, sizes: uneven };
 }
 export const partial = (reduction: Reduction = "sum"): Placement => ({ kind: "partial", reduction });
+export const only = (coordinate: number): Placement => ({ kind: "only", coordinate });
 
 export const replicated = (mesh: Mesh): Layout => mesh.axes.map(() => replicate);
 
@@ -49,7 +54,7 @@ export function resolved(type: TensorType, layout: Layout, mesh: Mesh): Layout {
   });
 }
 
-/** `S(0)`, `S(0:4+3+3)`, `R`, `P(sum)`. */
+/** `S(0)`, `S(0:4+3+3)`, `R`, `P(sum)`, `O(1)`. */
 export function formatPlacement(placement: Placement): string {
   switch (placement.kind) {
     case "shard":
@@ -58,6 +63,8 @@ export function formatPlacement(placement: Placement): string {
       return "R";
     case "partial":
       return `P(${placement.reduction})`;
+    case "only":
+      return `O(${placement.coordinate})`;
   }
 }
 
@@ -66,12 +73,14 @@ export const formatLayout = (layout: Layout): string => layout.map(formatPlaceme
 
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
-  const match = /^(?:S\((\d+)(?::(\d+(?:\+\d+)*))?\)|P\((sum|max|min)\))$/.exec(text);
+  const match = /^(?:S\((\d+)(?::(\d+(?:\+\d+)*))?\)|P\((sum|max|min)\)|O\((\d+)\))$/.exec(text);
   if (match === null)
-    throw new HeddleError("layout", `'${text}' is not a placement; write S(dim), S(dim:4+3+3), R or P(sum|max|min)`);
-  return match[1] === undefined
-    ? partial(match[3] as Reduction)
-    : shard(Number(match[1]), match[2]?.split("+").map(Number));
+    throw new HeddleError(
+      "layout",
+      `'${text}' is not a placement; write S(dim), S(dim:4+3+3), R, P(sum|max|min) or O(coordinate)`,
+    );
+  if (match[1] !== undefined) return shard(Number(match[1]), match[2]?.split("+").map(Number));
+  return match[3] === undefined ? only(Number(match[4])) : partial(match[3] as Reduction);
 }
 
 export const parseLayout = (text: string): Layout =>

@@ -1,7 +1,7 @@
 /** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
 
 import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
-import { elementOp } from "../ir/leaf.ts";
+import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
@@ -49,12 +49,12 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
   const local = withTrace(new Trace(), (): Graph => {
     const parameters = inputSpecs(graph).map(({ name, type }, index) => {
       const node = parameter(index, { name, type: localType(type, inputs[index] as Layout, mesh, target.coordinates) });
-      localizer.bind(graph.inputs[index] as Node, node);
+      localizer.bind(graph.inputs[index] as Node, inputs[index] as Layout, node);
       return node;
     });
     // In the order of the program; what turns out not to be needed in this layout is dropped below.
     for (const node of topological(graph.outputs))
-      if (node.types.length === 1) localizer.obtain(node, localizer.layoutOf(node));
+      if (node.types.length === 1 && node.op !== parameterOp) localizer.obtain(node, localizer.layoutOf(node));
     return {
       kind: "graph",
       name: graph.name,
@@ -76,6 +76,8 @@ function pruned(graph: Graph): Graph {
 /** Emits local nodes for the nodes of a planned graph, each in any layout that is asked for, at most once. */
 class Localizer {
   private readonly made = new Map<Node, Map<string, Node>>();
+  /** Parameters that are kept in another layout than they are used in. */
+  private readonly kept = new Map<Node, Layout>();
   private readonly decisions: ReadonlyMap<Node, Decision>;
   private readonly mesh: Mesh;
   private readonly machine: Machine;
@@ -89,9 +91,10 @@ class Localizer {
     this.machine = target.machine;
   }
 
-  /** Says which local node a parameter is. */
-  bind(parameter: Node, local: Node): void {
-    this.store(parameter, this.layoutOf(parameter), local);
+  /** Says which local node a parameter is, and the layout that it is kept in. */
+  bind(parameter: Node, layout: Layout, local: Node): void {
+    this.store(parameter, layout, local);
+    if (!sameLayout(layout, this.layoutOf(parameter))) this.kept.set(parameter, layout);
   }
 
   layoutOf(node: Node): Layout {
@@ -114,7 +117,7 @@ class Localizer {
   }
 
   private make(node: Node, layout: Layout): Node {
-    const own = this.layoutOf(node);
+    const own = this.kept.get(node) ?? this.layoutOf(node);
     if (sameLayout(own, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
     const started = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
     // Zeros are their own contributions.
@@ -130,12 +133,25 @@ class Localizer {
       return apply(elementOp, [made], node.attrs as { index: number });
     }
     const inputs = node.inputs.map((input, index) =>
-      this.obtain(
+      this.obtainFor(
+        node,
         input,
         strategies.map((strategy) => strategy.inputs[index] as Placement),
       ),
     );
     return this.localOp(node, inputs, strategies);
+  }
+
+  /** An input of `user`; a parameter that is kept otherwise than it is used is changed for this one use. */
+  private obtainFor(user: Node, input: Node, layout: Layout): Node {
+    const kept = this.kept.get(input);
+    if (kept === undefined || sameLayout(kept, layout)) return this.obtain(input, layout);
+    const path = pathOrThrow(describeNode(input), input.types[0] as TensorType, kept, layout, this.mesh, this.machine);
+    // The label keeps the uses apart until every collective gets its own.
+    return path.steps.reduce(
+      (local, step) => this.transition(local, step, this.label(`for ${user.id}`)),
+      this.obtain(input, kept),
+    );
   }
 
   private localOp(node: Node, given: readonly Node[], strategies: readonly Strategy[]): Node {
@@ -183,8 +199,8 @@ class Localizer {
     return this.target.coordinates?.[axis] ?? 0;
   }
 
-  private label(): string {
-    return this.target.coordinates === undefined ? "" : String(this.numbered++);
+  private label(alike = ""): string {
+    return this.target.coordinates === undefined ? alike : String(this.numbered++);
   }
 
   /** An input with the rows of its windows, or the sum of an output's windows. */
@@ -305,11 +321,11 @@ class Localizer {
     return local;
   }
 
-  private transition(local: Node, { axis, from, to }: Transition): Node {
+  private transition(local: Node, { axis, from, to }: Transition, label = this.label()): Node {
     const meshAxis = this.mesh.axes[axis] as MeshAxis;
     const place = this.place(axis);
     const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place };
-    const collective = from.kind === "replicate" ? undefined : collectiveFor(step, this.label());
+    const collective = from.kind === "replicate" ? undefined : collectiveFor(step, label);
     if (collective !== undefined) return call(collective.op, [local], collective.attrs);
     const { dim, sizes } = to as Placement & { kind: "shard" };
     return ownPart(local, dim, {

@@ -13,7 +13,7 @@ import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
 import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
-import { defaultMachine, type Machine } from "./machine.ts";
+import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
 import { type Decision, propagate } from "./propagate.ts";
 
@@ -38,6 +38,12 @@ export interface Plan {
 export interface PlanOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
+  /**
+   * Layout in which each input is used, where that is another than it is kept in: it is changed for each use anew, so
+   * that what is gathered lives only as long as one op needs it (fully sharded training, Rajbhandari et al., "ZeRO",
+   * 2020). Undefined: as it is kept.
+   */
+  readonly uses?: readonly (Layout | undefined)[];
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
@@ -59,21 +65,21 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     checkLayout(`input '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
-  const decisions = propagate(
-    graph,
-    inputs.map((input) => input.layout),
-    mesh,
-    machine,
-  );
+  const uses = inputs.map(({ name, type, layout }, index) => {
+    const use = resolvedLayout(type, options.uses?.[index] ?? layout, mesh);
+    checkLayout(`input '${name}' in use`, type, use, mesh);
+    return use;
+  });
+  const wanted = graph.outputs.map(({ types }, index): Layout | undefined => {
+    const layout = options.outputs?.[index];
+    return layout === undefined ? undefined : resolvedLayout(types[0] as TensorType, layout, mesh);
+  });
+  const decisions = propagate(graph, uses, wanted, { mesh, machine });
   const outputs = graph.outputs.map((node, index): PlannedValue => {
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;
     const own = (decisions.get(node) as Decision).layouts[0] as Layout;
-    const layout = resolvedLayout(
-      type,
-      options.outputs?.[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement)),
-      mesh,
-    );
+    const layout = wanted[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement));
     checkLayout(`output '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
@@ -113,6 +119,10 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
   }
   if (layout.some((placement) => placement.kind === "partial"))
     throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
+  if (layout.some((placement) => placement.kind === "only"))
+    throw new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
+      hint: "call replicate(x) on every worker first",
+    });
   localType(type, layout, mesh);
 }
 
@@ -178,6 +188,8 @@ export interface Traffic {
   readonly payload: number;
   /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
   readonly sent: number;
+  /** Predicted time of all iterations, in seconds, on the machine that plans assume. */
+  readonly seconds: number;
 }
 
 /** The collectives of a graph and of those that its ops own, and how often each runs. */
@@ -204,6 +216,7 @@ export function trafficOf(plan: Plan, device = 0): Traffic[] {
       values: node.inputs.length,
       payload,
       sent,
+      seconds: times * collectiveSeconds(defaultMachine, node.op.name, types, node.attrs),
     };
   });
 }

@@ -1,8 +1,9 @@
 /**
  * @module Propagation: from the layouts of the inputs to a layout and a strategy for every node, one mesh axis at a time.
  *
- * Splitting starts at inputs that are split and follows the ops' equations; what is replicated stays so unless an op
- * needs a part of it. Among the strategies that fit, the cheapest by the machine's rates is taken.
+ * Splitting starts at inputs that are split, and at outputs that are wanted so, and follows the ops' equations; what is
+ * replicated stays so unless an op needs a part of it. Among the strategies that fit, the cheapest by the machine's
+ * rates is taken.
  */
 import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
@@ -11,13 +12,14 @@ import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import { decideControl, type OwnedPlan } from "./control.ts";
 import { anyMoves, movesAt } from "./exchange.ts";
-import { type Layout, type Placement, replicated, samePlacement } from "./layout.ts";
+import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { axisSeconds } from "./redistribute.ts";
 import { AxisWalk, type Strategy } from "./strategy.ts";
 import type { Windowed } from "./window.ts";
+import { type Wish, wishesOf } from "./wishes.ts";
 
 /** What was decided for a node: a strategy per axis, and the layout of each result. */
 export interface Decision {
@@ -27,8 +29,14 @@ export interface Decision {
   readonly owned?: ReadonlyMap<Graph, OwnedPlan>;
 }
 
-/** Decides for every node of the graph. `inputs` are the layouts of its parameters. */
-export function propagate(graph: Graph, inputs: readonly Layout[], mesh: Mesh, machine: Machine): Map<Node, Decision> {
+/** Decides for every node of the graph, given the layouts of its parameters and those wanted of its outputs, if any. */
+export function propagate(
+  graph: Graph,
+  inputs: readonly Layout[],
+  outputs: readonly (Layout | undefined)[],
+  { mesh, machine }: { readonly mesh: Mesh; readonly machine: Machine },
+): Map<Node, Decision> {
+  const wishes = wishesOf(graph, outputs);
   const decisions = new Map<Node, Decision>();
   graph.inputs.forEach((node, index) => {
     decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
@@ -36,7 +44,10 @@ export function propagate(graph: Graph, inputs: readonly Layout[], mesh: Mesh, m
   for (const node of topological(graph.outputs)) {
     if (decisions.has(node)) continue;
     if (node.op === parameterOp) throw new TypeError("a parameter that is not an input of its graph");
-    decisions.set(node, node.op === elementOp ? pick(node, decisions) : decide(node, decisions, mesh, machine));
+    decisions.set(
+      node,
+      node.op === elementOp ? pick(node, decisions) : decide(node, decisions, wishes.get(node), mesh, machine),
+    );
   }
   return decisions;
 }
@@ -46,15 +57,21 @@ function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
   return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
 }
 
-function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, machine: Machine): Decision {
+function decide(
+  node: Node,
+  decisions: ReadonlyMap<Node, Decision>,
+  wish: Wish | undefined,
+  mesh: Mesh,
+  machine: Machine,
+): Decision {
   const current = node.inputs.map((input) => (decisions.get(input) as Decision).layouts[0] as Layout);
   if (controlOf(node) !== undefined)
-    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, mesh, machine));
+    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, [], { mesh, machine }));
   const strategies: Strategy[] = [];
   const walk = new AxisWalk(node);
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, walk, axis, machine);
+    const strategy = cheapest(node, placements, walk, { axis, machine, wish: wish?.[index] });
     strategies.push(strategy);
     walk.take(strategy, axis);
   });
@@ -64,28 +81,38 @@ function decide(node: Node, decisions: ReadonlyMap<Node, Decision>, mesh: Mesh, 
   return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
 }
 
+/** What a strategy is chosen for. */
+interface Choice {
+  readonly axis: MeshAxis;
+  readonly machine: Machine;
+  /** Where the result had best be split on the axis. */
+  readonly wish: Placement | undefined;
+}
+
 function cheapest(
   node: Node,
   current: readonly Placement[],
   walk: AxisWalk,
-  axis: MeshAxis,
-  machine: Machine,
+  { axis, machine, wish }: Choice,
 ): Strategy {
+  const move = (type: TensorType, from: Placement, to: Placement): number => axisSeconds(type, from, to, axis, machine);
+  // A wish that the result cannot have is none.
+  const wished =
+    wish !== undefined && move(walk.outputs[0] as TensorType, replicate, wish) < Infinity ? wish : undefined;
   const candidates = walk
-    .strategies(axis, { inputs: current, outputs: [] })
-    .filter((strategy, index) => index === 0 || seeded(strategy, current));
+    .strategies(axis, { inputs: current, outputs: [wished] })
+    .filter(
+      (strategy, index) =>
+        index === 0 ||
+        (seeded(strategy, current) && !holdsTwice(node, strategy)) ||
+        (wished !== undefined && samePlacement(strategy.outputs[0] as Placement, wished)),
+    );
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
   for (const strategy of candidates) {
     let seconds = (flops * largestShare(strategy, axis)) / machine.flops;
     current.forEach((placement, input) => {
-      seconds += axisSeconds(
-        walk.inputs[input] as TensorType,
-        placement,
-        strategy.inputs[input] as Placement,
-        axis,
-        machine,
-      );
+      seconds += move(walk.inputs[input] as TensorType, placement, strategy.inputs[input] as Placement);
     });
     for (const window of strategy.windows ?? [])
       seconds += windowSeconds(
@@ -93,6 +120,7 @@ function cheapest(
         window,
         machine,
       );
+    if (wished !== undefined) seconds += move(walk.outputs[0] as TensorType, strategy.outputs[0] as Placement, wished);
     if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
   }
   return (best as { strategy: Strategy }).strategy;
@@ -124,4 +152,13 @@ function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
     if (wanted.kind === "shard") return samePlacement(has, wanted);
     return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
   });
+}
+
+/** A square wants no sum both as contributions and whole: once it is whole, the product can be. */
+function holdsTwice(node: Node, { inputs }: Strategy): boolean {
+  return node.inputs.some((input, index) =>
+    node.inputs.some(
+      (other, place) => other === input && inputs[index]?.kind === "partial" && inputs[place]?.kind === "replicate",
+    ),
+  );
 }

@@ -53,6 +53,8 @@ export function collectiveFor(step: LocalStep, label = ""): { readonly op: strin
   const common = { axis: axis.name, parts: axis.size, label };
   if (to.kind === "partial") throw new HeddleError("layout", "no value becomes partial by communication");
   if (from.kind === "replicate") return undefined;
+  if (from.kind === "only" || to.kind === "only")
+    throw new HeddleError("layout", "what is on one stage of a pipeline only is not moved by a collective");
   const sized = (one: Placement): boolean => one.kind === "shard" && one.sizes !== undefined;
   if (sized(from) || sized(to)) return { op: "exchange", attrs: unevenStep(step, common) };
   if (from.kind === "shard" && to.kind === "replicate") return { op: "allGather", attrs: { ...common, dim: from.dim } };

@@ -5,7 +5,7 @@ import { parameterOp } from "../ir/leaf.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological, usersOf } from "../ir/walk.ts";
-import type { CollectiveStep, Program, Step } from "./program.ts";
+import { type CollectiveStep, isTransfer, type Program, type Step } from "./program.ts";
 
 /** The collectives of one kind on one axis. */
 export interface CollectiveCount {
@@ -110,6 +110,8 @@ export function countProgram(program: Program): ProgramCount {
 /** Bytes that one device sends for a collective, as its op says. */
 export function bytesSent(program: Program, step: CollectiveStep): number {
   const given = step.arguments.map((value) => program.values[value] as TensorType);
+  // A transfer is one message.
+  if (isTransfer(step)) return given.reduce((sum, type) => sum + bytesOf(type), 0);
   return communicationNamed(step.op).traffic(given, step.attrs).bytes;
 }
 

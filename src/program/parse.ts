@@ -68,11 +68,11 @@ class ProgramReader {
   }
 
   private output(text: string): void {
-    const match = this.match(/^output %(\d+) (.*?)(?: <- %(\d+))?$/, text);
+    const match = this.match(/^output %(\d+)(?: (?!<-)(.*?))?(?: <- %(\d+))?$/, text);
     const value = Number(match[1]);
     const type = this.values[value];
     if (type === undefined) throw this.error(`%${value} is not defined`);
-    this.outputs.push({ name: match[2] as string, type, value });
+    this.outputs.push({ name: match[2] ?? "", type, value });
     this.donated.push(match[3] === undefined ? undefined : Number(match[3]));
   }
 

@@ -32,7 +32,8 @@ export function printProgram(program: Program): string {
   for (const step of program.steps) lines.push(...printStep(step, program.values));
   program.outputs.forEach((output, index) => {
     const donor = program.donated[index];
-    lines.push(`  output %${output.value} ${output.name}${donor === undefined ? "" : ` <- %${donor}`}`);
+    const name = output.name === "" ? "" : ` ${output.name}`;
+    lines.push(`  output %${output.value}${name}${donor === undefined ? "" : ` <- %${donor}`}`);
   });
   return `${lines.join("\n")}\n}\n`;
 }

@@ -47,6 +47,9 @@ export interface CollectiveStep {
   readonly results: readonly ValueId[];
 }
 
+/** Whether a step is one end of a message from one device to another. */
+export const isTransfer = ({ op }: CollectiveStep): boolean => op === "send" || op === "receive";
+
 /**
  * Runs a body again and again. It takes the count of the iteration, the carries, slice `count` of the next arguments, and
  * the further arguments whole; it gives the next carries and values that are stacked. Results are the last carries and

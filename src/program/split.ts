@@ -31,7 +31,7 @@ export const isCollective = (node: Node): boolean => communicationOf(node) !== u
 const isApart = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;
 
 /** Whether a region that needs this value makes it again instead of getting it: views and constants cost nothing. */
-function isRepeated(node: Node): boolean {
+export function isRepeated(node: Node): boolean {
   const { lower } = node.op;
   if (isAbsent(lower)) return false;
   return lower.kind === "view" || (lower.kind === "scalar" && node.inputs.length === 0);
@@ -273,7 +273,7 @@ function cut(
 }
 
 /** Adds a free step after the last use of each value that is neither an input nor an output. */
-function withFrees(steps: readonly WorkStep[], inputs: number, outputs: readonly ValueId[]): Step[] {
+export function withFrees(steps: readonly WorkStep[], inputs: number, outputs: readonly ValueId[]): Step[] {
   const last = new Map<ValueId, number>();
   steps.forEach((step, index) => {
     for (const value of [...step.results, ...step.arguments]) last.set(value, index);

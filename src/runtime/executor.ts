@@ -4,6 +4,8 @@ import type { Program, ProgramAxis } from "../program/program.ts";
 /** Memory of one device, filled by the host or by a run. */
 export interface DeviceBuffer {
   readonly bytes: number;
+  /** Whether the contents are there: reading would wait for no run. */
+  readonly ready: boolean;
   /** Copies from the host. Only for a buffer that no queued run uses. */
   write(data: Uint8Array): void;
   /** A copy of the contents, once the runs that write them are done; rejects with the error of such a run. */
@@ -18,7 +20,7 @@ export interface DeviceBuffer {
 export interface Executable {
   /** Of the first local device. */
   readonly program: Program;
-  /** Bytes of the arena per device; 0 where the executor has none. */
+  /** Bytes of the arena per device (the largest); 0 where the executor has none. */
   readonly arenaBytes: number;
   /** Number of kernel calls or nodes per run. */
   readonly calls: number;
@@ -40,10 +42,12 @@ export interface Run {
 
 /** Local devices and the way to run programs on them. */
 export interface Executor {
-  readonly name: "reference" | "native";
-  /** Devices in this process. */
+  /** `remote`: devices in waiting workers, which this process sends its programs to. */
+  readonly name: "reference" | "native" | "remote";
+  /** Devices that this process addresses. */
   readonly devices: number;
-  allocate(bytes: number): DeviceBuffer;
+  /** Memory of a device, by default the first. */
+  allocate(bytes: number, device?: number): DeviceBuffer;
   /** Makes a program ready; where devices are not alike, one program for each local device. */
   compile(program: Program | readonly Program[]): Executable;
   /**

@@ -6,7 +6,7 @@
 import { bytesOf } from "../ir/shape.ts";
 import { countProgram, type Program, type ProgramCount } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type DeviceBuffer, type Executor, type ExecutorOptions, programsFor } from "./executor.ts";
+import { type DeviceBuffer, type Executable, type Executor, type ExecutorOptions, programsFor } from "./executor.ts";
 
 /** What the null executor has counted over all runs and devices. */
 export interface Counts {
@@ -30,7 +30,15 @@ const nothing = (bytes: number): DeviceBuffer => {
   const refuse = (): never => {
     throw new HeddleError("executor", "the null executor computes nothing: there is no value to read");
   };
-  return { bytes, write: () => undefined, read: async () => refuse(), readSync: refuse, dispose: () => undefined };
+  return {
+    bytes,
+    // There is nothing to read, ever.
+    ready: false,
+    write: () => undefined,
+    read: async () => refuse(),
+    readSync: refuse,
+    dispose: () => undefined,
+  };
 };
 
 /** Makes a null executor. The devices need not exist. */
@@ -42,30 +50,30 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
     devices,
     counts,
     allocate: nothing,
-    compile: (given) => {
-      const programs = programsFor(given, devices);
-      const program = programs[0] as Program;
-      const known = new Map([...new Set(programs)].map((one) => [one, countProgram(one)]));
-      const each = programs.map((one) => known.get(one) as ProgramCount);
-      const sum = (count: (one: ProgramCount) => number): number => each.reduce((total, one) => total + count(one), 0);
-      return {
-        program,
-        arenaBytes: 0,
-        calls: program.steps.length,
-        run: () => {
-          counts.runs++;
-          counts.operations += sum((one) => one.operations);
-          counts.bytesMoved += sum((one) => one.bytesMoved);
-          counts.bytesSent += sum((one) => one.bytesSent);
-          counts.collectives += (each[0]?.collectives ?? []).reduce((total, { count }) => total + count, 0);
-          return {
-            outputs: programs.map((one) => one.outputs.map(({ type }) => nothing(bytesOf(type)))),
-            done: Promise.resolve(),
-          };
-        },
-      };
-    },
+    compile: (program) => compileEach(programsFor(program, devices), counts),
     abort: () => undefined,
     close: () => undefined,
+  };
+}
+
+function compileEach(programs: readonly Program[], counts: Counts): Executable {
+  const each = programs.map(countProgram);
+  const sum = (of: (count: ProgramCount) => number): number => each.reduce((total, one) => total + of(one), 0);
+  const program = programs[0] as Program;
+  return {
+    program,
+    arenaBytes: 0,
+    calls: program.steps.length,
+    run: () => {
+      counts.runs++;
+      counts.operations += sum(({ operations }) => operations);
+      counts.bytesMoved += sum(({ bytesMoved }) => bytesMoved);
+      counts.bytesSent += sum(({ bytesSent }) => bytesSent);
+      counts.collectives += (each[0] as ProgramCount).collectives.reduce((total, { count }) => total + count, 0);
+      return {
+        outputs: programs.map(({ outputs }) => outputs.map(({ type }) => nothing(bytesOf(type)))),
+        done: Promise.resolve(),
+      };
+    },
   };
 }

@@ -1,14 +1,13 @@
 /**
  * @module The reference executor: interprets programs by the ops' reference implementations, all devices of the mesh in
- * lockstep in this process. Slow, and the oracle of the others.
+ * this process. Slow, and the oracle of the others.
  */
 
-import { communicationNamed } from "../ir/communication.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
-import type { CollectiveStep, LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
+import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
 import {
   type DeviceBuffer,
@@ -19,9 +18,11 @@ import {
   programsFor,
   type Run,
 } from "./executor.ts";
+import { type DeviceRun, type Meeting, together } from "./meeting.ts";
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
+  readonly ready = true;
   data: Uint8Array | undefined;
 
   constructor(data: Uint8Array) {
@@ -78,14 +79,13 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
     devices: count,
     // Typed views need alignment, which a fresh ArrayBuffer has.
     allocate: (bytes) => new HostBuffer(new Uint8Array(bytes)),
-    compile: (program) => compile(program, options),
+    compile: (program) => compile(programsFor(program, options.devices.length), options),
     abort: () => undefined,
     close: () => undefined,
   };
 }
 
-function compile(given: Program | readonly Program[], options: ExecutorOptions): Executable {
-  const programs = programsFor(given, options.devices.length);
+function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;
   const calls = program.steps.reduce(
     (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
@@ -96,8 +96,16 @@ function compile(given: Program | readonly Program[], options: ExecutorOptions):
     arenaBytes: 0,
     calls,
     run: (inputs): Run => {
-      const outputs = interpret(programs, options, inputs);
-      return { outputs, done: Promise.resolve() };
+      try {
+        return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };
+      } catch (error) {
+        // What JavaScript says of an array that it cannot make names neither the op nor the shape.
+        if (!(error instanceof RangeError)) throw error;
+        const results = program.outputs.map(({ type }) => formatType(type)).join(", ");
+        throw new HeddleError("memory", `there is no memory for ${results}, the result of ${program.name}`, {
+          cause: error,
+        });
+      }
     },
   };
 }
@@ -114,6 +122,7 @@ function interpret(
     programs.map((program, device) =>
       runProgram(program, contextOf(options, device), given[device] as readonly HostTensor[]),
     ),
+    programs,
     options,
   );
   // A value that is an input passed through must not share memory with it.
@@ -122,14 +131,6 @@ function interpret(
   );
 }
 
-/** What a device waits for the others with: a collective, or a test on which all must agree. */
-type Meeting =
-  | { readonly kind: "collective"; readonly step: CollectiveStep; readonly inputs: readonly HostTensor[] }
-  | { readonly kind: "test"; readonly what: string; readonly value: number };
-
-/** A device's run: it stops at each meeting, and goes on with what comes of it. */
-type DeviceRun = Generator<Meeting, HostTensor[], readonly HostTensor[]>;
-
 interface Context {
   readonly coordinate: (axis: string) => number;
 }
@@ -137,37 +138,6 @@ interface Context {
 const contextOf = ({ axes, devices }: ExecutorOptions, device: number): Context => ({
   coordinate: (axis) => coordinateOf(axes, devices[device] as LocalDevice, axis),
 });
-
-/** Runs the devices from meeting to meeting. */
-function together(runs: readonly DeviceRun[], options: ExecutorOptions): HostTensor[][] {
-  let states = runs.map((run) => run.next());
-  while (states.some(({ done }) => done !== true)) {
-    const meetings = states.map((state) => (state.done === true ? undefined : state.value));
-    const replies = meet(meetings, options);
-    states = runs.map((run, device) => run.next(replies[device] as readonly HostTensor[]));
-  }
-  return states.map(({ value }) => value as HostTensor[]);
-}
-
-const describe = (meeting: Meeting | undefined): string =>
-  meeting === undefined
-    ? "the end"
-    : meeting.kind === "test"
-      ? meeting.what
-      : `${meeting.step.op} '${meeting.step.label}'`;
-
-function meet(meetings: readonly (Meeting | undefined)[], options: ExecutorOptions): HostTensor[][] {
-  const first = meetings[0];
-  const other = meetings.find((meeting) => describe(meeting) !== describe(first));
-  if (other !== undefined || first === undefined)
-    throw new HeddleError("mismatch", `device 0 is in ${describe(first)}, another one in ${describe(other)}`);
-  if (first.kind === "collective")
-    return communicate(meetings as readonly (Meeting & { kind: "collective" })[], options);
-  // Devices that went different ways would wait for each other's collectives for ever.
-  if (meetings.some((meeting) => (meeting as Meeting & { kind: "test" }).value !== first.value))
-    throw new HeddleError("value", `${first.what}: the condition is not the same on all devices`);
-  return meetings.map(() => []);
-}
 
 /** Runs a program on one device, step by step. */
 function* runProgram(program: Program, context: Context, inputs: readonly HostTensor[]): DeviceRun {
@@ -244,34 +214,4 @@ const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.da
 
 function coordinateOf(axes: readonly ProgramAxis[], device: LocalDevice, axis: string): number {
   return device.coordinates[axes.findIndex(({ name }) => name === axis)] as number;
-}
-
-/** Runs one collective in every group of devices that differ on its axis alone. */
-function communicate(
-  meetings: readonly { readonly step: CollectiveStep; readonly inputs: readonly HostTensor[] }[],
-  options: ExecutorOptions,
-): HostTensor[][] {
-  const { op, axis: name } = (meetings[0] as (typeof meetings)[number]).step;
-  const axis = options.axes.findIndex((one) => one.name === name);
-  const groups = new Map<string, number[]>();
-  options.devices.forEach(({ coordinates }, index) => {
-    const key = coordinates.filter((_coordinate, other) => other !== axis).join(",");
-    groups.set(key, [...(groups.get(key) ?? []), index]);
-  });
-  const replies: HostTensor[][] = meetings.map(() => []);
-  for (const members of groups.values()) {
-    members.sort(
-      (left, right) =>
-        (options.devices[left]?.coordinates[axis] as number) - (options.devices[right]?.coordinates[axis] as number),
-    );
-    const own = members.map((member) => meetings[member] as (typeof meetings)[number]);
-    const results = communicationNamed(op).meaning(
-      own.map(({ inputs }) => inputs),
-      own.map(({ step }) => step.attrs),
-    );
-    members.forEach((member, place) => {
-      replies[member] = results[place] as HostTensor[];
-    });
-  }
-  return replies;
 }

@@ -2,6 +2,7 @@
 
 import type { ProgramAxis } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
 import { loadNative } from "./native/binding.ts";
 import { nativeExecutor } from "./native/executor.ts";
@@ -31,7 +32,7 @@ export interface RuntimeOptions {
 }
 
 /** All devices of a mesh, by row-major coordinates. */
-function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
+export function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
   return axes
     .reduce<number[][]>(
       (prefixes, { size }) =>
@@ -71,9 +72,8 @@ export function localRuntime(options: RuntimeOptions = {}): Runtime {
 
 /** Cores of this process for each of its devices. */
 export function defaultThreads(devices: number): number {
-  const given = Number(process.env["HEDDLE_THREADS"]);
   const native = loadNative();
-  const cores = Number.isInteger(given) && given > 0 ? given : "error" in native ? 1 : native.info().cores;
+  const cores = readEnvironment().threads ?? ("error" in native ? 1 : native.info().cores);
   return Math.max(1, Math.floor(cores / devices));
 }
 

@@ -1,17 +1,21 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
 import type { Graph } from "../ir/node.ts";
+import { formatType } from "../ir/shape.ts";
 import { runPasses } from "../passes/index.ts";
-import { type Layout, type Plan, planGraph } from "../plan/index.ts";
+import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
 import { meshOf } from "./runtime.ts";
 import { onRuntime, type Value } from "./value.ts";
 
 export interface CompileOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
+  /** Layout that each input is used in, where that is another than it is kept in. */
+  readonly uses?: readonly (Layout | undefined)[];
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
@@ -86,6 +90,7 @@ export function runCompiled(
 ): Value[] {
   const { runtime, plan, executable } = compiled;
   const placed = inputs.map((value) => onRuntime(value, runtime));
+  for (const value of placed) checkPresent(value);
   const { outputs, done, unchanged } = executable.run(
     runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
   );
@@ -102,4 +107,14 @@ export function runCompiled(
     layout,
     shards: runtime.local.map((_device, device) => outputs[device]?.[output] as Value["shards"][number]),
   }));
+}
+
+/** A value that is on one stage only has no part here: programs that know nothing of stages cannot read it. */
+function checkPresent({ type, layout }: Value): void {
+  if (!layout.some((placement) => placement.kind === "only")) return;
+  throw new HeddleError(
+    "layout",
+    `${formatType(type)} is ${formatLayout(layout)}: it is on one stage of a pipeline only`,
+    { hint: "call replicate(x) on every worker first" },
+  );
 }

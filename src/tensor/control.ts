@@ -2,18 +2,16 @@
  * @module Loops and branches over trees of tensors. Their functions are traced once; tensors that they use from outside
  * become inputs that are alike in every iteration.
  */
-import { graphFingerprint, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
-import { deviceRuntime } from "./runtime.ts";
-import { isTensor, placed, Tensor } from "./tensor.ts";
-import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
+import { capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced, typeOf } from "./nested.ts";
+import { isTensor, Tensor } from "./tensor.ts";
 
 export interface LoopOptions {
   /** From the last slice to the first. */
@@ -23,43 +21,6 @@ export interface LoopOptions {
 }
 
 const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType };
-const typeOf = ({ dtype, shape }: TensorType): TensorType => ({ dtype, shape });
-
-/** A name for a graph: that of the user's function, where it has one. */
-const graphName = (fn: { readonly name: string }, otherwise: string): string =>
-  fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
-
-/** Nodes of tensors in the trace in progress. */
-const nodesOf = (tensors: readonly Tensor[]): Node[] => tensors.map((tensor) => tensor.node);
-
-interface Traced extends TracedFunction<Tensor | Node> {
-  readonly output: FlatTree<Tensor>;
-}
-
-/** Traces a function over tensors of these types. */
-function traceBody(
-  name: string,
-  specs: readonly { name: string; type: TensorType }[],
-  fn: (leaves: readonly Tensor[]) => unknown,
-): Traced {
-  let output: FlatTree<Tensor> | undefined;
-  const traced = traceFunction<Tensor | Node>(
-    name,
-    specs,
-    (nodes) => {
-      const result = fn(nodes.map(Tensor.ofNode));
-      if (result instanceof Promise) throw new HeddleError("trace", `${name}: the function of a loop cannot be async`);
-      output = flattenTree(result, isTensor);
-      return nodesOf(output.leaves);
-    },
-    { nested: true },
-  );
-  return { ...traced, output: output as FlatTree<Tensor> };
-}
-
-/** What a trace has captured, as nodes of the trace around it. */
-const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
-  captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
 
 /** The graphs with one list of captured values for all. */
 function withSameCaptured(traced: readonly Traced[], own: number): { graphs: Graph[]; captured: (Tensor | Node)[] } {
@@ -76,38 +37,6 @@ function withSameCaptured(traced: readonly Traced[], own: number): { graphs: Gra
   });
   return { graphs, captured };
 }
-
-const eager = new Cache<{ readonly compiled: Compiled }>(64);
-
-/** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
-function traced<Result>(name: string, build: () => Result): Result {
-  try {
-    return isTracing() ? build() : runOnce(name, build);
-  } catch (error) {
-    throw placed(error);
-  }
-}
-
-function runOnce<Result>(name: string, build: () => Result): Result {
-  let output: FlatTree<Tensor> | undefined;
-  const { graph, captured } = traceFunction<Tensor>(name, [], () => {
-    output = flattenTree(build(), isTensor);
-    return nodesOf(output.leaves);
-  });
-  const values = captured.map((tensor) => tensor.value);
-  const runtime =
-    values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
-  const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
-  const key = `${graphFingerprint(graph)} ${layouts.map((layout) => formatLayout(layout ?? [])).join(";")}`;
-  const entry = eager.get(runtime, key) ?? { compiled: compileGraph(graph, runtime, { inputs: layouts }) };
-  eager.set(runtime, key, entry);
-  const results = runCompiled(entry.compiled, values).map(Tensor.ofValue);
-  return unflattenTree((output as FlatTree<Tensor>).shape, results) as Result;
-}
-
-/** Names of the leaves for messages: their paths. */
-const named = (flat: FlatTree<Tensor>, what: string, types: readonly TensorType[]) =>
-  flat.paths.map((path, place) => ({ name: path === "" ? what : path, type: typeOf(types[place] as TensorType) }));
 
 /** Refuses a carry that comes out of an iteration unlike it went in. */
 function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tensor>): void {
@@ -170,6 +99,7 @@ export function scan<Carry, X, Y>(
   xs: X,
   options: LoopOptions = {},
 ): [Carry, Y] {
+  checkOptions("scan", options, ["reverse", "length"]);
   return traced("scan", () => {
     const [start, inputs] = [flattenTree(init, isTensor), flattenTree(xs, isTensor)];
     const length = lengthOf(inputs, options.length);
@@ -206,7 +136,7 @@ export function scan<Carry, X, Y>(
 
 /**
  * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry. It has no
- * gradient, since the number of iterations is not known: use {@link scan} where one is needed.
+ * gradient, since the number of iterations is not known: use {@link scan} where one is needed. {@link jvp} goes through it.
  *
  * @throws HeddleError `shape` naming the carry whose type changes.
  */
@@ -247,6 +177,8 @@ export function cond<Operands extends readonly unknown[], Result>(
   onFalse: (...operands: Operands) => Result,
   ...operands: Operands
 ): Result {
+  if (!isTensor(predicate))
+    throw new HeddleError("argument", `cond: the predicate is ${shown(predicate)}, not a bool scalar`);
   return traced("cond", () => {
     const given = flattenTree(operands, isTensor);
     const specs = named(given, "x", given.leaves);

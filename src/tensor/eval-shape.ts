@@ -1,6 +1,9 @@
 /** @module Shapes without values: what a function would give, found by tracing it. */
 import type { TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { checkDType, checkShape } from "./arguments.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { traceFunction } from "./tracing.ts";
 
@@ -15,13 +18,23 @@ export type Shapes<Result> = Result extends Tensor
  * Shapes and dtypes of what `fn` returns (a tensor, or a tree of them) for inputs of these types. Nothing is computed
  * and no device is needed.
  *
- * @throws HeddleError what `fn` throws for such inputs.
+ * @throws HeddleError `argument` for an input that is no type; what `fn` throws for such inputs.
  * @example evalShape((x, y) => x.matmul(y), { shape: [2, 3], dtype: "f32" }, { shape: [3, 4], dtype: "f32" }).shape // [2, 4]
  */
 export function evalShape<Result>(
   fn: (...inputs: Tensor[]) => Result,
   ...inputs: readonly TensorType[]
 ): Shapes<Result> {
+  inputs.forEach((input: unknown, index) => {
+    const { shape, dtype } = (input ?? {}) as Partial<TensorType>;
+    if (shape === undefined || dtype === undefined) {
+      throw new HeddleError("argument", `evalShape: input ${index} is ${shown(input)}, not { shape, dtype }`, {
+        hint: "give each tensor of a tree as an input of its own",
+      });
+    }
+    checkDType(`evalShape: input ${index}`, dtype);
+    checkShape(`evalShape: input ${index}`, shape);
+  });
   const specs = inputs.map(({ shape, dtype }, index) => ({ name: `x${index}`, type: { shape, dtype } }));
   let result: unknown;
   traceFunction("evalShape", specs, (nodes) => {

@@ -1,89 +1,18 @@
 /** @module The operations on tensors, as free functions. */
 
-import { type DType, dtypeOf, dtypes, roundTo, type TypedArray } from "../ir/dtype.ts";
+import type { DType } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { formatShape, type Shape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { deviceRuntime } from "./runtime.ts";
-import { operate, Tensor, type TensorLike } from "./tensor.ts";
-import { replicatedValue } from "./value.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { checkDType, checkPadding, checkWhole } from "./arguments.ts";
+import type { CreateOptions } from "./create.ts";
+import { type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
 
-/** Numbers in any nesting; all rows of a level have one length. */
-export type NestedNumbers = number | boolean | readonly NestedNumbers[];
-
-interface CreateOptions {
-  /** Default f32; for typed arrays, theirs. */
-  readonly dtype?: DType;
-}
-
-/**
- * Makes a tensor from nested arrays, a number, or a typed array with a shape.
- *
- * @throws HeddleError `shape` when rows differ in length or the shape does not fit.
- * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
- */
-export function tensor(
-  data: NestedNumbers | TypedArray,
-  options: CreateOptions & { readonly shape?: Shape } = {},
-): Tensor {
-  const typed = ArrayBuffer.isView(data);
-  const shape = options.shape ?? (typed ? [(data as TypedArray).length] : nestedShape(data as NestedNumbers));
-  const dtype =
-    options.dtype ??
-    (typed ? dtypeOf(data as TypedArray) : typeof firstOf(data as NestedNumbers) === "boolean" ? "bool" : "f32");
-  const flat: ArrayLike<number> = typed
-    ? (data as TypedArray)
-    : (data as NestedNumbers[] | number | boolean) === undefined
-      ? []
-      : flatten(data as NestedNumbers, shape);
-  if (flat.length !== sizeOf(shape))
-    throw new HeddleError("shape", `tensor: ${flat.length} numbers do not fill ${formatShape(shape)}`);
-  const converted =
-    typed && dtypeOf(data as TypedArray) === dtype
-      ? (data as TypedArray)
-      : dtypes[dtype].create(Array.from(flat, (value) => roundTo(dtype, value)));
-  return Tensor.ofValue(replicatedValue(deviceRuntime(), { shape, dtype }, converted));
-}
-
-const isRow = (data: NestedNumbers): data is readonly NestedNumbers[] => Array.isArray(data);
-
-function nestedShape(data: NestedNumbers): number[] {
-  return isRow(data) ? [data.length, ...(data.length === 0 ? [] : nestedShape(data[0] as NestedNumbers))] : [];
-}
-
-function firstOf(data: NestedNumbers): number | boolean | undefined {
-  return isRow(data) ? (data.length === 0 ? undefined : firstOf(data[0] as NestedNumbers)) : data;
-}
-
-function flatten(data: NestedNumbers, shape: Shape): number[] {
-  const flat: number[] = [];
-  const visit = (part: NestedNumbers, depth: number): void => {
-    if (!isRow(part)) {
-      if (depth !== shape.length)
-        throw new HeddleError("shape", `tensor: rows are nested to different depths (expected ${shape.length})`);
-      flat.push(Number(part));
-      return;
-    }
-    if (part.length !== shape[depth])
-      throw new HeddleError("shape", `tensor: a row of ${part.length} stands among rows of ${shape[depth]}`);
-    for (const item of part) visit(item, depth + 1);
-  };
-  visit(data, 0);
-  return flat;
-}
-
-const made = (name: string, build: () => Node, ...key: readonly unknown[]): Tensor => operate(name, build, [], ...key);
-
-/** A tensor of one repeated value. */
-export const full = (shape: Shape, value: number, { dtype = "f32" }: CreateOptions = {}): Tensor =>
-  made("full", () => ops.full(dtype, shape, value), dtype, shape, String(value));
-export const zeros = (shape: Shape, options?: CreateOptions): Tensor => full(shape, 0, options);
-export const ones = (shape: Shape, options?: CreateOptions): Tensor => full(shape, 1, options);
-export const zerosLike = (x: Tensor): Tensor => full(x.shape, 0, { dtype: x.dtype });
-/** `[0, 1, …, count - 1]`. */
-export const arange = (count: number, { dtype = "i32" }: CreateOptions = {}): Tensor =>
-  made("arange", () => ops.iota(dtype, [count], 0), dtype, count);
+export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
+export type { Dims, ReduceOptions } from "./tensor.ts";
 
 type Unary = (x: Tensor) => Tensor;
 type Binary = (x: TensorLike, y: TensorLike) => Tensor;
@@ -107,6 +36,7 @@ export const sqrt: Unary = unary("sqrt", ops.sqrt);
 export const rsqrt: Unary = unary("rsqrt", ops.rsqrt);
 export const tanh: Unary = unary("tanh", ops.tanh);
 export const sigmoid: Unary = unary("sigmoid", ops.logistic);
+export const softplus: Unary = unary("softplus", ops.softplus);
 export const erf: Unary = unary("erf", ops.erf);
 export const sin: Unary = unary("sin", ops.sin);
 export const cos: Unary = unary("cos", ops.cos);
@@ -150,15 +80,28 @@ export const slice = (
   limit: readonly number[],
   stride?: readonly number[],
 ): Tensor => x.slice(start, limit, stride);
-export const concat = (inputs: readonly Tensor[], dim = 0): Tensor => operate("concat", buildConcat, inputs, dim);
+/** Joins tensors along a dim. */
+export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
+  if (!Array.isArray(inputs) || inputs.length === 0)
+    throw new HeddleError("argument", `concat: takes an array of at least one tensor, got ${shown(inputs)}`);
+  return operate("concat", buildConcat, inputs, dim);
+}
 
 /** The dim comes last, after however many inputs there are. */
 const buildConcat = (...given: (Node | number)[]): Node =>
   ops.concat(given.slice(0, -1) as Node[], given.at(-1) as number);
-export const reverse = (x: Tensor, dims: readonly number[]): Tensor => operate("reverse", ops.reverse, [x], dims);
+export function reverse(x: Tensor, dims: readonly number[]): Tensor {
+  checkWhole("reverse", "dims", dims);
+  return operate("reverse", ops.reverse, [x], dims);
+}
 /** Pads with a value: `amounts[dim] = [low, high]`. */
-export const pad = (x: Tensor, amounts: readonly (readonly [number, number])[], value = 0): Tensor =>
-  operate(
+export function pad(x: Tensor, amounts: readonly (readonly [number, number])[], value = 0): Tensor {
+  if (!Array.isArray(amounts))
+    throw new HeddleError("argument", `pad: amounts must be [low, high] per dim, got ${shown(amounts)}`);
+  amounts.forEach((amount, dim) => {
+    checkWhole("pad", `amounts[${dim}]`, amount);
+  });
+  return operate(
     `pad${value}`,
     (node: Node, list: readonly (readonly [number, number])[]) =>
       ops.pad(
@@ -170,23 +113,23 @@ export const pad = (x: Tensor, amounts: readonly (readonly [number, number])[], 
     [x],
     amounts,
   );
-
-export type Dims = number | readonly number[];
-interface ReduceOptions {
-  /** Reduced dims stay as size 1. */
-  readonly keepDims?: boolean;
 }
+
 export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.sum(dims, options);
 export const mean = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.mean(dims, options);
 export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.max(dims, options);
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => x.argMax(dim);
+/** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
+export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 export const matmul = (x: Tensor, y: Tensor): Tensor => x.matmul(y);
 export const softmax = (x: Tensor, dim?: number): Tensor => x.softmax(dim);
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
-export const logSumExp = (x: Tensor, dim?: number, options?: ReduceOptions): Tensor =>
-  operate("logSumExp", ops.logSumExp, [x], dim, options);
+export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
+  checkOptions("logSumExp", options, ["keepDims"]);
+  return operate("logSumExp", ops.logSumExp, [x], dim, options);
+}
 /** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
 export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
   operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
@@ -206,8 +149,13 @@ export const sparse = (values: Tensor, rows: Tensor, columns: Tensor, shape: rea
 /** Rows by index after `batchDims` common dims. */
 export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   operate("gather", ops.gather, [x, indices], batchDims);
-export const oneHot = (indices: Tensor, classes: number, { dtype = "f32" }: CreateOptions = {}): Tensor =>
-  operate("oneHot", ops.oneHot, [indices], classes, dtype);
+export function oneHot(indices: Tensor, classes: number, options: CreateOptions = {}): Tensor {
+  checkOptions("oneHot", options, ["dtype"]);
+  const { dtype = "f32" } = options;
+  checkDType("oneHot", dtype);
+  checkInteger("oneHot", "classes", classes, 0);
+  return operate("oneHot", ops.oneHot, [indices], classes, dtype);
+}
 export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
@@ -219,8 +167,12 @@ interface WindowOptions {
   readonly padding?: Padding;
 }
 
-const perSpatial = (value: number | readonly number[]): number[] =>
-  typeof value === "number" ? [value, value] : [...value];
+function perSpatial(what: string, name: string, value: number | readonly number[]): number[] {
+  checkWhole(what, name, value, true);
+  const list = typeof value === "number" ? [value, value] : [...value];
+  if (list.length === 2) return list;
+  throw new HeddleError("argument", `${what}: ${name} must be one number or two, got ${shown(value)}`);
+}
 
 function padding2d(
   padding: Padding,
@@ -249,14 +201,16 @@ export interface Conv2dOptions extends WindowOptions {
 
 /** 2-D convolution of x [batch, features, height, width] by weight [out, in, kernel height, kernel width]. */
 export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): Tensor {
+  checkOptions("conv2d", options, ["strides", "padding", "dilation", "layout"]);
+  checkPadding("conv2d", options.padding ?? 0);
   return operate("conv2d", buildConv2d, [x, weight], options);
 }
 
 function buildConv2d(x: Node, weight: Node, options: Conv2dOptions = {}): Node {
   const layout = options.layout ?? "bf01,oi01->bf01";
   const dims = ops.convDims(layout);
-  const strides = perSpatial(options.strides ?? 1);
-  const kernelDilation = perSpatial(options.dilation ?? 1);
+  const strides = perSpatial("conv2d", "strides", options.strides ?? 1);
+  const kernelDilation = perSpatial("conv2d", "dilation", options.dilation ?? 1);
   const sizes = dims.spatial.map((digit) => x.shape[dims.x.indexOf(digit)] as number);
   const spans = dims.spatial.map(
     (digit, dim) => ((weight.shape[dims.kernel.indexOf(digit)] as number) - 1) * (kernelDilation[dim] as number) + 1,
@@ -267,14 +221,16 @@ function buildConv2d(x: Node, weight: Node, options: Conv2dOptions = {}): Node {
 
 /** Largest element of each window over the last two dims; strides are the window's size by default. */
 export function maxPool2d(x: Tensor, window: number | readonly number[], options: WindowOptions = {}): Tensor {
+  checkOptions("maxPool2d", options, ["strides", "padding"]);
+  checkPadding("maxPool2d", options.padding ?? 0);
   return operate("maxPool2d", buildMaxPool2d, [x], window, options);
 }
 
 function buildMaxPool2d(x: Node, window: number | readonly number[], options: WindowOptions = {}): Node {
   const rank = x.shape.length;
   if (rank < 2) throw new HeddleError("shape", `maxPool2d: needs at least two dims, got ${formatShape(x.shape)}`);
-  const sizes = perSpatial(window);
-  const strides = perSpatial(options.strides ?? window);
+  const sizes = perSpatial("maxPool2d", "window", window);
+  const strides = perSpatial("maxPool2d", "strides", options.strides ?? window);
   const padding = padding2d(options.padding ?? 0, x.shape.slice(-2), sizes, strides);
   const lead = x.shape.slice(0, -2);
   return ops.call("reduceWindow", [x], {

@@ -1,8 +1,16 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
-export { distribute, fromShards, placeOn, redistribute, replicate } from "./distribute.ts";
+export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
+export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
+export {
+  type CompiledPipeline,
+  compilePipeline,
+  type PipelineOptions,
+  type PlannedPipeline,
+  planPipelineFunction,
+} from "./pipeline.ts";
 export * as random from "./random.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
 export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
@@ -11,10 +19,9 @@ export {
   type CompiledFunction,
   compileFunction,
   type FunctionOptions,
-  grad,
   type JitOptions,
   jit,
   type PlannedFunction,
   planFunction,
-  valueAndGrad,
 } from "./transforms.ts";
+export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";

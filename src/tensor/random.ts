@@ -1,20 +1,50 @@
 /** @module Random tensors. A key (u32[2]) stands for a stream; the same key and shape give the same bits on any mesh. */
-import type { DType } from "../ir/dtype.ts";
+import { type DType, isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import type { Shape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { tensor } from "./functions.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { checkDType, checkShape } from "./arguments.ts";
+import { tensor } from "./create.ts";
 import { operate, type Tensor, type TensorLike } from "./tensor.ts";
 
-/** The key of a seed (a non-negative integer up to 2^53). */
-export const key = (seed: number): Tensor => tensor(Uint32Array.of(seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0));
+/**
+ * The key of a seed, a whole number from 0 to 2^53 - 1.
+ *
+ * @throws HeddleError `option` for another number: two seeds never share a key by being rounded or cut.
+ */
+export function key(seed: number): Tensor {
+  checkInteger("random.key", "seed", seed);
+  return tensor(Uint32Array.of(seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0));
+}
 
-/** A new key for a number or an i32 scalar: how steps, layers and loops get keys of their own. */
-export const foldIn = (from: Tensor, data: TensorLike): Tensor =>
-  typeof data === "number" ? operate("foldIn", ops.foldIn, [from], data) : operate("foldIn", ops.foldIn, [from, data]);
+/**
+ * A new key for a number or an i32 scalar from 0 to 2^30 - 1: how steps, layers and loops get keys of their own.
+ *
+ * @throws HeddleError `option` for a number that is not in that range.
+ */
+export function foldIn(from: Tensor, data: TensorLike): Tensor {
+  if (typeof data !== "number") return operate("foldIn", ops.foldIn, [from, data]);
+  checkInteger("random.foldIn", "data", data, 0, 2 ** 30 - 1);
+  return operate("foldIn", ops.foldIn, [from], data);
+}
 
 /** Uniform u32 words. */
-export const bits = (from: Tensor, shape: Shape): Tensor => operate("randomBits", ops.randomBits, [from], shape);
+export function bits(from: Tensor, shape: Shape): Tensor {
+  checkShape("random.bits", shape);
+  return operate("randomBits", ops.randomBits, [from], shape);
+}
+
+function checkFloats(what: string, shape: Shape, options: FloatOptions, names: readonly string[]): void {
+  checkOptions(what, options, ["dtype", ...names]);
+  const { dtype = "f32" } = options;
+  checkDType(what, dtype);
+  if (!isFloat(dtype))
+    throw new HeddleError("dtype", `${what}: gives floats, not ${dtype}`, { hint: "cast the result" });
+  checkShape(what, shape);
+}
 
 interface FloatOptions {
   /** Default f32. */
@@ -37,7 +67,16 @@ export function uniform(
   shape: Shape,
   options: FloatOptions & { readonly min?: number; readonly max?: number } = {},
 ): Tensor {
+  checkFloats("random.uniform", shape, options, ["min", "max"]);
+  for (const bound of ["min", "max"] as const) {
+    if (options[bound] !== undefined) checkBound(bound, options[bound]);
+  }
   return operate("uniform", buildUniform, [from], shape, options.min ?? 0, options.max ?? 1, options.dtype ?? "f32");
+}
+
+function checkBound(name: string, value: unknown): void {
+  if (typeof value === "number" && !Number.isNaN(value)) return;
+  throw new HeddleError("option", `random.uniform: ${name} must be a number, got ${shown(value)}`);
 }
 
 function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
@@ -48,20 +87,30 @@ function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
 }
 
 /** Numbers of the standard normal distribution. */
-export const normal = (from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor =>
-  operate("normal", buildNormal, [from], shape, options.dtype ?? "f32");
+export function normal(from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor {
+  checkFloats("random.normal", shape, options, []);
+  return operate("normal", buildNormal, [from], shape, options.dtype ?? "f32");
+}
 
 function buildBernoulli(from: Node, probability: number, shape: Shape): Node {
   if (probability >= 1) return ops.full("bool", shape, 1);
   return ops.lt(ops.randomBits(from, shape), ops.full("u32", shape, Math.round(probability * 2 ** 32)));
 }
 
-/** True with the given probability. Bits are compared as integers, so the mask is the same for every dtype of the data. */
-export const bernoulli = (from: Tensor, probability: number, shape: Shape): Tensor =>
-  operate(
+/**
+ * True with the given probability, in [0, 1]. Bits are compared as integers, so the mask is the same for every dtype of
+ * the data.
+ *
+ * @throws HeddleError `option` for another probability.
+ */
+export function bernoulli(from: Tensor, probability: number, shape: Shape): Tensor {
+  checkNumber("random.bernoulli", "probability", probability, 0, 1);
+  checkShape("random.bernoulli", shape);
+  return operate(
     "bernoulli",
     (node: Node, ...rest: [number, Shape]) => buildBernoulli(node, ...rest),
     [from],
     probability,
     shape,
   );
+}

@@ -8,10 +8,13 @@ import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { capturePosition, describePosition } from "../util/source.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
+import { checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { inspectMethod, inspectTensor } from "./inspect.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
 import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
@@ -19,8 +22,11 @@ import { readValue, readValueSync, replicatedValue, type Value } from "./value.t
 /** A tensor or a number that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number;
 
-type Dims = number | readonly number[] | undefined;
-interface KeepDims {
+/** Dims to reduce over: one, some; all where none are given. */
+export type Dims = number | readonly number[];
+/** Options of reductions. */
+export interface ReduceOptions {
+  /** Reduced dims stay as size 1; default false. */
   readonly keepDims?: boolean;
 }
 
@@ -139,6 +145,11 @@ export class Tensor {
     });
   }
 
+  /** What a REPL and `console.log` show: type, and the values that are there. */
+  [inspectMethod](): string {
+    return inspectTensor(this, this.held, this.gone);
+  }
+
   toString(): string {
     return `Tensor(${formatType(this)})`;
   }
@@ -214,31 +225,38 @@ export class Tensor {
     return operate("not", ops.not, [this]);
   }
   cast(dtype: DType): Tensor {
+    checkDType("cast", dtype);
     return operate("cast", ops.cast, [this], dtype);
   }
   reshape(shape: Shape): Tensor {
+    checkShape("reshape", shape, true);
     return operate("reshape", ops.reshape, [this], shape);
   }
   transpose(order?: readonly number[]): Tensor {
+    if (order !== undefined) checkWhole("transpose", "order", order);
     return operate("transpose", ops.transpose, [this], order);
   }
   broadcastTo(shape: Shape): Tensor {
+    checkShape("broadcastTo", shape);
     return operate("broadcastTo", ops.broadcastTo, [this], shape);
   }
   slice(start: readonly number[], limit: readonly number[], stride?: readonly number[]): Tensor {
+    checkWhole("slice", "start", start);
+    checkWhole("slice", "limit", limit);
+    if (stride !== undefined) checkWhole("slice", "stride", stride);
     return operate("slice", ops.slice, [this], start, limit, stride);
   }
-  sum(dims?: Dims, options?: KeepDims): Tensor {
-    return operate("sum", ops.sum, [this], dims, options);
+  sum(dims?: Dims, options?: ReduceOptions): Tensor {
+    return reduction("sum", ops.sum, this, dims, options);
   }
-  mean(dims?: Dims, options?: KeepDims): Tensor {
-    return operate("mean", ops.mean, [this], dims, options);
+  mean(dims?: Dims, options?: ReduceOptions): Tensor {
+    return reduction("mean", ops.mean, this, dims, options);
   }
-  max(dims?: Dims, options?: KeepDims): Tensor {
-    return operate("max", ops.max, [this], dims, options);
+  max(dims?: Dims, options?: ReduceOptions): Tensor {
+    return reduction("max", ops.max, this, dims, options);
   }
-  min(dims?: Dims, options?: KeepDims): Tensor {
-    return operate("min", ops.min, [this], dims, options);
+  min(dims?: Dims, options?: ReduceOptions): Tensor {
+    return reduction("min", ops.min, this, dims, options);
   }
   argMax(dim?: number): Tensor {
     return operate("argMax", ops.argMax, [this], dim);
@@ -254,6 +272,18 @@ export class Tensor {
 /** Whether a value is a tensor; the leaf test of parameter trees. */
 export const isTensor = (value: unknown): value is Tensor => value instanceof Tensor;
 
+function reduction(
+  name: string,
+  build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
+  x: Tensor,
+  dims: Dims | undefined,
+  options: ReduceOptions | undefined,
+): Tensor {
+  if (dims !== undefined) checkWhole(name, "dims", dims, true);
+  if (options !== undefined) checkOptions(name, options, ["keepDims"]);
+  return operate(name, build, [x], dims, options);
+}
+
 const eagerCache = new Cache<Compiled>(512);
 
 /**
@@ -267,26 +297,29 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
-  try {
-    return operateUnplaced(name, build, operands, statics);
-  } catch (error) {
-    throw placed(error);
-  }
+  return operateNamed(name, build, operands, statics);
 }
 
-/** The error with the user's source line, where it has none yet. */
-export function placed(error: unknown): unknown {
-  if (!(error instanceof HeddleError) || error.where !== undefined) return error;
-  const where = describePosition(capturePosition());
-  return where === undefined ? error : error.at(where);
+/** Throws unless all are tensors or numbers, and at least one a tensor. */
+function checkOperands(name: string, operands: readonly unknown[]): void {
+  if (operands.length === 0) return;
+  operands.forEach((operand, index) => {
+    if (isTensor(operand) || typeof operand === "number") return;
+    throw new HeddleError("argument", `${name}: operand ${index} is ${shown(operand)}, not a tensor`, {
+      hint: operand === undefined ? "an argument or a parameter is missing" : "make one with tensor(…)",
+    });
+  });
+  if (operands.some(isTensor)) return;
+  throw new HeddleError("argument", `${name}: takes at least one tensor, got ${operands.map(shown).join(", ")}`);
 }
 
-function operateUnplaced(
+function operateNamed(
   name: string,
   build: (...inputs: never[]) => Node,
   operands: readonly TensorLike[],
   statics: readonly unknown[],
 ): Tensor {
+  checkOperands(name, operands);
   const apply = (nodes: readonly (Node | number)[]): Node =>
     (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {

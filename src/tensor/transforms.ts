@@ -1,20 +1,23 @@
-/** @module Transforms of functions over trees of tensors: jit, grad, valueAndGrad; and the compile that training uses. */
+/** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
-import { gradients } from "../autodiff/index.ts";
-import type { Node } from "../ir/node.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { capturePosition } from "../util/source.ts";
 import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
+import { Churn } from "./churn.ts";
 import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
+import type { Value } from "./value.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
-type AnyFunction = (...inputs: any[]) => unknown;
+export type AnyFunction = (...inputs: any[]) => unknown;
 
 export interface JitOptions {
   /** For messages and plans; default the function's own name. */
@@ -34,16 +37,25 @@ const jitLimit = 64;
 
 /**
  * Compiles a function over trees of tensors: it is traced once per combination of shapes, dtypes, layouts and static
- * arguments (everything that is not a tensor), and runs as one program.
+ * arguments (everything that is not a tensor), and runs as one program. The last 64 programs are kept. When one dim or one
+ * static argument makes it compile for the eighth time, a warning (`HEDDLE_RECOMPILES`) names it, once per function.
  *
  * @throws HeddleError `trace` when the function reads a traced value or keeps one.
  */
 export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
+  checkOptions("jit", options, ["name", "donate"]);
+  checkFunction("jit", fn);
+  checkDonate("jit", options.donate ?? []);
   const cache = new Cache<JitEntry>(jitLimit);
   const donated = new Set(options.donate ?? []);
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
+  const churn = new Churn(name, capturePosition());
   const run = (...inputs: unknown[]): unknown => {
     if (isTracing()) return fn(...inputs);
+    for (const index of donated) {
+      if (index < inputs.length) continue;
+      throw new HeddleError("option", `${name}: argument ${index} is to be donated, but there are ${inputs.length}`);
+    }
     const flat = flattenTree(inputs, isTensor);
     const values = flat.leaves.map((leaf) => leaf.value);
     const runtime =
@@ -60,12 +72,37 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       });
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
+      const warning = churn.note(flat);
+      if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
     }
-    const captured = entry.captured.map((tensor) => tensor.value);
-    const outputs = runCompiled(entry.compiled, [...values, ...captured], flat.leaves);
+    const all = [...values, ...entry.captured.map((tensor) => tensor.value)];
+    checkDonations(name, entry.compiled, all);
+    const outputs = runCompiled(entry.compiled, all, flat.leaves);
     return unflattenTree(entry.output, outputs.map(Tensor.ofValue));
   };
   return run as F;
+}
+
+function checkDonate(what: string, donate: readonly number[]): void {
+  for (const index of donate) checkInteger(what, "an entry of donate", index);
+}
+
+/** Refuses memory that is both given away and used by another argument: which of the values it would see is undefined. */
+function checkDonations(name: string, { program, plan }: Compiled, values: readonly Value[]): void {
+  for (const given of program.donated) {
+    if (given === undefined) continue;
+    const buffer = values[given]?.shards[0];
+    const twin = values.findIndex((value, index) => index !== given && value.shards[0] === buffer);
+    if (twin < 0) continue;
+    const [left, right] = [given, twin].map((index) => `'${plan.inputs[index]?.name}'`);
+    throw new HeddleError(
+      "donation",
+      `${name}: argument ${left} is donated, and argument ${right} is the same tensor`,
+      {
+        hint: "pass a copy, such as x.add(0), or do not donate it",
+      },
+    );
+  }
 }
 
 interface Flat {
@@ -94,38 +131,6 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
   return { ...traced, output, names };
 }
 
-/** Value and gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function valueAndGrad<P, Rest extends any[], Result extends Tensor | readonly [Tensor, ...unknown[]]>(
-  fn: (params: P, ...rest: Rest) => Result,
-): (params: P, ...rest: Rest) => { value: Result; grad: P } {
-  const traced = (params: P, ...rest: Rest): { value: Result; grad: P } => {
-    const value = fn(params, ...rest);
-    const loss = isTensor(value) ? value : value[0];
-    if (!isTensor(loss))
-      throw new HeddleError(
-        "gradient",
-        "grad: the function must return a scalar tensor, or an array that begins with one",
-      );
-    const flat = flattenTree(params, isTensor);
-    const grads = gradients(
-      loss.node,
-      flat.leaves.map((leaf) => leaf.node),
-    ).map((node: Node) => Tensor.ofNode(node));
-    return { value, grad: unflattenTree(flat.shape, grads) as P };
-  };
-  return jit(traced, { name: `gradient of ${fn.name === "" ? "function" : fn.name}` }) as typeof traced;
-}
-
-/** Gradient of a scalar function by its first argument, a tree of float tensors. */
-// biome-ignore lint/suspicious/noExplicitAny: see AnyFunction
-export function grad<P, Rest extends any[]>(
-  fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]],
-): (params: P, ...rest: Rest) => P {
-  const both = valueAndGrad(fn);
-  return (params, ...rest) => both(params, ...rest).grad;
-}
-
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */
 export interface FunctionOptions {
   readonly name?: string;
@@ -133,6 +138,8 @@ export interface FunctionOptions {
   readonly argumentNames?: readonly string[];
   /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
+  /** Layout an input is used in, by its path, where that is another than it is kept in; see `PlanOptions.uses`. */
+  readonly uses?: (path: string) => Layout | undefined;
   /** Layout of an output by its path; undefined: as it comes. */
   readonly outputLayouts?: (path: string) => Layout | undefined;
   /** Arguments whose memory the outputs may take over. */
@@ -147,25 +154,25 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-const isType = (value: unknown): value is TensorType =>
-  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;
-
 /** `"6.x"` with the name of argument 6: `"batch.x"`. */
 function withName(path: string, names: readonly string[] | undefined): string {
   const [index, ...rest] = path.split(".") as [string, ...string[]];
   return [names?.[Number(index)] ?? index, ...rest].join(".");
 }
 
-function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
-  const flat = flattenTree(example, isType);
+/** Traces a function on its example, with what its compile is told. */
+export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
+  const flat = flattenTree(example, isTensorType);
   const named = flat.paths.map((path) => withName(path, options.argumentNames));
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const donated = new Set(options.donate ?? []);
   return {
     flat,
+    named,
     traced,
     compile: {
       inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
+      uses: flat.paths.map((path) => options.uses?.(path)),
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
       donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
@@ -209,11 +216,9 @@ export function compileFunction<F extends AnyFunction>(
       const given = flattenTree(inputs, isTensor);
       if (treeKey(given.shape) !== expected)
         throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
-      const outputs = runCompiled(
-        compiled,
-        [...given.leaves, ...traced.captured].map((leaf) => leaf.value),
-        given.leaves,
-      );
+      const all = [...given.leaves, ...traced.captured].map((leaf) => leaf.value);
+      checkDonations(traced.graph.name, compiled, all);
+      const outputs = runCompiled(compiled, all, given.leaves);
       return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
     },
   };

@@ -13,7 +13,7 @@ export interface Value {
   readonly type: TensorType;
   readonly runtime: Runtime;
   readonly layout: Layout;
-  /** One per local device. */
+  /** One per local device; empty on devices that hold no part. */
   readonly shards: readonly DeviceBuffer[];
 }
 
@@ -24,8 +24,8 @@ const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
 
 /** The same contents on every local device. */
 export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
-  const shards = runtime.local.map(() => {
-    const buffer = runtime.executor.allocate(bytesOf(type));
+  const shards = runtime.local.map((_device, index) => {
+    const buffer = runtime.executor.allocate(bytesOf(type), index);
     buffer.write(asBytes(data));
     return buffer;
   });
@@ -35,9 +35,9 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
 /** Cuts host data of the whole value into the parts of the local devices. */
 export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
   const layout = resolved(type, wanted, meshOf(runtime));
-  const shards = runtime.local.map(({ coordinates }) => {
+  const shards = runtime.local.map(({ coordinates }, index) => {
     const local = localType(type, layout, meshOf(runtime), coordinates);
-    const buffer = runtime.executor.allocate(bytesOf(local));
+    const buffer = runtime.executor.allocate(bytesOf(local), index);
     const part = dtypes[type.dtype].create(sizeOf(local.shape));
     eachOffset(
       local.shape,
@@ -66,7 +66,7 @@ function firstOffset(type: TensorType, layout: Layout, runtime: Runtime, coordin
 export async function readValue(value: Value): Promise<TypedArray> {
   if (isReplicated(value)) return fromBytes(await (value.shards[0] as DeviceBuffer).read(), value.type);
   checkLocal(value);
-  return assemble(value, await Promise.all(value.shards.map((shard) => shard.read())));
+  return assemble(value, await Promise.all(heldShards(value).map(({ shard }) => shard.read())));
 }
 
 /** Like {@link readValue}, blocking. */
@@ -75,16 +75,35 @@ export function readValueSync(value: Value): TypedArray {
   checkLocal(value);
   return assemble(
     value,
-    value.shards.map((shard) => shard.readSync()),
+    heldShards(value).map(({ shard }) => shard.readSync()),
   );
 }
 
 const isReplicated = (value: Value): boolean => value.layout.every((placement) => placement.kind === "replicate");
 
+const deviceCountOf = ({ axes }: Runtime): number => axes.reduce((product, axis) => product * axis.size, 1);
+
+/** Whether this process holds all of a value. */
+export const isHere = (value: Value): boolean =>
+  isReplicated(value) || value.runtime.local.length === deviceCountOf(value.runtime);
+
+/** Whether a device has a part of a value in this layout; those elsewhere than `O(k)` says have none. */
+export const holdsPart = (layout: Layout, coordinates: readonly number[]): boolean =>
+  layout.every((placement, axis) => placement.kind !== "only" || placement.coordinate === coordinates[axis]);
+
+/** The parts that are here, each with its device. */
+function heldShards({ runtime, layout, shards }: Value): { coordinates: readonly number[]; shard: DeviceBuffer }[] {
+  return runtime.local.flatMap(({ coordinates }, device) =>
+    holdsPart(layout, coordinates) ? [{ coordinates, shard: shards[device] as DeviceBuffer }] : [],
+  );
+}
+
 function checkLocal(value: Value): void {
   const { runtime, type, layout } = value;
-  const count = runtime.axes.reduce((product, axis) => product * axis.size, 1);
+  const count = deviceCountOf(runtime);
   if (runtime.local.length === count) return;
+  // Where nothing is split, a part is the whole.
+  if (layout.every(({ kind }) => kind !== "shard") && heldShards(value).length > 0) return;
   throw new HeddleError(
     "layout",
     `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`,
@@ -97,9 +116,9 @@ function checkLocal(value: Value): void {
 function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
   const { type, layout, runtime } = value;
   const data = dtypes[type.dtype].create(sizeOf(type.shape));
-  runtime.local.forEach(({ coordinates }, device) => {
+  heldShards(value).forEach(({ coordinates }, index) => {
     const local = localType(type, layout, meshOf(runtime), coordinates);
-    const part = fromBytes(parts[device] as Uint8Array, local);
+    const part = fromBytes(parts[index] as Uint8Array, local);
     eachOffset(
       local.shape,
       stridesOf(type.shape),
@@ -118,14 +137,17 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
  */
 export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
-  if (!isReplicated(value) || value.runtime.executor.name !== runtime.executor.name) {
+  // Between executors a value is copied through the host, which waits for it: not for one in another process.
+  const copies = value.runtime.executor.name !== runtime.executor.name;
+  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.name !== "remote");
+  if (!isReplicated(value) || !reachable) {
     throw new HeddleError(
       "layout",
       `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`,
     );
   }
   const layout = replicated(meshOf(runtime));
-  if (runtime.local.length === 1)
+  if (runtime.local.length === 1 && !copies)
     return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
   return replicatedValue(runtime, value.type, readValueSync(value));
 }

@@ -11,7 +11,14 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
-import { type CommitFiles, type CommitOptions, commitFile, nodeFiles, removeStaleTemporaries } from "./commit.ts";
+import {
+  type CommitFiles,
+  type CommitOptions,
+  commitFile,
+  nodeFiles,
+  removeStaleTemporaries,
+  type StaleOptions,
+} from "./commit.ts";
 import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "./safetensors.ts";
 
 /** What a checkpoint holds. */
@@ -180,11 +187,8 @@ export async function latestCheckpoint(
   options: LatestCheckpointOptions = {},
 ): Promise<LatestCheckpoint> {
   const warnings: string[] = [];
-  if (options.clean ?? true) {
-    await removeStaleTemporaries(folder, { only: (name) => checkpointName.test(name) }).catch((error: unknown) => {
-      if (codeOf(error) !== "ENOENT") warnings.push(`cannot remove half-written files: ${messageOf(error)}`);
-    });
-  }
+  const refused: string[] = [];
+  if (options.clean ?? true) warnings.push(...(await cleanCheckpoints(folder)));
   let found = await listCheckpoints(folder);
   for (let index = 0; index < found.length; index++) {
     const { path } = found[index] as { path: string };
@@ -192,12 +196,14 @@ export async function latestCheckpoint(
       return { checkpoint: await loadCheckpoint(path, options), warnings };
     } catch (error) {
       if (isDamage(error)) {
+        refused.push(messageOf(error));
         warnings.push(`${messageOf(error)}; taking the one before it`);
       } else if (isMissing(error)) {
         // A run that goes on has removed it since; it wrote a newer one first.
         found = await listCheckpoints(folder);
         index = -1;
         warnings.length = 0;
+        refused.length = 0;
       } else {
         throw error;
       }
@@ -206,10 +212,24 @@ export async function latestCheckpoint(
   if (found.length > 0) {
     throw new HeddleError(
       "checkpoint",
-      `all ${found.length} checkpoints in ${resolve(folder)} are damaged:\n${warnings.join("\n")}`,
+      `none of the ${found.length} checkpoints in ${resolve(folder)} can be read:\n  ${refused.join("\n  ")}`,
+      { hint: "restore one from a copy, or move them away and start without resume" },
     );
   }
   return { checkpoint: undefined, warnings };
+}
+
+/** Removes what killed processes left half-written in a folder. Returns what went wrong, without harm, for the user. */
+export async function cleanCheckpoints(
+  folder: string,
+  options: Pick<StaleOptions, "alone"> = {},
+): Promise<readonly string[]> {
+  try {
+    await removeStaleTemporaries(folder, { ...options, only: (name) => checkpointName.test(name) });
+    return [];
+  } catch (error) {
+    return codeOf(error) === "ENOENT" ? [] : [`cannot remove half-written files: ${messageOf(error)}`];
+  }
 }
 
 const isMissing = (error: unknown): boolean => error instanceof HeddleError && codeOf(error.cause) === "ENOENT";
@@ -273,7 +293,8 @@ function unreadable(file: string, cause: unknown): HeddleError {
 }
 
 const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const messageOf = (error: unknown): string =>
+  error instanceof HeddleError ? error.plain : error instanceof Error ? error.message : String(error);
 
 type Info = Omit<Checkpoint, "path" | "tensors">;
 

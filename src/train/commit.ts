@@ -183,7 +183,9 @@ async function noSpace(files: CommitFiles, target: string, bytes: number, cause:
 export interface StaleOptions {
   /** Only temporaries of files whose name passes; default all. */
   readonly only?: (name: string) => boolean;
-  /** Temporaries of other machines, and of living processes, count as stale when unwritten for so many milliseconds; default 1 hour. */
+  /** Whether no other process of this machine writes there (`lock.ts`), so that all of its temporaries but this one's own are stale; default false. */
+  readonly alone?: boolean;
+  /** Temporaries of other machines, and of processes that may live, count as stale when unwritten for so many milliseconds; default 1 hour. */
   readonly staleAfter?: number;
   /** Default the file system of this machine. */
   readonly files?: CommitFiles;
@@ -191,13 +193,13 @@ export interface StaleOptions {
 
 /** Removes what killed processes left half-written in `folder`. Returns the absolute paths that were removed. */
 export async function removeStaleTemporaries(folder: string, options: StaleOptions = {}): Promise<string[]> {
-  const { only = () => true, staleAfter = 3_600_000, files = nodeFiles } = options;
+  const { only = () => true, alone = false, staleAfter = 3_600_000, files = nodeFiles } = options;
   const removed: string[] = [];
   for (const name of await files.list(folder)) {
     const match = temporaryName.exec(name);
     if (match === null || !only(match[1] as string)) continue;
     const path = join(resolve(folder), name);
-    const dead = match[2] === hostTag && !isRunning(Number(match[3]), path);
+    const dead = match[2] === hostTag && (alone ? !active.has(path) : !isRunning(Number(match[3]), path));
     if (dead || (await files.age(path).catch(() => 0)) > staleAfter) {
       await files.remove(path);
       removed.push(path);

@@ -49,7 +49,7 @@ export async function evaluateDataset(
     }
     await flight.drain();
   } catch (error) {
-    await flight.abandon();
+    await flight.abandon(500);
     throw error;
   }
   return tally.means();

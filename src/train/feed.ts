@@ -150,7 +150,7 @@ export class Feed {
   private async gather(column: Column, parts: readonly Int32Array[]): Promise<Shards> {
     const { executor } = this.runtime;
     const rowBytes = rowElements(column) * dtypes[column.dtype].bytes;
-    const targets = parts.map((rows) => executor.allocate(rows.length * rowBytes));
+    const targets = parts.map((rows, device) => executor.allocate(rows.length * rowBytes, device));
     if (executor.gatherRows === undefined) {
       await Promise.all(
         parts.map(async (rows, index) => targets[index]?.write(bytesOf((await hostGather(column, rows)).data))),

@@ -1,7 +1,7 @@
 /** @module Steps under way: a bounded queue whose results are read in order, without the launches waiting for them. */
 
 /** Steps that may be under way at a time: one runs while the next one waits with everything in place. */
-const mostInFlight = 2;
+export const mostInFlight = 2;
 
 /** One launched run. */
 export interface Launched {
@@ -29,9 +29,19 @@ export class InFlight {
     while (this.queue.length > 0) await this.settleFirst();
   }
 
-  /** Waits for all and gives everything back; errors are of no interest any more. */
-  async abandon(): Promise<void> {
-    while (this.queue.length > 0) await this.settleFirst().catch(() => {});
+  /**
+   * Waits for all for so long, and gives everything back; errors are of no interest any more. Another process may never
+   * take its part in a step that is under way.
+   */
+  async abandon(milliseconds: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, milliseconds);
+    });
+    const runs = this.queue.splice(0);
+    await Promise.race([Promise.allSettled(runs.map((run) => run.settle())), late]);
+    clearTimeout(timer);
+    for (const run of runs) run.release();
   }
 
   private async settleFirst(): Promise<void> {

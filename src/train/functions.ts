@@ -2,9 +2,12 @@
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { scopeKey } from "../nn/index.ts";
-import { evalShape, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
+import { applyLayer, scopeKey } from "../nn/index.ts";
+import { evalShape, isTensor, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { StepEnd } from "./ending.ts";
+import { accepted, allFinite, type GuardState, initialGuard, nextGuard } from "./guard.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 
@@ -22,6 +25,8 @@ export type BatchColumns = { readonly [name: string]: Tensor };
 export interface BatchOutcome {
   readonly loss: Tensor;
   readonly metrics: { readonly [name: string]: Tensor };
+  /** Whether the step was taken; only of steps that may be rejected. */
+  readonly accepted?: Tensor;
 }
 
 /** Shape and dtype of a batch's column as stored. */
@@ -63,7 +68,10 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const type = seenType(data.columns.get(input) as Column, data.batchSizes[0] as number, dtype);
   return (seedKey) => {
     const { params, state } = model.init(scopeKey(seedKey, "init"), type);
-    return { params, state, optimizer: optimizer.init(params), key: scopeKey(seedKey, "steps") };
+    const slots = optimizer.init(params);
+    const { guard } = settings;
+    const kept = guard === undefined ? slots : { slots, guard: initialGuard(guard, dtype) };
+    return { params, state, optimizer: kept as Tensors, key: scopeKey(seedKey, "steps") };
   };
 }
 
@@ -104,35 +112,53 @@ export function modelTypes(settings: Settings): ModelTypes {
   return { state, key, metrics, valuesPerExample: new Map(valuesPerExample) };
 }
 
+/** Optimizer state of a training whose steps may be rejected. */
+type GuardedState = { readonly slots: Tensors; readonly guard: GuardState };
+
 /** One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
 export function stepFunction(settings: Settings, metrics: Metrics) {
-  const { model, loss, optimizer, data, dtype, input, target } = settings;
+  const { model, loss, optimizer, data, dtype, input, target, guard } = settings;
   const column = (name: string): Column => data.columns.get(name) as Column;
   return function trainStep(
     params: Tensors,
-    slots: Tensors,
+    kept: Tensors,
     state: Tensors,
     key: Tensor,
     step: Tensor,
     learningRate: Tensor,
     batch: BatchColumns,
-  ): TrainState & BatchOutcome {
+    end: StepEnd,
+  ): TrainState & BatchOutcome & { readonly end: StepEnd } {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
     const stepKey = random.foldIn(key, step);
-    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensors] => {
-      const applied = model.apply({ params: variables, state }, x, { train: true, key: stepKey });
-      return [scalarLoss(loss(applied.y, t)), applied.y, applied.state];
+    const scale = guard === undefined ? undefined : (kept as unknown as GuardedState).guard.scale;
+    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
+      const applied = applyLayer(model, { params: variables, state }, x, { train: true, key: stepKey });
+      const value = scalarLoss(loss(applied.y, t));
+      return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
     };
     const { value, grad } = valueAndGrad(forward)(params);
-    const [lossValue, output, newState] = value;
-    const updated = optimizer.update(grad, slots, params, { step, learningRate });
-    return {
-      params: updated.params,
-      optimizer: updated.state,
-      state: newState,
+    const [, lossValue, output, newState] = value;
+    const outcome = {
       loss: lossValue,
       metrics: sumsOf(metrics, output, t, dtype),
+      end: end.wish === undefined ? {} : { wish: end.wish.sum() },
+    };
+    if (guard === undefined) {
+      const updated = optimizer.update(grad, kept, params, { step, learningRate });
+      return { params: updated.params, optimizer: updated.state, state: newState, ...outcome };
+    }
+    const { slots, guard: guarded } = kept as unknown as GuardedState;
+    const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
+    const ok = allFinite([lossValue, ...flattenTree(grads, isTensor).leaves]);
+    const updated = optimizer.update(grads, slots, params, { step: guarded.applied, learningRate });
+    return {
+      params: accepted(ok, updated.params, params),
+      optimizer: { slots: accepted(ok, updated.state, slots), guard: nextGuard(guard, guarded, ok) as Tensors },
+      state: accepted(ok, newState, state),
+      ...outcome,
+      accepted: ok,
     };
   };
 }
@@ -144,7 +170,7 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
   return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
-    const { y } = model.apply({ params, state }, x, { train: false });
+    const { y } = applyLayer(model, { params, state }, x, { train: false });
     return { loss: scalarLoss(loss(y, t)), metrics: sumsOf(metrics, y, t, dtype) };
   };
 }
@@ -154,8 +180,13 @@ export function predictionFunction(settings: Settings, dataset: Dataset) {
   const { model, dtype, input } = settings;
   const column = dataset.columns.get(input) as Column;
   return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
-    return model.apply({ params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
+    return applyLayer(model, { params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
   };
+}
+
+function mapTensors<Params extends Tensors>(tree: Params, change: (x: Tensor) => Tensor): Params {
+  const { leaves, shape } = flattenTree(tree, isTensor);
+  return unflattenTree(shape, leaves.map(change)) as Params;
 }
 
 function scalarLoss(value: Tensor): Tensor {

@@ -17,6 +17,8 @@ export interface EpochRecord {
   /** Mean over the epoch's examples, each as it was when its step was taken. */
   readonly loss: number;
   readonly metrics: { readonly [name: string]: number };
+  /** Steps that were rejected; their examples are not in the means. */
+  readonly rejected: number;
   /** On the dataset given as `evaluate`. */
   readonly evaluation: Evaluation | undefined;
   /** Of the steps alone; of the part since a resume, for an epoch that was resumed. */
@@ -34,11 +36,16 @@ export interface StepRecord {
   readonly batch: number;
   readonly loss: number;
   readonly learningRate: number;
+  /** Whether the step was rejected, and so changed nothing: see `nan: "skip"` and `lossScale`. */
+  readonly rejected: boolean;
 }
 
 /** Lets a callback end the training. */
 export interface TrainControl {
-  /** Ends the training before the next step; `train` returns as after the last epoch. */
+  /**
+   * Ends the training, at once after an epoch, else at most three steps later; `train` returns as after the last epoch.
+   * Called on one rank or on all, every rank ends after the same step.
+   */
   stop(): void;
 }
 
@@ -53,6 +60,8 @@ export interface Callbacks {
 
 /** Sums from which means over examples are made. */
 export class Tally {
+  /** Batches that were passed over. */
+  rejected = 0;
   loss = 0;
   examples = 0;
   readonly sums = new Map<string, { sum: number; count: number }>();

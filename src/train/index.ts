@@ -9,10 +9,12 @@ export {
   saveCheckpoint,
   tensorsUnder,
 } from "./checkpoint.ts";
+export type { LossScaleOptions } from "./guard.ts";
 export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
 export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.ts";
-export type { CheckpointOptions, TrainOptions } from "./options.ts";
+export type { CheckpointOptions, PipelineTraining, TrainOptions } from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
+export * as layouts from "./rules.ts";
 export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";
 export { train } from "./train.ts";

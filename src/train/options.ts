@@ -6,10 +6,14 @@ import type { Loss } from "../losses/index.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
+import type { PipelinePlanOptions } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { Metrics } from "./metrics.ts";
+import type { LayoutRule } from "./rules.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
@@ -19,6 +23,19 @@ export interface CheckpointOptions {
   readonly every?: "epoch" | number;
   /** How many checkpoints stay; default 3. */
   readonly keep?: number;
+}
+
+/** How a network is cut into a pipeline. */
+export interface PipelineTraining {
+  /**
+   * Stage of each layer that has parameters, by the layer's place or path in the model: `{ "0": 0, "3": 1 }`. Stages
+   * count from 0 in the order of the network.
+   */
+  readonly stages: { readonly [layer: string]: number };
+  /** Parts of a batch that are under way one after the other; a batch that they do not divide is cut into fewer. */
+  readonly microBatches: number;
+  /** Order of forward and backward passes; default `"1f1b"`. */
+  readonly schedule?: PipelinePlanOptions["schedule"];
 }
 
 /** Options of {@link train}. */
@@ -53,12 +70,30 @@ export interface TrainOptions {
   readonly dtype?: "f32" | "f64";
   /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
   readonly mesh?: Mesh;
+  /**
+   * Where parameters live on the mesh, such as `layouts.fullySharded()` or `layouts.named({ "0.weight": { model: 0 } })`;
+   * of several rules the first that knows a parameter counts. Default: whole on every device.
+   */
+  readonly layout?: LayoutRule | readonly LayoutRule[];
+  /**
+   * Layers on stages instead of whole networks on devices: the mesh has an axis `stage`. Default mesh: one device per
+   * stage, and the other workers on an axis `data`. The result is the same.
+   */
+  readonly pipeline?: PipelineTraining;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
-  /** What to do when the loss is NaN or infinite; default `"error"`. */
-  readonly nan?: "error" | "continue";
+  /**
+   * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
+   * not finite, on any device, is rejected on all: parameters and state stay as they were.
+   */
+  readonly nan?: "error" | "continue" | "skip";
+  /**
+   * Multiply the loss before its gradients are taken, so that small ones do not vanish, and reject the steps whose
+   * gradients overflow: true, or the options of the scale. Default off.
+   */
+  readonly lossScale?: boolean | LossScaleOptions;
 }
 
 const names: readonly (keyof TrainOptions)[] = [
@@ -78,9 +113,12 @@ const names: readonly (keyof TrainOptions)[] = [
   "resume",
   "dtype",
   "mesh",
+  "layout",
+  "pipeline",
   "executor",
   "report",
   "nan",
+  "lossScale",
 ];
 
 /** Options with defaults filled in. */
@@ -90,8 +128,11 @@ export interface Settings extends TrainOptions {
   readonly target: string;
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
-  readonly nan: "error" | "continue";
+  readonly nan: "error" | "continue" | "skip";
+  /** What decides on each step; undefined: all are taken. */
+  readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
+  readonly layoutRules: readonly LayoutRule[];
   readonly resumeFrom: string | undefined;
 }
 
@@ -106,14 +147,15 @@ export function resolveOptions(options: TrainOptions): Settings {
     if (options[name] === undefined) throw new HeddleError("option", `train: '${name}' is missing`);
   }
   checkKinds(options);
-  const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [] } = options;
+  const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [], layout = [] } = options;
   checkInteger("train", "epochs", options.epochs, 0);
   checkInteger("train", "seed", seed, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
-  oneOf("nan", nan, ["error", "continue"]);
+  oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
+  if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const dataset of [options.data, options.evaluate])
@@ -126,7 +168,9 @@ export function resolveOptions(options: TrainOptions): Settings {
     dtype,
     report,
     nan,
+    guard: guardOf(nan, options.lossScale),
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
+    layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
   };
 }
@@ -140,6 +184,8 @@ function checkKinds(options: TrainOptions): void {
     fail("model", "a layer (such as nn.sequential(…))");
   if (!(data instanceof DatasetClass)) fail("data", 'a dataset (such as data.mnist("train").batch(128))');
   if (options.evaluate !== undefined && !(options.evaluate instanceof DatasetClass)) fail("evaluate", "a dataset");
+  for (const rule of [options.layout ?? []].flat())
+    if (typeof rule !== "function") fail("layout", "a rule (such as layouts.fullySharded())");
   if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
@@ -163,6 +209,19 @@ function checkCheckpoint(checkpoint: CheckpointOptions): void {
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
 }
 
+function checkPipeline({ pipeline, checkpoint }: TrainOptions): void {
+  const { stages, microBatches } = pipeline as PipelineTraining;
+  checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
+  checkInteger("train", "pipeline.microBatches", microBatches, 1);
+  if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
+    throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
+  for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
+  if (checkpoint !== undefined)
+    throw new HeddleError("option", "train: checkpoints of a pipeline cannot be written yet", {
+      hint: "leave out checkpoint or pipeline",
+    });
+}
+
 function checkColumns(dataset: Dataset, wanted: readonly string[]): void {
   for (const name of wanted) {
     if (dataset.columns.has(name)) continue;
@@ -174,7 +233,7 @@ function checkColumns(dataset: Dataset, wanted: readonly string[]): void {
 
 /** The file or folder to go on from, if any. */
 function resumeFrom({ resume, checkpoint }: TrainOptions): string | undefined {
-  const wanted = resume ?? process.env["HEDDLE_RESUME"] === "1";
+  const wanted = resume ?? readEnvironment().resume;
   if (typeof wanted === "string") return wanted;
   if (!wanted) return undefined;
   if (checkpoint === undefined) {

@@ -1,9 +1,11 @@
 /** @module What `train` returns. */
 import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { formatType, sameType } from "../ir/shape.ts";
+import { applyLayer } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
-import { distribute, meshOf, type Tensor, type Tensors, tensor } from "../tensor/index.ts";
+import { distribute, isTensor, meshOf, type Tensor, type Tensors, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
 import { seenType } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
@@ -67,10 +69,11 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
 
 async function predictBatch({ settings, runtime }: RunParts, { values }: Run, x: Tensor): Promise<Tensor> {
   const { model, data, input, dtype } = settings;
+  if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
   const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
   if (!sameType(expected, x)) {
     throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
   }
   const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
-  return model.apply({ params: values.params, state: values.state }, here, { train: false }).y;
+  return applyLayer(model, { params: values.params, state: values.state }, here, { train: false }).y;
 }

@@ -6,13 +6,15 @@ import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { Ending, StepEnd } from "./ending.ts";
 import { evaluateDataset, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
-import { InFlight } from "./flight.ts";
+import { InFlight, mostInFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
@@ -29,7 +31,11 @@ export interface RunParts {
   /** Undefined where this process writes no checkpoints. */
   readonly saver: Saver | undefined;
   readonly signal: AbortSignal;
+  readonly ending: Ending;
 }
+
+/** Time for steps under way when a training fails, so that a failure which all ranks have is reported by each. */
+const abandonMilliseconds = 500;
 
 /** The values of a run, where it stands, and its loop. */
 export class Run {
@@ -39,7 +45,13 @@ export class Run {
   private readonly key: Tensor;
   private readonly flight = new InFlight();
   private readonly recentLoss = new RecentLoss();
+  /** Ended well, before the last epoch. */
   private stopped = false;
+  private lastStep = Infinity;
+  /** Ended by an error: later results are of no interest. */
+  private failed = false;
+  /** The number of steps after which to ask all ranks whether to end, or earlier at the epoch's end. */
+  private endAt: number | undefined;
   private savedAt: number;
 
   constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition) {
@@ -50,14 +62,17 @@ export class Run {
     this.savedAt = position.steps;
   }
 
-  /** Trains to the last epoch, or until a callback stops it. Throws the reason of an abort. */
-  async train(): Promise<void> {
+  /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
+  async train(steps = Infinity): Promise<void> {
+    this.lastStep = this.position.steps + steps;
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
+      this.values = wholeState(this.values);
       await this.parts.saver?.finished();
     } catch (error) {
-      await this.flight.abandon();
+      this.failed = true;
+      await this.flight.abandon(abandonMilliseconds);
       throw error;
     }
   }
@@ -83,11 +98,12 @@ export class Run {
     });
     for await (const batch of batches) {
       await this.flight.room();
-      if (this.stopped) {
+      if (this.endAt !== undefined && position.steps >= this.endAt) {
         batch.release();
         break;
       }
       this.launch(batch);
+      if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();
@@ -95,30 +111,53 @@ export class Run {
       if (!ends && this.isDue(false)) await this.save();
     }
     await this.flight.drain();
-    if (position.batch < settings.data.batchesPerEpoch) return;
-    await this.endEpoch((performance.now() - started) / 1000, examples);
+    if (position.batch === settings.data.batchesPerEpoch) {
+      await this.endEpoch((performance.now() - started) / 1000, examples);
+    }
+    this.endAt = undefined;
+    this.stopped = (await this.parts.ending.decide(position.steps)) || position.steps >= this.lastStep;
   }
 
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
-    const { settings, programs, runtime, types } = this.parts;
+    const { settings, programs, runtime, types, ending } = this.parts;
     const { position } = this;
     const step = position.steps;
+    const { wished } = ending;
+    const wishes = ending.tensors(wished);
     const learningRate = learningRateAt(settings.optimizer, step);
     const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
     reportToLauncher({ type: "progress", step });
     runtime.processes?.setStep(step);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const { loss, metrics, ...values } = program.run(params, optimizer, state, this.key, ...scalars, batch.columns);
+    const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
+    const { loss, metrics, accepted, end, ...values } = program.run(...inputs);
     this.values = values;
     const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
     const { tally } = position;
     this.flight.add({
-      settle: () => this.settle({ loss, metrics }, record, batch.rows, tally, types),
+      settle: async () => {
+        await this.settle(
+          { loss, metrics, ...(accepted === undefined ? {} : { accepted }) },
+          record,
+          batch.rows,
+          tally,
+          types,
+        );
+        // All ranks read the same sum, of the same step.
+        const alone = runtime.processes === undefined;
+        const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
+        if (ends) this.endAt ??= step + mostInFlight;
+      },
       release: () => {
         batch.release();
-        for (const tensor of [...scalars, loss, ...Object.values(metrics)]) tensor.dispose();
+        const ends = [
+          ...Object.values(wishes as StepEnd),
+          ...Object.values(end),
+          ...(accepted === undefined ? [] : [accepted]),
+        ];
+        for (const tensor of [...scalars, ...ends, loss, ...Object.values(metrics)]) tensor.dispose();
       },
     });
     position.steps++;
@@ -127,23 +166,28 @@ export class Run {
 
   private async settle(
     outcome: BatchOutcome,
-    known: Omit<StepRecord, "loss">,
+    known: Omit<StepRecord, "loss" | "rejected">,
     rows: number,
     tally: Tally,
     types: ModelTypes,
   ): Promise<void> {
     const loss = await outcome.loss.item();
     const metrics = await readMetrics(outcome, types, rows);
+    const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
+    if (this.failed) return;
     if (!Number.isFinite(loss) && this.parts.settings.nan === "error") throw badLoss(loss, known, this.parts.settings);
-    tally.add(rows, loss, metrics);
-    this.recentLoss.add(loss);
-    for (const { onStep } of this.parts.settings.callbackList) await onStep?.({ ...known, loss }, this.control);
+    if (rejected) {
+      tally.rejected++;
+    } else {
+      tally.add(rows, loss, metrics);
+      this.recentLoss.add(loss);
+    }
+    const record = { ...known, loss, rejected };
+    for (const { onStep } of this.parts.settings.callbackList) await onStep?.(record, this.control);
   }
 
   private readonly control: TrainControl = {
-    stop: () => {
-      this.stopped = true;
-    },
+    stop: () => this.parts.ending.stop(),
   };
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {
@@ -151,12 +195,15 @@ export class Run {
     const { position } = this;
     const { loss, metrics } = position.tally.means();
     const evaluation =
-      settings.evaluate === undefined ? undefined : await evaluateDataset(this.parts, this.values, settings.evaluate);
+      settings.evaluate === undefined
+        ? undefined
+        : await evaluateDataset(this.parts, wholeState(this.values), settings.evaluate);
     const record: EpochRecord = {
       epoch: position.epoch,
       steps: position.steps,
       loss,
       metrics,
+      rejected: position.tally.rejected,
       evaluation,
       seconds,
       examplesPerSecond: examples / seconds,
@@ -171,16 +218,25 @@ export class Run {
   }
 
   private isDue(epochEnds: boolean): boolean {
-    return this.parts.saver?.isDue(this.position.steps, epochEnds) === true;
+    const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
+    if (!this.saves) return false;
+    return every === "epoch" ? epochEnds : this.position.steps % every === 0;
+  }
+
+  /** Whether this process has a part in checkpoints: it writes them, or holds parts of what is written. */
+  private get saves(): boolean {
+    const { saver, settings, programs } = this.parts;
+    return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
   }
 
   /** Copies everything and begins to write it. */
   private async save(): Promise<void> {
     const { saver, settings } = this.parts;
-    if (saver === undefined) return;
+    if (!this.saves) return;
     // What is copied must be of one step, and of one whose loss was found good.
     await this.flight.drain();
-    await saver.save(await exportState(settings, this.values, this.key, this.position));
+    const state = await exportState(settings, this.values, this.key, this.position);
+    await saver?.save(state);
     this.savedAt = this.position.steps;
   }
 
@@ -193,7 +249,7 @@ export class Run {
 
 function badLoss(
   loss: number,
-  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss">,
+  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss" | "rejected">,
   settings: Settings,
 ): HeddleError {
   const where = `step ${step + 1} (epoch ${epoch + 1} of ${settings.epochs}, batch ${batch + 1})`;

@@ -5,14 +5,18 @@ import { mkdir, rename, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { reportToLauncher } from "../comm/launcher.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import {
   type CheckpointState,
+  cleanCheckpoints,
   latestCheckpoint,
   listCheckpoints,
   loadCheckpoint,
   saveCheckpoint,
 } from "./checkpoint.ts";
+import { type CommitFiles, commitFile, nodeFiles } from "./commit.ts";
+import { type FolderLock, lockFolder } from "./lock.ts";
 import type { CheckpointOptions } from "./options.ts";
 
 /** What a saver must know of its surroundings. */
@@ -36,12 +40,6 @@ export class Saver {
   constructor(options: SaverOptions) {
     this.options = options;
     this.first = !options.resumed;
-  }
-
-  /** Whether a checkpoint is due after so many steps. */
-  isDue(steps: number, epochEnds: boolean): boolean {
-    const { every = "epoch" } = this.options;
-    return every === "epoch" ? epochEnds : steps % every === 0;
   }
 
   /** Begins to write; the values must be copies. Waits for the one before. Throws what that one failed with. */
@@ -79,12 +77,13 @@ export class Saver {
 
   private async write(state: CheckpointState): Promise<void> {
     const { directory, keep = 3, warn } = this.options;
+    const { runId } = readEnvironment();
     if (this.first) await setAside(directory, warn);
     this.first = false;
     const saved = await saveCheckpoint(directory, state, {
       keep,
       signal: this.abort.signal,
-      ...(process.env["HEDDLE_RUN_ID"] === undefined ? {} : { runId: process.env["HEDDLE_RUN_ID"] }),
+      ...(runId === undefined ? {} : { runId }),
       onTemporary: (path, done) => {
         if (done) this.temporaries.delete(path);
         else this.temporaries.add(path);
@@ -94,6 +93,17 @@ export class Saver {
     this.path = saved.path;
     for (const warning of saved.warnings) warn(warning);
   }
+}
+
+/**
+ * Takes a folder for the checkpoints of one run, and removes what killed runs left half-written there.
+ *
+ * @throws HeddleError `file` when another run writes there.
+ */
+export async function lockCheckpoints(directory: string, warn: (text: string) => void): Promise<FolderLock> {
+  const lock = await lockFolder(directory);
+  for (const warning of await cleanCheckpoints(directory, { alone: lock.exclusive })) warn(warning);
+  return lock;
 }
 
 /** Moves the checkpoints of an earlier run out of the way: a new run's must not be mixed with them, nor destroy them. */
@@ -114,6 +124,33 @@ const exists = (path: string): Promise<boolean> =>
     () => true,
     () => false,
   );
+
+/**
+ * Finds out before a training whether its checkpoints can be written: makes the folder, writes a small file there and
+ * removes it.
+ *
+ * @param bytes size of a checkpoint
+ * @throws HeddleError `disk` when there is no room, `file` when the folder cannot be made or written to.
+ */
+export async function prepareFolder(
+  directory: string,
+  bytes: number,
+  options: { readonly files?: CommitFiles } = {},
+): Promise<void> {
+  const { files = nodeFiles } = options;
+  const path = resolve(directory, "write-test");
+  try {
+    await commitFile(path, { bytes, chunks: [Uint8Array.of(0)] }, { files });
+    await files.remove(path);
+  } catch (error) {
+    if (error instanceof HeddleError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new HeddleError("file", `checkpoints cannot be written to ${resolve(directory)}: ${reason}`, {
+      hint: "give checkpoint.directory a folder that this user may write to",
+      cause: error,
+    });
+  }
+}
 
 /**
  * The checkpoint to go on from: a file, or the newest of a folder; undefined when the folder has none.

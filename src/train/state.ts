@@ -1,15 +1,17 @@
 /** @module The whole state of a run as a checkpoint, and back. */
+import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import { replicated } from "../plan/index.ts";
+import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
+import { type Layout, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { distribute, isTensor, meshOf, type Tensor } from "../tensor/index.ts";
+import { distribute, isTensor, meshOf, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
 import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, Tally } from "./history.ts";
+import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 
 /** Where a run stands: the next batch to read, and what was counted so far. */
@@ -28,7 +30,16 @@ export const beginning = (): RunPosition => ({ steps: 0, epoch: 0, batch: 0, tal
 
 const groups = ["params", "optimizer", "state"] as const;
 
-/** Copies everything that the run needs to go on. */
+/** Bytes of all values that a checkpoint holds. */
+export function stateBytes(types: ModelTypes): number {
+  const leaves = groups.flatMap((group) => flattenTree(types.state[group], isTensorType).leaves);
+  return leaves.reduce((total, type) => total + bytesOf(type), 0);
+}
+
+/**
+ * Copies everything that the run needs to go on. What is kept in parts is gathered, a value at a time: every process
+ * must then call it.
+ */
 export async function exportState(
   settings: Settings,
   values: TrainState,
@@ -38,7 +49,7 @@ export async function exportState(
   const tensors = new Map<string, HostTensor>();
   for (const group of groups) {
     const { leaves, paths } = flattenTree(values[group], isTensor);
-    const copies = await Promise.all(leaves.map((leaf) => leaf.data()));
+    const copies = await Promise.all(leaves.map(wholeData));
     copies.forEach((data, index) => {
       const { shape, dtype } = leaves[index] as Tensor;
       tensors.set(`${group}/${paths[index]}`, { shape, dtype, data });
@@ -54,10 +65,25 @@ export async function exportState(
     extra: encode({
       data: settings.data.describe(settings.seed),
       optimizer: settings.optimizer.name,
-      tally: { loss: tally.loss, examples: tally.examples, sums: Object.fromEntries(tally.sums) },
+      tally: {
+        loss: tally.loss,
+        examples: tally.examples,
+        rejected: tally.rejected,
+        sums: Object.fromEntries(tally.sums),
+      },
       history,
     }) as { [key: string]: Plain },
   };
+}
+
+async function wholeData(leaf: Tensor): Promise<TypedArray> {
+  if (leaf.value.layout.every(({ kind }) => kind === "replicate")) return leaf.data();
+  const whole = replicate(leaf);
+  try {
+    return await whole.data();
+  } finally {
+    whole.dispose();
+  }
 }
 
 /** JSON has no NaN; a run that goes on after one keeps it in its history. */
@@ -84,34 +110,50 @@ export function importState(
   settings: Settings,
   types: ModelTypes,
   runtime: Runtime,
+  layouts: StateLayouts,
 ): { values: TrainState; key: Tensor; position: RunPosition } {
   checkSameRun(checkpoint, settings);
   const everywhere = replicated(meshOf(runtime));
-  const put = (tensor: HostTensor): Tensor =>
-    distribute(runtime, tensor.data, { shape: tensor.shape, dtype: tensor.dtype }, everywhere);
+  const put = (tensor: HostTensor, layout: Layout): Tensor =>
+    distribute(runtime, tensor.data, { shape: tensor.shape, dtype: tensor.dtype }, layout);
   const tree = (group: (typeof groups)[number]): TrainState[typeof group] => {
-    const { leaves, paths, shape } = flattenTree(types.state[group], isType);
+    const { leaves, paths, shape } = flattenTree(types.state[group], isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) => put(find(checkpoint, `${group}/${paths[index]}`, type))),
+      leaves.map((type, index) =>
+        put(find(checkpoint, `${group}/${paths[index]}`, type), layouts.kept(`${group}.${paths[index]}`)),
+      ),
     ) as TrainState[typeof group];
   };
   const values = { params: tree("params"), optimizer: tree("optimizer"), state: tree("state") };
-  const expected = groups.reduce((count, group) => count + flattenTree(types.state[group], isType).leaves.length, 0);
+  const expected = groups.reduce(
+    (count, group) => count + flattenTree(types.state[group], isTensorType).leaves.length,
+    0,
+  );
   if (checkpoint.tensors.size !== expected) {
     throw mismatch(checkpoint, `it holds ${checkpoint.tensors.size} tensors, this run has ${expected}`);
   }
-  return { values, key: put({ ...keyType, data: Uint32Array.from(checkpoint.key) }), position: positionOf(checkpoint) };
+  return {
+    values,
+    key: put({ ...keyType, data: Uint32Array.from(checkpoint.key) }, everywhere),
+    position: positionOf(checkpoint),
+  };
 }
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   const { tally: stored, history } = decode(extra) as {
-    tally: { loss: number; examples: number; sums: { [name: string]: { sum: number; count: number } } };
+    tally: {
+      loss: number;
+      examples: number;
+      rejected: number;
+      sums: { [name: string]: { sum: number; count: number } };
+    };
     history: EpochRecord[];
   };
   const tally = new Tally();
   tally.loss = stored.loss;
   tally.examples = stored.examples;
+  tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
   const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
   return { steps: step, epoch: position.epoch, batch: position.step, tally, history: records };
@@ -151,6 +193,3 @@ function mismatch(checkpoint: Checkpoint, problem: string): HeddleError {
     hint: "run with the options of the run that wrote it, or without resume",
   });
 }
-
-const isType = (value: unknown): value is TensorType =>
-  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

@@ -30,7 +30,7 @@ export interface StopRequest {
   dispose(): void;
 }
 
-/** Listens to SIGINT, SIGTERM and the caller's signal. */
+/** Listens to SIGINT, SIGTERM and, where there is one, the caller's signal. */
 export function listenForStop(caller: AbortSignal | undefined): StopRequest {
   const controller = new AbortController();
   const forced: (() => void)[] = [];

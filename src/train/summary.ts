@@ -1,12 +1,14 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
-import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { countProgram, type Program } from "../program/index.ts";
 import { formatBytes, formatCount } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
+import { deviceBytes, type TrainingMemory } from "./memory.ts";
+import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
 export interface SummaryInput {
@@ -17,11 +19,8 @@ export interface SummaryInput {
   readonly processes: number;
   readonly executor: string;
   readonly threads: number;
-  /** Bytes of one device's arena; undefined when they are not known before the run. */
-  readonly arenaBytes: number | undefined;
+  readonly memory: TrainingMemory;
 }
-
-const isSplit = ({ layout }: PlannedValue): boolean => layout.some((placement) => placement.kind === "shard");
 
 /** The five lines. */
 export function planSummary(input: SummaryInput): string[] {
@@ -32,13 +31,15 @@ export function planSummary(input: SummaryInput): string[] {
 
 type Line = readonly [name: string, text: string];
 
-const plural = (count: number, noun: string): string => `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+const plural = (count: number, noun: string, many = `${noun}s`): string =>
+  `${formatCount(count)} ${count === 1 ? noun : many}`;
 
 function where({ plan, processes, executor, threads }: SummaryInput): Line {
   const devices = deviceCount(plan.mesh);
   const mesh = `mesh ${formatMesh(plan.mesh)}`;
   const how = `${executor} executor, ${plural(threads, "thread")} each`;
   if (processes === 0) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
+  if (executor === "remote") return ["workers", `${plural(devices, "waiting worker")}, driven from here, ${mesh}`];
   if (processes === devices) return ["workers", `${plural(processes, "worker")}, ${mesh}; ${how}`];
   return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
 }
@@ -47,7 +48,7 @@ function where({ plan, processes, executor, threads }: SummaryInput): Line {
 const leafName = (path: string): string => path.split(".").slice(1).join(".");
 
 function sharded({ plan }: SummaryInput): Line {
-  const split = plan.inputs.filter(isSplit);
+  const split = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const names = (values: readonly PlannedValue[]): string =>
@@ -67,6 +68,8 @@ function communicated({ plan }: SummaryInput): Line {
   const kinds = [...new Set(traffic.map(({ name }) => name))];
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;
+  if (splitInputs(plan).length === 0)
+    return ["all-reduce", `nothing but whether to end: ${formatBytes(sent)} sent by each device per step`];
   const buckets = plural(traffic.length, "bucket");
   return [
     "all-reduce",
@@ -74,21 +77,25 @@ function communicated({ plan }: SummaryInput): Line {
   ];
 }
 
-function memory({ plan, program, types, arenaBytes }: SummaryInput): Line {
-  const state = flattenTree(types.state, isType).leaves.reduce((total, type) => total + bytesOf(type), 0);
-  const counted = countProgram(program).argumentBytes;
-  const parts = `${formatBytes(state)} parameters and optimizer state`;
-  const device = deviceCount(plan.mesh) === 1 ? "" : " on each device";
-  if (arenaBytes === undefined)
-    return ["memory", `at least ${formatBytes(counted)}${device}: ${parts}, and the step's own values`];
-  return [
-    "memory",
-    `${formatBytes(counted + arenaBytes)} predicted${device}: ${parts}, ${formatBytes(arenaBytes)} for the step`,
+function memory({ plan, processes, memory: held }: SummaryInput): Line {
+  const devices = deviceCount(plan.mesh);
+  // Devices of one process gather from one copy of the dataset.
+  const shared = processes === 1 && devices > 1;
+  const total = deviceBytes(held) + (shared ? 0 : held.dataset);
+  const parts = [
+    `${formatBytes(held.parameters + held.optimizer + held.state)} parameters and optimizer state`,
+    held.step === undefined ? "the step's own values" : `${formatBytes(held.step)} for the step`,
+    `${formatBytes(held.batches)} for ${plural(held.batchCount, "batch", "batches")}`,
+    ...(held.dataset > 0 && !shared ? [`${formatBytes(held.dataset)} dataset`] : []),
   ];
+  const once = held.dataset > 0 && shared ? `; ${formatBytes(held.dataset)} dataset once for all` : "";
+  const device = devices === 1 ? "" : " on each device";
+  const amount = held.step === undefined ? `at least ${formatBytes(total)}` : `${formatBytes(total)} predicted`;
+  return ["memory", `${amount}${device}: ${parts.join(", ")}${once}`];
 }
 
 function work({ plan, program, types }: SummaryInput): Line {
-  const parameters = flattenTree(types.state.params, isType).leaves.reduce(
+  const parameters = flattenTree(types.state.params, isTensorType).leaves.reduce(
     (total, { shape }) => total + sizeOf(shape),
     0,
   );
@@ -98,9 +105,6 @@ function work({ plan, program, types }: SummaryInput): Line {
 }
 
 /** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */
-function formatOperations(count: number): string {
+export function formatOperations(count: number): string {
   return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
 }
-
-const isType = (value: unknown): value is TensorType =>
-  typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

@@ -1,44 +1,59 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { dirname, resolve } from "node:path";
 import colors from "picocolors";
+import { deliverPlan } from "../comm/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
+import { printPipeline, printProgram } from "../program/index.ts";
+import { profiledSteps } from "../runtime/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { canonicalJson } from "../util/text.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
+import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
-import { batchLayout, batchParts, Feed } from "./feed.ts";
+import { Feed } from "./feed.ts";
 import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
+import type { FolderLock } from "./lock.ts";
+import { trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
-import { Programs, planStep } from "./programs.ts";
+import { pipelineMesh } from "./pipeline.ts";
+import { formatPlanReport, planReport } from "./plan-report.ts";
+import { type CompiledStep, Programs, planPipelineStep, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
-import { findCheckpoint, Saver } from "./saver.ts";
-import { beginning, importState } from "./state.ts";
+import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
+import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
+import { unusedAxes, unusedLines } from "./unused.ts";
 
 /**
  * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
  * it, and each computes its part of every batch. The result does not depend on the number of workers but for rounding.
  *
- * Under `heddle plan` the plan is printed, and the process ends.
+ * Under `heddle plan` the plan is printed, and the process ends. Under `heddle profile` the process ends after so many
+ * steps, and no checkpoint is read or written.
  *
  * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` when the loss is not
- * finite; the reason of `signal` when that fires. Ctrl-C ends the process with status 130 after the current step.
+ * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
+ * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
-  const given = resolveOptions(options);
+  const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
   const settings = { ...given, ...evaluate };
   const types = modelTypes(settings);
-  const planned = process.env["HEDDLE_PLAN"];
-  if (planned !== undefined && planned !== "") return printAndEnd(settings, types, parseMesh(planned));
-  const stop = listenForStop(settings.signal);
+  const { plan: planned } = readEnvironment();
+  if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
+  // Ranks of several processes agree first, after a step.
+  const alone = readEnvironment().world <= 1;
+  const stop = listenForStop(alone ? settings.signal : undefined);
+  let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
   try {
@@ -46,12 +61,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     runtime = await connectAs(settings);
     if (runtime.rank === 0) reporter = reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    const parts = { settings, types, runtime, reporter, signal: stop.signal };
+    ending = new Ending(runtime, settings);
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
     return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
   } catch (error) {
     reporter.stop();
     if (stop.signal.reason instanceof Interrupted) process.exit(stop.signal.reason.exitStatus);
-    if (runtime?.processes !== undefined)
+    if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
     throw error;
   } finally {
@@ -60,18 +76,32 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   }
 }
 
+/** A training that leaves no trace, and no lines in between those of the profile. */
+function forProfile({ checkpoint: _checkpoint, resume: _resume, ...options }: TrainOptions): TrainOptions {
+  return { ...options, report: "silent" };
+}
+
+/** Ends a profiled run when every rank has done its steps: nothing after `train` would have a trained model. */
+async function endProfile(runtime: Runtime): Promise<never> {
+  await runtime.processes?.barrier("profile");
+  process.exit(0);
+}
+
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
-  const { mesh, executor } = settings;
-  const world = Number(process.env["WORLD_SIZE"] ?? "1");
-  const named = process.env["HEDDLE_EXECUTOR"];
+  const { executor, pipeline } = settings;
+  const { world, executor: named, mesh: axes, workers } = readEnvironment();
+  const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
+  const mesh = settings.mesh ?? (axes === undefined ? staged : undefined);
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
-  if (world > 1 || executor === undefined || (named !== undefined && named !== "")) return connect(mesh);
-  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
+  const elsewhere = world > 1 || workers !== undefined;
+  if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
+  const asked = mesh ?? (axes === undefined ? makeMesh({ data: 1 }) : parseMesh(axes));
+  return localRuntime({ axes: asked.axes, executor });
 }
 
 function reporterFor(settings: Settings): Reporter {
@@ -83,11 +113,26 @@ function reporterFor(settings: Settings): Reporter {
 const saveMilliseconds = 500;
 
 async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
-  const { settings, runtime, reporter } = given;
+  const { reporter } = given;
   await agree(given);
   summarise(given);
   const warn = (text: string): void => reporter.line(colors.yellow(text));
-  const checkpoint = await checkpointOf(given, warn);
+  const folder: { lock?: FolderLock } = {};
+  try {
+    const checkpoint = await prepareCheckpoints(given, warn, folder);
+    return await trainFrom(checkpoint, given, stop, warn);
+  } finally {
+    folder.lock?.release();
+  }
+}
+
+async function trainFrom(
+  checkpoint: Checkpoint | undefined,
+  given: Omit<RunParts, "saver">,
+  stop: StopRequest,
+  warn: (text: string) => void,
+): Promise<TrainResult> {
+  const { settings, runtime } = given;
   const { directory } = settings.checkpoint ?? {};
   const resumed =
     checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
@@ -98,7 +143,8 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const parts: RunParts = { ...given, saver };
   try {
     const run = await beginRun(parts, checkpoint);
-    await run.train();
+    await run.train(profiledSteps());
+    if (profiledSteps() !== undefined) await endProfile(runtime);
     return resultOf(run, parts);
   } catch (error) {
     await saver?.end(saveMilliseconds);
@@ -114,7 +160,7 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
     const { key, ...values } = programs.initialise().run(seedKey);
     return new Run(parts, values, key, beginning());
   }
-  const { values, key, position } = importState(checkpoint, settings, types, runtime);
+  const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
   const { epoch, batch } = position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
   reporter.line(`going on from ${checkpoint.path}, ${where}`);
@@ -134,18 +180,27 @@ async function agree({ settings, runtime, programs, types }: Omit<RunParts, "sav
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
-    printPlan(programs.step(data.batchSizes[0] as number).plan),
+    stepText(programs.step(data.batchSizes[0] as number)),
   ];
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
+const stepText = (step: CompiledStep): string =>
+  "compiled" in step
+    ? printPlan(step.plan)
+    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");
+
 /** Shows on rank 0 what is about to happen. */
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
-  const mesh = meshOf(runtime);
-  const { plan, program, compiled } = programs.step(rows);
-  const { executable } = compiled;
+  const step = programs.step(rows);
+  if (!("compiled" in step)) {
+    for (const line of printPipeline(step.plan).trimEnd().split("\n")) reporter.line(line);
+    return;
+  }
+  const { plan, program, compiled } = step;
   const native = runtime.executor.name === "native";
+  const arenaBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
     plan,
     program,
@@ -153,47 +208,59 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     processes: runtime.world,
     executor: runtime.executor.name,
     threads: native ? defaultThreads(runtime.local.length) : 1,
-    arenaBytes: native ? executable.arenaBytes : undefined,
+    memory: trainingMemory(settings, plan, program, arenaBytes),
   });
   for (const line of lines) reporter.line(line);
-  const parts = batchParts(mesh);
-  if (parts > 1 && batchLayout(mesh, rows).every((placement) => placement.kind !== "shard"))
-    reporter.line(
-      colors.yellow(`a batch of ${rows} rows is too small to split over ${parts} devices: each computes all of it`),
-    );
+  for (const line of unusedLines(unusedAxes(plan))) reporter.line(colors.yellow(line));
 }
 
-/** The checkpoint to go on from, the same one on every rank: rank 0 looks, the others are told. */
-async function checkpointOf(
-  parts: Omit<RunParts, "saver">,
+/**
+ * The checkpoint to go on from, the same one on every rank: rank 0 takes the folder, finds out whether checkpoints can
+ * be written there, and looks for one; the others are told, of an error too.
+ */
+async function prepareCheckpoints(
+  { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,
   warn: (text: string) => void,
+  folder: { lock?: FolderLock },
 ): Promise<Checkpoint | undefined> {
-  const { settings, runtime, signal, reporter } = parts;
-  if (settings.resumeFrom === undefined) return undefined;
-  if (runtime.rank === 0) {
-    const checkpoint = await findCheckpoint(settings.resumeFrom, { signal, warn });
-    await runtime.processes?.share("checkpoint", checkpoint?.path ?? "");
+  let checkpoint: Checkpoint | undefined;
+  const look = async (): Promise<string> => {
+    const { resumeFrom } = settings;
+    if (settings.checkpoint !== undefined) {
+      const { directory } = settings.checkpoint;
+      folder.lock = await lockCheckpoints(directory, warn);
+      await prepareFolder(directory, stateBytes(types));
+    }
+    if (resumeFrom === undefined) return "";
+    checkpoint = await findCheckpoint(resumeFrom, { signal, warn });
     if (checkpoint === undefined)
-      reporter.line(`no checkpoint in ${resolve(settings.resumeFrom)} yet: starting at the beginning`);
-    return checkpoint;
-  }
-  const path = await runtime.processes?.share("checkpoint", undefined);
-  return path === undefined || path === "" ? undefined : loadCheckpoint(path, { signal });
+      reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+    return checkpoint?.path ?? "";
+  };
+  // Also where nothing is wanted: ranks that differ in it would wait for each other.
+  const path = await (runtime.processes?.together("checkpoint", look) ?? look());
+  return path === "" || runtime.rank === 0 ? checkpoint : loadCheckpoint(path, { signal });
 }
 
-/** Prints the plan and ends the process: nothing after `train` would have a model to work with. */
-function printAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
+async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+  await deliverPlan(planText(settings, types, mesh));
+  process.exit(0);
+}
+
+function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
+  if (settings.pipeline !== undefined)
+    return printPipeline(planPipelineStep(settings, settings.pipeline, types, mesh).plan);
   const { plan, program } = planStep(settings, types, mesh);
   const threads = defaultThreads(1);
-  const summary = planSummary({
-    plan,
-    program,
-    types,
-    processes: 0,
-    executor: "native",
-    threads,
-    arenaBytes: lowerProgram(program, { slots: threads }).arenaBytes,
-  });
-  const text = `${summary.join("\n")}\n\n${printPlan(plan)}`;
-  return new Promise(() => process.stdout.write(text, () => process.exit(0)));
+  const { arenaBytes } = lowerProgram(program, { slots: threads });
+  const memory = trainingMemory(settings, plan, program, arenaBytes);
+  const input = { plan, program, types, processes: 0, executor: "native", threads, memory };
+  const texts = {
+    summary: () => formatPlanReport(input),
+    graph: () => printPlan(plan),
+    program: () => printProgram(program),
+    json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
+  };
+  return texts[readEnvironment().planAs ?? "summary"]();
 }

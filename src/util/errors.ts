@@ -1,11 +1,12 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
+import { capturePosition, describePosition } from "./source.ts";
 
 /** What can be attached to a {@link HeddleError}. */
 export interface HeddleErrorOptions {
   /** What the user can do about it, one sentence. */
   readonly hint?: string;
   readonly cause?: unknown;
-  /** Where in the user's code the failing value was made, as `file:line:column`. */
+  /** Where in the user's code the failing value was made, as `file:line:column`; default the call that threw. */
   readonly where?: string;
 }
 
@@ -19,17 +20,22 @@ export class HeddleError extends Error {
   readonly code: string;
   readonly hint: string | undefined;
   readonly where: string | undefined;
+  /** Whether `where` was given, and is not just the innermost of the user's calls when this was thrown. */
+  readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
 
   constructor(code: string, message: string, options: HeddleErrorOptions = {}) {
-    const where = options.where === undefined ? "" : `\n  at ${options.where}`;
+    // Errors of a kind of their own, such as those of peers, come from no call of the user.
+    const where = options.where ?? (new.target === HeddleError ? describePosition(capturePosition()) : undefined);
+    const place = where === undefined ? "" : `\n  at ${where}`;
     const hint = options.hint === undefined ? "" : `\n  hint: ${options.hint}`;
-    super(message + where + hint, options.cause === undefined ? undefined : { cause: options.cause });
+    super(message + place + hint, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "HeddleError";
     this.code = code;
     this.hint = options.hint;
-    this.where = options.where;
+    this.where = where;
+    this.isPlaced = options.where !== undefined;
     this.plain = message;
   }
 

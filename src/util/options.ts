@@ -17,7 +17,7 @@ export function checkOptions(what: string, options: object, allowed: readonly st
 }
 
 /** The allowed name that at most a third of its letters set apart; undefined when none is that near. */
-function nearest(name: string, allowed: readonly string[]): string | undefined {
+export function nearest(name: string, allowed: readonly string[]): string | undefined {
   const ranked = allowed
     .map((other) => ({ other, distance: editDistance(name.toLowerCase(), other.toLowerCase()) }))
     .sort((left, right) => left.distance - right.distance);
@@ -25,15 +25,19 @@ function nearest(name: string, allowed: readonly string[]): string | undefined {
   return best !== undefined && best.distance <= Math.max(1, Math.floor(best.other.length / 3)) ? best.other : undefined;
 }
 
-/** Levenshtein's distance. */
+/** Levenshtein's distance, in which two neighbours that changed places count as one change. */
 function editDistance(left: string, right: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: right.length + 1 }, (_unused, column) => column);
   for (let line = 1; line <= left.length; line++) {
     const next = [line];
     for (let column = 1; column <= right.length; column++) {
       const change = (row[column - 1] as number) + (left[line - 1] === right[column - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[column] as number) + 1, (next[column - 1] as number) + 1));
+      const swapped = left[line - 1] === right[column - 2] && left[line - 2] === right[column - 1];
+      const swap = swapped ? (before[column - 2] as number) + 1 : Infinity;
+      next.push(Math.min(change, swap, (row[column] as number) + 1, (next[column - 1] as number) + 1));
     }
+    before = row;
     row = next;
   }
   return row[right.length] as number;

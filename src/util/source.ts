@@ -1,7 +1,7 @@
 /** @module Where in the user's code something was written. */
 
-// Frames inside this folder (src/ or dist/) are Heddle's own and never named in an error.
-const ownFolder = new URL("..", import.meta.url).href;
+// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never named in an error.
+const ownFolders = ["..", "../../bin/"].map((folder) => new URL(folder, import.meta.url).href);
 const deepStack = 40;
 
 interface V8ErrorConstructor {
@@ -28,10 +28,12 @@ export function capturePosition(): SourcePosition {
 /** The innermost frame outside Heddle as `file:line:column`, or undefined. */
 export function describePosition(position: SourcePosition | undefined): string | undefined {
   for (const line of position?.stack?.split("\n") ?? []) {
+    if (line.includes("node:")) continue;
     const place = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
     if (place === undefined) continue;
     const href = place.startsWith("file:") ? place : `file://${place}`;
-    if (href.startsWith(ownFolder) || href.includes("/node_modules/") || href.includes("node:")) continue;
+    if (ownFolders.some((own) => href.startsWith(own)) || href.includes("/node_modules/") || href.includes("node:"))
+      continue;
     return decodeURIComponent(href.slice("file://".length));
   }
   return undefined;

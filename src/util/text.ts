@@ -50,3 +50,14 @@ export function formatBytes(bytes: number): string {
 export function formatCount(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
+
+/** Rows as lines of aligned cells, indented by two; the columns of `right` are flush right. */
+export function formatTable(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const widths = (rows[0] ?? []).map((_cell, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) => {
+    const cells = row.map((cell, column) =>
+      right.includes(column) ? cell.padStart(widths[column] as number) : cell.padEnd(widths[column] as number),
+    );
+    return `  ${cells.join("  ")}`.trimEnd();
+  });
+}

@@ -80,8 +80,8 @@ export function treeKey(shape: TreeShape): string {
   }
 }
 
-/** Plain values by what they are, functions and other objects by which they are. */
-function staticKey(value: unknown): string {
+/** A text for a static part: plain values by what they are, functions and other objects by which they are. */
+export function staticKey(value: unknown): string {
   if (typeof value === "number" || typeof value === "string" || typeof value === "boolean") return canonicalJson(value);
   if ((typeof value === "object" && value !== null) || typeof value === "function") return `#${objectId(value)}`;
   return `${typeof value} ${String(value)}`;

@@ -202,7 +202,7 @@ describe("errors", () => {
       /the same name/,
     ],
     ["negative size", () => fromArrays({ x: { shape: [-1], data: f32(0) } }), /invalid size -1/],
-    ["not batched", () => numbered(3).batchesPerEpoch, /not batched\n {2}hint: add \.batch/],
+    ["not batched", () => numbered(3).batchesPerEpoch, /not batched\n(?: {2}at .*\n)? {2}hint: add \.batch/],
     ["shuffle after batch", () => numbered(3).batch(1).shuffle(), /shuffle\(\) before batch/],
     ["batch twice", () => numbered(3).batch(1).batch(1), /batch\(\) once/],
     ["batch of nothing", () => numbered(3).batch(0), /size must be an integer in \[1/],

@@ -213,11 +213,30 @@ describe("data.mnist", () => {
     writeFileSync(join(directory, "t10k-images.idx3-ubyte"), idxBytes(0x08, [1, 28, 28], Array(784).fill(1)));
     writeFileSync(join(directory, "t10k-labels-idx1-ubyte.gz"), gzipSync(idxBytes(0x08, [1], [7])));
     expect(mnist("test", { directory }).length).toBe(1);
-    expect(() => mnist("train", { directory })).toThrow(/does not hold train-images-idx3-ubyte and train-labels/);
+    expect(() => mnist("train", { directory })).toThrow(
+      /mnist-\w+ lacks train-images-idx3-ubyte and train-labels-idx1-ubyte; it holds t10k-images\.idx3-ubyte, t10k-labels/,
+    );
+    expect(() => mnist("train", { directory: join(directory, "gone") })).toThrow(/there is no folder .*gone/);
     const before = process.env["HEDDLE_DATA"];
     process.env["HEDDLE_DATA"] = directory;
     try {
       expect(mnist("test").length).toBe(1);
+    } finally {
+      if (before === undefined) delete process.env["HEDDLE_DATA"];
+      else process.env["HEDDLE_DATA"] = before;
+    }
+  });
+
+  test("a folder without labels is named, with what is there", () => {
+    const directory = mkdtempSync(join(folder, "half-"));
+    writeFileSync(join(directory, "t10k-images-idx3-ubyte"), idxBytes(0x08, [1, 28, 28], Array(784).fill(1)));
+    const message = `${directory} lacks t10k-labels-idx1-ubyte; it holds t10k-images-idx3-ubyte`;
+    expect(() => mnist("test", { directory })).toThrow(message);
+    // The folder of the environment is told likewise, not passed over.
+    const before = process.env["HEDDLE_DATA"];
+    process.env["HEDDLE_DATA"] = directory;
+    try {
+      expect(() => mnist("test")).toThrow(message);
     } finally {
       if (before === undefined) delete process.env["HEDDLE_DATA"];
       else process.env["HEDDLE_DATA"] = before;

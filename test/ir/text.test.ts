@@ -29,6 +29,7 @@ const applyBody = defineOp<{ body: Graph }>({
   equation: absent("of a test"),
   linear: [],
   gradient: absent("of a test"),
+  batch: absent("not batched in this test"),
   localize: absent("of a test"),
   cost: () => 0,
   reference: (inputs, { body }, _outputs, context) => context.evaluate(body, inputs).map((output) => output.data),

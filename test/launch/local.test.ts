@@ -1,5 +1,10 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { keepRunDirectory, makeRunDirectory } from "../../src/launch/folder.ts";
+import { loadNative } from "../../src/runtime/native/binding.ts";
 import { allGone, type Launcher, startLauncher, temporaryScript, typedScript } from "./launcher.ts";
 
 const launchers: Launcher[] = [];
@@ -64,6 +69,28 @@ describe("a run that goes well", () => {
     const { code, stdout, stderr } = await launch({ file: typedScript, args: ["a", "--b"] }).ended;
     expect(stderr).toBe("");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "hello from rank 0, a --b\n" });
+  });
+
+  test("removes the folder of a dead launcher, and no other", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "heddle-folders-"));
+    const before = process.env["TMPDIR"];
+    process.env["TMPDIR"] = folder;
+    try {
+      const own = makeRunDirectory();
+      // No process has a number this high.
+      const dead = own.replace(`-${process.pid}-`, "-4194999-");
+      const elsewhere = own.replace(/run-[0-9a-f]{8}/, "run-00000000").replace(`-${process.pid}-`, "-4194999-");
+      for (const path of [dead, elsewhere]) mkdirSync(path);
+      const next = makeRunDirectory();
+      expect(readdirSync(folder).sort()).toEqual([own, elsewhere, next].map((path) => basename(path)).sort());
+      const kept = keepRunDirectory(next);
+      makeRunDirectory();
+      expect(existsSync(kept)).toBe(true);
+    } finally {
+      process.env["TMPDIR"] = before;
+      if (before === undefined) delete process.env["TMPDIR"];
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   test("lines of workers never mix, and an unfinished last line is not lost", async () => {
@@ -183,6 +210,14 @@ describe("a run that is stopped", () => {
     await launcher.ended;
     expect(await allGone(pids, 2000)).toBe(true);
     expect(launcher.leftovers()).toEqual([]);
+  });
+
+  test.skipIf("error" in loadNative())("a killed launcher takes workers along that compute without end", async () => {
+    const launcher = launch({ workers: 2, args: ["pid:{folder}", "spin"] });
+    const pids = await launcher.pids(2);
+    launcher.child.kill("SIGKILL");
+    // Their output is the launcher's: it ends with the last of them.
+    expect(await allGone(pids, 10_000)).toBe(true);
   });
 
   test("temporary files of a killed worker are removed", async () => {

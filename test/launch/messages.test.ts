@@ -8,6 +8,7 @@ import { HeddleError } from "../../src/util/errors.ts";
 describe("messages from workers", () => {
   test.each([
     { type: "progress", step: 3 },
+    { type: "plan", text: "plan" },
     { type: "temporary", path: "/a/b.tmp", done: false },
     { type: "error", message: "no" },
     { type: "error", message: "no", stack: "s", code: "shape", during: "barrier" },
@@ -25,6 +26,7 @@ describe("messages from workers", () => {
     [{ type: "temporary", path: "relative.tmp", done: false }],
     [{ type: "temporary", path: "/etc/passwd", done: false }],
     [{ type: "temporary", path: "/a/b.tmp" }],
+    [{ type: "plan" }],
     [{ type: "error", message: 1 }],
     [{ type: "error", message: "no", stack: 1 }],
   ])("%j is not", (value) => {
@@ -37,9 +39,9 @@ describe("messages from workers", () => {
   });
 
   test("an error for users is told by its message, any other in full", () => {
-    expect(errorMessage(new HeddleError("shape", "sizes differ"))).toEqual({
+    expect(errorMessage(new HeddleError("shape", "sizes differ", { where: "/a.ts:1:2" }))).toEqual({
       type: "error",
-      message: "sizes differ",
+      message: "sizes differ\n  at /a.ts:1:2",
       code: "shape",
     });
     const other = errorMessage(new Error("outer", { cause: new TypeError("inner") }));

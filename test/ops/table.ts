@@ -46,6 +46,8 @@ export const withoutRow: { readonly [op: string]: string } = {
   gatherPart: "holds a part of a table; tested with the planner",
   scatterAddPart: "holds a part of a table; tested with the planner",
   allToAll: "needs several devices; tested with the planner and the runtime",
+  send: "needs two devices and two programs; tested with pipelines",
+  receive: "needs two devices and two programs; tested with pipelines",
 };
 
 export { type Evaluate, type Row, rowGraph, rowInputs, runRow } from "../support/row.ts";

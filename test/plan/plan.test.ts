@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Graph, HostTensor } from "../../src/ir/index.ts";
+import { type Graph, type HostTensor, topological } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import {
   cheapestPath,
@@ -110,6 +110,38 @@ describe("plans give the answer of one device", () => {
     });
     expect(kinds(plan).filter((kind) => kind.startsWith("reduceScatter")).length).toBeGreaterThan(0);
     await expectSameAnswer(graph, plan);
+  });
+});
+
+describe("fully sharded: kept in parts, gathered for each use", () => {
+  const axes = mesh({ data: 2 });
+  const split = shardedOn(axes, { data: 0 });
+  const whole = shardedOn(axes, {});
+  const params = [split, split, split, split];
+  const plan = planGraph(mlpStep(64), axes, {
+    inputs: [split, split, undefined, ...params],
+    uses: [undefined, undefined, undefined, whole, whole, whole, whole],
+    outputs: [undefined, undefined, ...params],
+  });
+
+  test("gives the answer of one device", () => expectSameAnswer(mlpStep(64), plan));
+
+  test("each parameter is gathered where it is used, each gradient reduce-scattered", () => {
+    const sent = new Map<string, number>();
+    for (const { name, sent: bytes } of trafficOf(plan)) sent.set(name, (sent.get(name) ?? 0) + bytes);
+    const [w1, b1, w2, b2] = [8 * 6, 8, 4 * 8, 4].map((size) => size * 8) as [number, number, number, number];
+    // Half of each value comes from the other device. The gradient by x is not asked for, so w1 is used once.
+    expect(sent.get("allGather")).toBe((w1 + b1 + 2 * w2 + b2) / 2);
+    expect(sent.get("reduceScatter")).toBe((w1 + b1 + w2 + b2) / 2);
+    // Loss and number correct.
+    expect(sent.get("allReduce")).toBe(8 + 4);
+  });
+
+  test("no gathered value is an input of two ops", () => {
+    const users = new Map<unknown, number>();
+    for (const node of topological(plan.local.outputs))
+      for (const input of node.inputs) if (input.op.name === "allGather") users.set(input, (users.get(input) ?? 0) + 1);
+    expect([...users.values()]).toEqual([1, 1, 1, 1, 1]);
   });
 });
 

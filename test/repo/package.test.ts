@@ -35,17 +35,17 @@ function run(command: string, args: readonly string[], cwd: string): string {
   return stdout;
 }
 
-function pack(folder: string): string {
-  const output = run("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", project], folder);
-  const [{ filename }] = JSON.parse(output) as [{ filename: string }];
-  return join(project, filename);
-}
+/** The tarballs as they would be published: the package, and the native one where it is built. */
+const pack = (): string[] =>
+  run(process.execPath, [join(root, "scripts/pack.mjs"), "--out", project], root)
+    .trim()
+    .split("\n");
 
 describe.skipIf(!built)("the package, installed into an empty project without Rust", () => {
   const app = join(project, "app");
 
   beforeAll(() => {
-    const tarballs = [pack(root), ...(nativeBuilt ? [pack(native)] : [])];
+    const tarballs = pack();
     mkdirSync(app);
     writeFileSync(join(app, "package.json"), '{ "name": "app", "private": true }\n');
     run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", ...tarballs], app);
@@ -57,6 +57,19 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
     const files = readdirSync(join(app, "node_modules/heddle"));
     const expected = ["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "package.json"];
     expect(files.filter((name) => name !== "node_modules").sort()).toEqual(expected);
+  });
+
+  test("asks for the native packages of its own version, as npm finds them by platform", () => {
+    const read = (folder: string) =>
+      JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
+        readonly version: string;
+        readonly optionalDependencies: Readonly<Record<string, string>>;
+      };
+    const { version, optionalDependencies } = read(join(app, "node_modules/heddle"));
+    expect(optionalDependencies).toEqual(nativeBuilt ? { "heddle-linux-x64-gnu": version } : {});
+    for (const name of Object.keys(optionalDependencies)) {
+      expect(read(join(app, "node_modules", name))).toMatchObject({ version, os: ["linux"], cpu: ["x64"] });
+    }
   });
 
   test("every subpath can be imported", () => {

@@ -127,6 +127,7 @@ describe("rewriteGraph", () => {
       equation: absent("of a test"),
       linear: [],
       gradient: absent("of a test"),
+      batch: absent("not batched in this test"),
       localize: absent("of a test"),
       cost: () => 0,
       reference: absent("of a test"),

@@ -24,6 +24,8 @@ export interface Row {
   readonly gradient: boolean | { readonly step: number; readonly tolerance: number };
   /** Relative to 1 + |value|; 0 asks for equal bits. */
   readonly tolerance?: number;
+  /** The given values fit no other place: a batch of the row repeats them. */
+  readonly fixed?: boolean;
   /** The numbers belong to f32. */
   readonly single?: boolean;
   /** All legal shardings over one mesh axis besides full replication: `"S(0), R -> S(0)"`. */

@@ -29,6 +29,32 @@ const close = (actual: Tensor, expected: Tensor, digits = 5): void => {
   });
 };
 
+describe("random numbers in loops within loops", () => {
+  const key = random.key(5);
+  const draw = (): Tensor => random.uniform(key, []);
+  const times = (length: number, fn: () => Tensor): Tensor =>
+    scan((c: Tensor, _x: null): [Tensor, Tensor] => [c, fn()], tensor(0), null, { length })[1];
+  const cases: readonly [string, () => Tensor][] = [
+    ["a loop", () => times(3, draw)],
+    ["a branch", () => cond(tensor(true), draw, draw)],
+    [
+      "a loop with a condition",
+      () =>
+        whileLoop(
+          (x: Tensor) => x.lt(0.2),
+          () => draw(),
+          tensor(0),
+        ),
+    ],
+    ["a branch in a loop", () => times(2, () => cond(tensor(true), draw, draw))],
+    ["a loop in a loop", () => times(2, () => times(2, draw))],
+  ];
+  it.each(cases)("differ in each iteration around %s", (_name, inner) => {
+    const drawn = numbers(times(4, inner));
+    expect(new Set(drawn).size).toBe(drawn.length);
+  });
+});
+
 describe("scan", () => {
   const step = (total: Tensor, x: Tensor): [Tensor, Tensor] => [total.add(x), total.mul(2)];
 

@@ -147,7 +147,9 @@ describe("damage", () => {
 
   test("when all are damaged it is an error, not a new start", async () => {
     for (const step of [1, 2]) writeFileSync((await saveCheckpoint(folder, stateOfStep(step))).path, "broken");
-    await expect(latestCheckpoint(folder)).rejects.toThrow(/all 2 checkpoints in .* are damaged/);
+    await expect(latestCheckpoint(folder)).rejects.toThrow(
+      /none of the 2 checkpoints in .* can be read:\n {2}\S+step-\d+\.safetensors [^\n]+\n {2}\S+step-\d+\.safetensors [^\n]+\n/,
+    );
   });
 
   test("one from a newer Heddle is an error, not a fall back", async () => {
@@ -162,7 +164,7 @@ describe("damage", () => {
     bytes.write(createHash("sha256").update(bytes).digest("hex"), at);
     writeFileSync(join(folder, checkpointFileName(2)), bytes);
     await expect(latestCheckpoint(folder)).rejects.toThrow(
-      /checkpoint format 2, this Heddle .* reads up to 1\n.*9\.0\.0/,
+      /checkpoint format 2, this Heddle .* reads up to 1\n(?:.*\n)?.*9\.0\.0/,
     );
   });
 
@@ -216,7 +218,12 @@ describe("temporaries", () => {
     expect(readdirSync(folder).length).toBe(10);
     expect((await latestCheckpoint(folder)).checkpoint?.step).toBe(2);
     expect(readdirSync(folder).sort()).toEqual([checkpointFileName(1), checkpointFileName(2), ...stay].sort());
-    expect(await removeStaleTemporaries(folder, { staleAfter: -1 })).toHaveLength(3);
+    // Where nobody else writes, a living process with the writer's number is another one.
+    const only = (file: string): boolean => file.startsWith("step-");
+    expect(await removeStaleTemporaries(folder, { alone: true, only })).toEqual([
+      join(folder, `${name}-${tag}-${process.ppid}`),
+    ]);
+    expect(await removeStaleTemporaries(folder, { staleAfter: -1 })).toHaveLength(2);
   });
 
   test("an abort in the middle leaves the previous checkpoint and nothing else", async () => {

@@ -88,7 +88,7 @@ describe("heddle plan", () => {
     const lines = stdout.split("\n");
     expect(lines[0]).toMatch(/^plan +for 2 devices, mesh data=2; nothing is run$/);
     expect(lines[3]).toMatch(/^memory +[\d.]+ KB predicted on each device/);
-    expect(stdout).toContain("input batch.x: u8[16,1,8,8] S(0)");
+    expect(stdout).toMatch(/^ +batch\.x +u8\[16,1,8,8\] +S\(0\) +512 B$/m);
     expect(stdout).toContain("allReduce");
     expect(stdout).not.toContain("epoch");
   });
@@ -97,6 +97,7 @@ describe("heddle plan", () => {
     const { code, stdout } = await start(["plan", script, "--mesh", "data=64", "--", '{"epochs":1}']).ended;
     expect(code).toBe(0);
     expect(stdout).toContain("sharded    nothing");
+    expect(stdout).toMatch(/^unused +axis data=64: .*a multiple of 64/m);
   });
 });
 
@@ -120,6 +121,56 @@ describe("examples", { timeout: 60_000 }, () => {
     const { code, stdout } = await start(["plan", example("mnist"), "--mesh", "data=64"]).ended;
     expect(code).toBe(0);
     expect(stdout).toMatch(/^plan +for 64 devices, mesh data=64; nothing is run$/m);
+  });
+});
+
+describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
+  test("give the same bits in one process and in two, and the numbers of a training without stages", async () => {
+    const whole = await trained(1, { epochs: 3 });
+    const virtual = await trained(1, { epochs: 3, pipeline: true });
+    const two = await trained(2, { epochs: 3, pipeline: true });
+    expect(two).toEqual(virtual);
+    expectClose(two.losses, whole.losses, 1e-9);
+    expect(two.accuracy).toBe(whole.accuracy);
+  });
+
+  test("times pipelines: stages and data over four workers", async () => {
+    const whole = await trained(1, { epochs: 1 });
+    const four = await trained(4, { epochs: 1, pipeline: true });
+    expectClose(four.losses, whole.losses, 1e-9);
+  });
+
+  test("are planned: stages, schedule, bytes", async () => {
+    const settings = JSON.stringify({ epochs: 1, pipeline: true });
+    const { code, stdout } = await start(["plan", script, "--mesh", "stage=2", "--", settings]).ended;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^stage 0 on rank 0: .*params\.0\.weight/m);
+    expect(stdout).toContain("rank 1  .   1F0 1B0 = 1F1 1B1");
+    expect(stdout).toMatch(/^sent per step: rank 0 [\d.]+ KB, rank 1 [\d.]+ KB$/m);
+  });
+
+  test("of other stages than there are workers are refused", async () => {
+    const settings = JSON.stringify({ epochs: 1, pipeline: true });
+    const { code, stderr } = await start(["run", script, "--workers", "3", "--", settings]).ended;
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("3 workers do not make pipelines of 2 stages");
+  });
+
+  test("end on both sides when a stage dies", async () => {
+    const settings = JSON.stringify({ epochs: 1000, pipeline: true, dies: 1, slow: 5 });
+    const { code, stderr } = await start(["run", script, "--workers", "2", "--", settings]).ended;
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/rank 1 ended with exit status 9/);
+    expect(stderr).toMatch(/then rank 0 failed .*rank 1 closed its connection during transfer f64 x \d+ '1B\d'/);
+  });
+
+  test("pipeline.ts", async () => {
+    const example = fileURLToPath(new URL("../../examples/pipeline.ts", import.meta.url));
+    for (const workers of ["1", "2"]) {
+      const { code, stdout } = await start(["run", example, "--workers", workers]).ended;
+      expect(code).toBe(0);
+      expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
+    }
   });
 });
 
@@ -151,12 +202,16 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
     expect(again).toEqual(two);
   });
 
-  test("two virtual devices in one process give the bits of two processes", async () => {
-    const [two, virtual] = [
-      await trained(2, { epochs: 10, dtype: "f32" }),
-      await trained(1, { epochs: 10, dtype: "f32", virtual: 2 }),
-    ];
-    expect(virtual).toEqual(two);
+  test.each<[string, { [axis: string]: number }, string | undefined]>([
+    ["data parallel", { data: 2 }, undefined],
+    ["tensor parallel", { model: 2 }, "dense"],
+    ["fully sharded", { data: 2 }, "all"],
+    ["tensor parallel times data", { data: 2, model: 2 }, "dense"],
+  ])("%s: virtual devices in one process give the bits of as many processes", async (_what, axes, layout) => {
+    const devices = Object.values(axes).reduce((product, size) => product * size, 1);
+    const settings = { epochs: 4, dtype: "f32", axes, layout };
+    const [apart, virtual] = [await trained(devices, settings), await trained(1, settings)];
+    expect(virtual).toEqual(apart);
   });
 
   test("a resumed run of two workers gives the bits of one that was never interrupted", async () => {

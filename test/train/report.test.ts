@@ -66,6 +66,7 @@ describe("reporters", () => {
     steps: 100,
     loss: 0.25,
     metrics: { accuracy: 0.9 },
+    rejected: 0,
     evaluation: { loss: 0.3, metrics: { accuracy: 0.875 }, examples: 8 },
     seconds: 2,
     examplesPerSecond: 1234,

@@ -1,5 +1,5 @@
 /** What must not compile. Nothing here is run: `tsc` fails when an expected error is missing. */
-import { data, grad, jit, losses, nn, optim, type Tensor, tensor, train } from "heddle";
+import { data, grad, jit, jvp, losses, nn, optim, type Tensor, tensor, train, vjp, vmap } from "heddle";
 
 const model = nn.sequential(nn.flatten(), nn.linear(10), (x) => x.relu());
 const batches = data.mnist("train").batch(128);
@@ -55,6 +55,25 @@ export function optimizers(): void {
   optimizer.update({ v: x }, {}, params, { step: 0 });
   // @ts-expect-error the step is needed
   optimizer.update(params, {}, params, {});
+}
+
+export function transforms(): void {
+  const pair = (a: Tensor, b: { c: Tensor }): { y: Tensor } => ({ y: a.mul(b.c) });
+  vmap(pair, { inDims: [0, { c: null }], outDims: { y: 1 } })(x, { c: x }).y satisfies Tensor;
+  jvp(pair, [x, { c: x }], [x, { c: x }]).tangent.y satisfies Tensor;
+  vjp(pair, x, { c: x }).pullback({ y: x })[1].c satisfies Tensor;
+  // @ts-expect-error the batched function takes what the function takes
+  vmap(pair)(x, x);
+  // @ts-expect-error dims are numbers or null
+  vmap(pair, { inDims: "0" });
+  // @ts-expect-error there is no option inAxes
+  vmap(pair, { inAxes: 0 });
+  // @ts-expect-error a tangent for each argument
+  jvp(pair, [x, { c: x }], [x]);
+  // @ts-expect-error a cotangent has the form of the result
+  vjp(pair, x, { c: x }).pullback(x);
+  // @ts-expect-error arguments of the function
+  vjp(pair, x);
 }
 
 export function tensors(): void {

@@ -10,7 +10,7 @@ use napi_derive::napi;
 use heddle_core::buffer::Buffer;
 
 use crate::promise::background;
-use crate::{fail, whole};
+use crate::{fail, whole, Failure};
 
 /// A buffer and who is using it.
 pub struct Memory {
@@ -40,7 +40,7 @@ pub struct Use {
 
 impl Use {
     /// Takes the buffer for a running task; fails if another device is using it in conflict.
-    pub fn begin(&mut self) -> std::result::Result<(), String> {
+    pub fn begin(&mut self) -> std::result::Result<(), Failure> {
         let running = &self.memory.running;
         let taken = if self.writes {
             running.compare_exchange(0, -1, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -51,7 +51,7 @@ impl Use {
         if taken {
             Ok(())
         } else {
-            Err("a buffer is used by two devices at once and one of them writes it".to_string())
+            Err(Failure::new("run", "a buffer is used by two devices at once and one of them writes it"))
         }
     }
 }
@@ -88,7 +88,7 @@ impl NativeBuffer {
     #[napi(constructor)]
     pub fn new(env: Env, bytes: f64) -> Result<NativeBuffer> {
         let bytes = whole("bytes", bytes)?;
-        let buffer = Buffer::new(bytes).map_err(fail)?;
+        let buffer = Buffer::new(bytes).map_err(|error| Failure::from(error).raise(&env))?;
         env.adjust_external_memory(bytes as i64)?;
         let memory =
             Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };

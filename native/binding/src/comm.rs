@@ -11,22 +11,22 @@ use napi_derive::napi;
 
 use heddle_comm as comm;
 use heddle_core::dtype::DType;
-use heddle_core::exec::{Call, Collectives, Part};
+use heddle_core::exec::{Call, Collectives, Part, TransferCall, Way};
 use heddle_core::program::{CollectiveOp, ReduceOp};
 
-use crate::fail;
 use crate::promise::background;
+use crate::{fail, Failure};
 
 fn seconds(name: &str, value: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| fail(format!("{name} must be a number of seconds, got {value}")))
 }
 
 /// Looks an address up; may wait for a name server, so never on the JavaScript thread.
-fn resolve(host: &str, port: u16) -> std::result::Result<SocketAddr, String> {
-    let found = (host, port).to_socket_addrs().map_err(|e| format!("cannot find {host}: {e}"))?;
+fn resolve(host: &str, port: u16) -> std::result::Result<SocketAddr, Failure> {
+    let found = (host, port).to_socket_addrs().map_err(|e| Failure::new("io", format!("cannot find {host}: {e}")))?;
     let all: Vec<SocketAddr> = found.collect();
     let first = all.iter().find(|a| a.is_ipv4()).or(all.first());
-    first.copied().ok_or_else(|| format!("{host} has no address"))
+    first.copied().ok_or_else(|| Failure::new("io", format!("{host} has no address")))
 }
 
 fn text(bytes: Vec<u8>) -> String {
@@ -58,8 +58,7 @@ impl StoreServer {
     ) -> Result<Object<'e>> {
         let server = self.server.clone();
         let work = move || {
-            let started = comm::StoreServer::start(resolve(&host, port)?, secret.as_bytes(), &run_id)
-                .map_err(|e| e.to_string())?;
+            let started = comm::StoreServer::start(resolve(&host, port)?, secret.as_bytes(), &run_id)?;
             let port = started.addr().port();
             *server.lock().unwrap_or_else(|e| e.into_inner()) = Some(started);
             Ok(port)
@@ -100,7 +99,7 @@ impl NativeStore {
         let StoreOptions { host, port, secret, run_id, .. } = options;
         let work = move || {
             let addr = resolve(&host, port)?;
-            comm::StoreClient::connect(addr, secret.as_bytes(), &run_id, timeout).map_err(|e| e.to_string())
+            Ok(comm::StoreClient::connect(addr, secret.as_bytes(), &run_id, timeout)?)
         };
         background(env, work, |_, client| Ok(NativeStore { client: Arc::new(client) }))
     }
@@ -108,7 +107,7 @@ impl NativeStore {
     #[napi]
     pub fn set<'e>(&self, env: &'e Env, key: String, value: String) -> Result<Object<'e>> {
         let client = self.client.clone();
-        background(env, move || client.set(&key, value.as_bytes()).map_err(|e| e.to_string()), |_, ()| Ok(()))
+        background(env, move || Ok(client.set(&key, value.as_bytes())?), |_, ()| Ok(()))
     }
 
     /// Waits for the key; `waitingFor` says in the error who should have set it.
@@ -116,7 +115,7 @@ impl NativeStore {
     pub fn get<'e>(&self, env: &'e Env, key: String, timeout: f64, waiting_for: Option<String>) -> Result<Object<'e>> {
         let (client, timeout) = (self.client.clone(), seconds("timeout", timeout)?);
         let waiting_for = waiting_for.unwrap_or_else(|| format!("key '{key}'"));
-        let work = move || client.get(&key, &waiting_for, timeout).map_err(|e| e.to_string());
+        let work = move || Ok(client.get(&key, &waiting_for, timeout)?);
         background(env, work, |_, value| Ok(text(value)))
     }
 
@@ -124,7 +123,7 @@ impl NativeStore {
     #[napi]
     pub fn try_get<'e>(&self, env: &'e Env, key: String) -> Result<Object<'e>> {
         let client = self.client.clone();
-        let work = move || client.try_get(&key).map_err(|e| e.to_string());
+        let work = move || Ok(client.try_get(&key)?);
         background(env, work, |_, value: Option<Vec<u8>>| Ok(value.map(text)))
     }
 
@@ -132,7 +131,7 @@ impl NativeStore {
     #[napi]
     pub fn add<'e>(&self, env: &'e Env, key: String, delta: i64) -> Result<Object<'e>> {
         let client = self.client.clone();
-        background(env, move || client.add(&key, delta).map_err(|e| e.to_string()), |_, sum: i64| Ok(sum))
+        background(env, move || Ok(client.add(&key, delta)?), |_, sum: i64| Ok(sum))
     }
 
     /// Resolves to `{ swapped, current }`; `current` is the value that was there instead, if any.
@@ -147,7 +146,7 @@ impl NativeStore {
         let client = self.client.clone();
         let work = move || {
             let expected = expected.as_ref().map(String::as_bytes);
-            client.compare_and_set(&key, expected, value.as_bytes()).map_err(|e| e.to_string())
+            Ok(client.compare_and_set(&key, expected, value.as_bytes())?)
         };
         background(env, work, |_, outcome| {
             Ok(match outcome {
@@ -161,13 +160,13 @@ impl NativeStore {
     #[napi]
     pub fn delete<'e>(&self, env: &'e Env, key: String) -> Result<Object<'e>> {
         let client = self.client.clone();
-        background(env, move || client.delete(&key).map_err(|e| e.to_string()), |_, existed: bool| Ok(existed))
+        background(env, move || Ok(client.delete(&key)?), |_, existed: bool| Ok(existed))
     }
 
     #[napi]
     pub fn list<'e>(&self, env: &'e Env, prefix: String) -> Result<Object<'e>> {
         let client = self.client.clone();
-        background(env, move || client.list(&prefix).map_err(|e| e.to_string()), |_, keys: Vec<String>| Ok(keys))
+        background(env, move || Ok(client.list(&prefix)?), |_, keys: Vec<String>| Ok(keys))
     }
 }
 
@@ -175,6 +174,12 @@ impl NativeStore {
 pub struct Swap {
     pub swapped: bool,
     pub current: Option<String>,
+}
+
+/// Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing.
+#[napi]
+pub fn end_with_parent(env: Env, parent: u32, grace: f64) -> Result<()> {
+    comm::end_with_parent(parent, seconds("grace", grace)?).map_err(|error| Failure::from(error).raise(&env))
 }
 
 #[napi(object)]
@@ -195,8 +200,8 @@ pub struct FlightRecord {
 
 /// Reads what a rank's flight recorder left.
 #[napi]
-pub fn read_flight(path: String) -> Result<FlightRecord> {
-    let flight = comm::read_flight(Path::new(&path)).map_err(fail)?;
+pub fn read_flight(env: Env, path: String) -> Result<FlightRecord> {
+    let flight = comm::read_flight(Path::new(&path)).map_err(|error| Failure::from(error).raise(&env))?;
     let current = flight.current.map(|entry| {
         let description = format!("{} (sequence {}, step {})", entry.description, entry.sequence, entry.step);
         FlightCurrent { step: entry.step as f64, description }
@@ -222,7 +227,7 @@ pub struct WorldOptions {
     pub flight: Option<String>,
 }
 
-fn config(options: WorldOptions) -> std::result::Result<comm::Config, String> {
+fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
     let (rank, size) = (options.rank as usize, options.size as usize);
     let store = resolve(&options.host, options.port)?;
     let mut config = comm::Config::new(&options.run_id, rank, size, store, options.secret.as_bytes());
@@ -230,7 +235,7 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, String> {
     config.name = options.name.unwrap_or(config.name);
     config.flight = options.flight.map(PathBuf::from);
     if let Some(timeout) = options.timeout {
-        config.timeout = seconds("timeout", timeout).map_err(|e| e.reason.to_string())?;
+        config.timeout = seconds("timeout", timeout).map_err(|e| Failure::new("invalid", e.reason))?;
         config.connect_timeout = config.timeout;
     }
     if let Some(bind) = options.bind {
@@ -261,7 +266,7 @@ impl NativeWorld {
 impl NativeWorld {
     #[napi]
     pub fn connect<'e>(env: &'e Env, options: WorldOptions) -> Result<Object<'e>> {
-        let work = move || comm::World::connect(config(options)?).map_err(|e| e.to_string());
+        let work = move || Ok(comm::World::connect(config(options)?)?);
         background(env, work, |_, world| Ok(NativeWorld::from(world)))
     }
 
@@ -303,6 +308,12 @@ impl NativeWorld {
         self.world.as_ref().and_then(|w| w.failure()).map(|e| e.to_string())
     }
 
+    /// Why there is no flight recorder though one was asked for, or null.
+    #[napi(getter)]
+    pub fn warning(&self) -> Option<String> {
+        self.world.as_ref().and_then(|w| w.warning()).map(str::to_string)
+    }
+
     /// Notes the training step in the flight recorder.
     #[napi]
     pub fn set_step(&self, step: i64) -> Result<()> {
@@ -312,10 +323,10 @@ impl NativeWorld {
 
     /// The members in the order that gives blocks their places; must contain this rank.
     #[napi]
-    pub fn group(&self, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
+    pub fn group(&self, env: Env, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
         let ranks: Vec<usize> = ranks.into_iter().map(|r| r as usize).collect();
         let world = self.world()?.clone();
-        let group = world.group(&ranks, &name).map_err(fail)?;
+        let group = world.group(&ranks, &name).map_err(|error| Failure::from(error).raise(&env))?;
         let shared = Shared { size: group.size(), index: group.index(), world, group: Mutex::new(group) };
         Ok(NativeGroup { shared: Arc::new(shared) })
     }
@@ -329,14 +340,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn call<T>(&self, f: impl FnOnce(&mut comm::Group) -> comm::Result<T>) -> std::result::Result<T, String> {
+    fn call<T>(&self, f: impl FnOnce(&mut comm::Group) -> comm::Result<T>) -> comm::Result<T> {
         let mut group = self.group.lock().unwrap_or_else(|e| e.into_inner());
-        f(&mut group).map_err(|error| {
+        f(&mut group).inspect_err(|error| {
             if matches!(error, comm::Error::Invalid { .. }) {
                 // Nothing was sent, and the others wait.
                 self.world.abort(&error.to_string());
             }
-            error.to_string()
         })
     }
 }
@@ -368,7 +378,7 @@ impl NativeGroup {
     pub fn barrier<'e>(&self, env: &'e Env, label: Option<String>) -> Result<Object<'e>> {
         let shared = self.shared.clone();
         let label = label.unwrap_or_else(|| "barrier".to_string());
-        background(env, move || shared.call(|group| group.barrier(&label)), |_, ()| Ok(()))
+        background(env, move || Ok(shared.call(|group| group.barrier(&label))?), |_, ()| Ok(()))
     }
 
     /// Resolves to the bytes of the member at position `root`; all give the same length.
@@ -402,22 +412,32 @@ impl NativeGroup {
 /// One group per mesh axis.
 pub struct Groups(pub Vec<Arc<Shared>>);
 
+impl Groups {
+    fn group(&self, axis: usize) -> heddle_core::Result<&Arc<Shared>> {
+        let missing = || heddle_core::Error::new(format!("there is no group for mesh axis {axis}"));
+        self.0.get(axis).ok_or_else(missing)
+    }
+}
+
+/// The dtype as collectives know it.
+fn wire(dtype: DType) -> comm::Dtype {
+    match dtype {
+        DType::F32 => comm::Dtype::F32,
+        DType::F64 => comm::Dtype::F64,
+        DType::I32 => comm::Dtype::I32,
+        DType::U32 => comm::Dtype::U32,
+        DType::U8 | DType::Bool => comm::Dtype::U8,
+    }
+}
+
 impl Collectives for Groups {
     fn size(&self, axis: usize) -> Option<usize> {
         self.0.get(axis).map(|shared| shared.size)
     }
 
     fn run(&self, call: &Call, parts: &mut [Part]) -> heddle_core::Result<()> {
-        let Some(shared) = self.0.get(call.axis) else {
-            return Err(heddle_core::Error::new(format!("there is no group for mesh axis {}", call.axis)));
-        };
-        let dtype = match call.dtype {
-            DType::F32 => comm::Dtype::F32,
-            DType::F64 => comm::Dtype::F64,
-            DType::I32 => comm::Dtype::I32,
-            DType::U32 => comm::Dtype::U32,
-            DType::U8 | DType::Bool => comm::Dtype::U8,
-        };
+        let shared = self.group(call.axis)?;
+        let dtype = wire(call.dtype);
         let reduction = match call.reduction {
             ReduceOp::Max => comm::Reduction::Max,
             ReduceOp::Min => comm::Reduction::Min,
@@ -441,7 +461,26 @@ impl Collectives for Groups {
                 group.exchange(part, dtype, sends, receives, call.label)
             }
         };
-        shared.call(run).map_err(heddle_core::Error::new)
+        shared.call(run).map_err(heddle_core::Error::from_source)
+    }
+
+    fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> heddle_core::Result<()> {
+        let shared = self.group(call.axis)?;
+        // As above; a sender's output is its input, which is not written.
+        let parts: Vec<comm::Part> = parts
+            .iter_mut()
+            .map(|p| match call.way {
+                Way::To(_) => unsafe {
+                    comm::Part::from_raw(p.input, p.input_bytes, p.input.cast_mut(), p.input_bytes)
+                },
+                Way::From(_) => unsafe { comm::Part::from_raw(p.input, 0, p.output.as_mut_ptr(), p.output.len()) },
+            })
+            .collect();
+        let run = |group: &mut comm::Group| match call.way {
+            Way::To(peer) => group.send(&parts, wire(call.dtype), peer, call.label),
+            Way::From(peer) => group.receive(&parts, wire(call.dtype), peer, call.label),
+        };
+        shared.call(run).map_err(heddle_core::Error::from_source)
     }
 
     fn abort(&self, reason: &str) {

@@ -1,5 +1,6 @@
 //! Programs and devices. A device is one thread with a queue; the event loop only enqueues.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -15,8 +16,8 @@ use heddle_core::program::Program;
 
 use crate::buffer::{NativeBuffer, Use};
 use crate::comm::{Groups, NativeGroup};
-use crate::fail;
 use crate::promise::{guarded, Settle};
+use crate::{fail, Failure};
 
 #[napi]
 pub struct NativeProgram {
@@ -26,8 +27,9 @@ pub struct NativeProgram {
 #[napi]
 impl NativeProgram {
     #[napi(constructor)]
-    pub fn new(json: String) -> Result<NativeProgram> {
-        let program = guarded(|| Program::parse(&json).map_err(|e| e.to_string())).map_err(fail)?;
+    pub fn new(env: Env, json: String) -> Result<NativeProgram> {
+        let parsed = guarded(|| Ok(Program::parse(&json)?));
+        let program = parsed.map_err(|failure| failure.raise(&env))?;
         Ok(NativeProgram { program: Arc::new(program) })
     }
 
@@ -38,16 +40,23 @@ impl NativeProgram {
 }
 
 #[napi(object)]
+pub struct DeviceLimits {
+    pub flops: f64,
+    pub bytes: f64,
+}
+
+#[napi(object)]
 pub struct DeviceOptions {
     pub threads: u32,
     pub coords: Option<Vec<i32>>,
     pub isa: Option<String>,
 }
 
-type Done = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+/// Takes the times of a run that is profiled; none of another.
+type Done = Box<dyn FnOnce(std::result::Result<Vec<f64>, Failure>) + Send>;
 
 enum Job {
-    Run { program: Arc<Program>, arguments: Vec<Use>, done: Done },
+    Run { number: Option<usize>, program: Arc<Program>, arguments: Vec<Use>, profile: bool, done: Done },
     Sync(Sender<()>),
 }
 
@@ -59,7 +68,33 @@ pub struct NativeDevice {
     seat: Arc<Seat>,
     control: Arc<Control>,
     collectives: Arc<dyn Collectives>,
+    /// Calls of `run` so far.
+    runs: AtomicUsize,
 }
+
+/// A run that failed, for who waits without letting promises settle.
+#[napi(object)]
+pub struct FailedRun {
+    /// Its place among the calls of `run`, from 0.
+    pub run: f64,
+    pub message: String,
+    pub code: String,
+    pub during: Option<String>,
+    pub rank: Option<u32>,
+    pub step: Option<u32>,
+    pub op: Option<String>,
+}
+
+impl FailedRun {
+    fn new(run: usize, failure: Failure) -> FailedRun {
+        let Failure { code, message, during, rank, step } = failure;
+        let (step, op) = step.map_or((None, None), |(number, op)| (Some(number), Some(op.to_owned())));
+        FailedRun { run: run as f64, message, code: code.to_owned(), during, rank, step, op }
+    }
+}
+
+/// Most failures kept until `sync` is called: more than may be in flight.
+const FAILURES: usize = 1024;
 
 /// Enough for the deepest kernel and its registers.
 const STACK: usize = 4 << 20;
@@ -69,14 +104,24 @@ struct Seat {
     device: Mutex<Device>,
     /// Runs queued and not yet done.
     queued: AtomicUsize,
+    failed: Mutex<VecDeque<(usize, Failure)>>,
 }
 
-fn perform(device: &mut Device, program: &Program, mut arguments: Vec<Use>) -> std::result::Result<(), String> {
+fn perform(
+    device: &mut Device,
+    program: &Program,
+    mut arguments: Vec<Use>,
+    profile: bool,
+) -> std::result::Result<Vec<f64>, Failure> {
     // Uses end with this call, so that whoever waits may touch the buffers at once.
     guarded(move || {
         arguments.iter_mut().try_for_each(Use::begin)?;
         let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
-        device.run(program, &buffers).map_err(|e| e.to_string())
+        if profile {
+            return Ok(device.profile(program, &buffers)?);
+        }
+        device.run(program, &buffers)?;
+        Ok(Vec::new())
     })
 }
 
@@ -84,10 +129,17 @@ fn serve(seat: &Seat, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Sync(done) => drop(done.send(())),
-            Job::Run { program, arguments, done } => {
+            Job::Run { number, program, arguments, profile, done } => {
                 let mut device = seat.device.lock().unwrap_or_else(|e| e.into_inner());
-                let result = perform(&mut device, &program, arguments);
+                let result = perform(&mut device, &program, arguments, profile);
                 drop(device);
+                if let (Some(number), Err(error)) = (number, &result) {
+                    let mut failed = seat.failed.lock().unwrap_or_else(|e| e.into_inner());
+                    failed.push_back((number, error.clone()));
+                    if failed.len() > FAILURES {
+                        failed.pop_front();
+                    }
+                }
                 seat.queued.fetch_sub(1, Ordering::AcqRel);
                 done(result);
             }
@@ -114,10 +166,17 @@ impl NativeDevice {
         let control = device.control.clone();
         let (queue, jobs) = channel();
         let builder = std::thread::Builder::new().name("heddle-device".to_string()).stack_size(STACK);
-        let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0) });
+        let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0), failed: Mutex::default() });
         let served = seat.clone();
         let thread = builder.spawn(move || serve(&served, &jobs)).map_err(fail)?;
-        Ok(NativeDevice { queue: Some(queue), thread: Some(thread), seat, control, collectives })
+        Ok(NativeDevice {
+            queue: Some(queue),
+            thread: Some(thread),
+            seat,
+            control,
+            collectives,
+            runs: AtomicUsize::new(0),
+        })
     }
 
     #[napi]
@@ -129,32 +188,61 @@ impl NativeDevice {
     ) -> Result<Object<'e>> {
         let arguments = self.arguments(program, &args)?;
         let (settle, promise) = Settle::new(env)?;
-        let done: Done = Box::new(move |result| settle.settle(result, |_, ()| Ok(())));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
+        let done: Done = Box::new(move |result| settle.settle(result, |_, _| Ok(())));
+        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
+        self.send(Job::Run { number, program: program.program.clone(), arguments, profile: false, done })?;
         Ok(promise)
+    }
+
+    /// Runs and gives the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
+    /// each step, at any depth and in order, its first beginning, its time in all and how often it ran. Nanoseconds.
+    #[napi]
+    pub fn profile<'e>(
+        &self,
+        env: &'e Env,
+        program: &NativeProgram,
+        args: Vec<ClassInstance<NativeBuffer>>,
+    ) -> Result<Object<'e>> {
+        let arguments = self.arguments(program, &args)?;
+        let (settle, promise) = Settle::new(env)?;
+        let done: Done = Box::new(move |result| settle.settle(result, |_, times| Ok(Float64Array::new(times))));
+        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
+        self.send(Job::Run { number, program: program.program.clone(), arguments, profile: true, done })?;
+        Ok(promise)
+    }
+
+    /// Operations and bytes per second that this device could reach at most, measured for about a tenth of a second.
+    #[napi]
+    pub fn limits(&self) -> Result<DeviceLimits> {
+        let device = self.seat.device.lock().unwrap_or_else(|e| e.into_inner());
+        let limits = device.limits().map_err(fail)?;
+        Ok(DeviceLimits { flops: limits.flops, bytes: limits.bytes })
     }
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
-    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+    pub fn run_sync(&self, env: Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
+        let raise = |failure: Failure| failure.raise(&env);
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments).map_err(fail);
+                return perform(&mut device, &program.program, arguments, false).map(drop).map_err(raise);
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
-        self.send(Job::Run { program: program.program.clone(), arguments, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map_err(fail)
+        self.send(Job::Run { number: None, program: program.program.clone(), arguments, profile: false, done })?;
+        receiver.recv().map_err(|_| fail("the device has ended"))?.map(drop).map_err(raise)
     }
 
-    /// Waits until everything queued so far is done.
+    /// Waits until everything queued so far is done. Gives the runs that have failed since the last call.
     #[napi]
-    pub fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<Vec<FailedRun>> {
         let (sender, receiver) = channel();
         self.send(Job::Sync(sender))?;
-        receiver.recv().map_err(|_| fail("the device has ended"))
+        receiver.recv().map_err(|_| fail("the device has ended"))?;
+        let mut failed = self.seat.failed.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(failed.drain(..).map(|(run, failure)| FailedRun::new(run, failure)).collect())
     }
 
     /// Ends the running program after its current step, and refuses all later ones.
@@ -162,12 +250,6 @@ impl NativeDevice {
     pub fn abort(&self, reason: String) {
         self.control.abort(&reason);
         self.collectives.abort(&reason);
-    }
-
-    /// Nanoseconds of each step of the last run.
-    #[napi]
-    pub fn timings(&self) -> Float64Array {
-        Float64Array::new(self.control.timings())
     }
 
     /// Waits for what is queued, then ends the thread. Closing twice does nothing.

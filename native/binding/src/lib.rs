@@ -3,11 +3,14 @@
 mod buffer;
 mod comm;
 mod device;
+mod error;
 mod promise;
 
 use napi_derive::napi;
 
 use heddle_core::isa::Isa;
+
+pub(crate) use error::{fail, Failure};
 
 #[napi(object)]
 pub struct Info {
@@ -52,9 +55,14 @@ pub fn memory() -> MemoryUse {
     }
 }
 
-/// A message as the error that JavaScript sees.
-pub(crate) fn fail(message: impl std::fmt::Display) -> napi::Error {
-    napi::Error::from_reason(message.to_string())
+/// The version of Node-API under which collected objects are finalized within the collection, not when the event loop
+/// turns next. Else a loop that never awaits could not get back the memory of tensors it has dropped.
+const FINALIZE_AT_ONCE: i32 = i32::MAX;
+
+/// Asked by Node when it loads the addon. A finalizer may do nothing that allocates in JavaScript.
+#[no_mangle]
+pub extern "C" fn node_api_module_get_api_version_v1() -> i32 {
+    FINALIZE_AT_ONCE
 }
 
 /// A number from JavaScript as a count of bytes or elements.

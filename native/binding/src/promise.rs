@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use napi::bindgen_prelude::{Object, ToNapiValue};
 use napi::{Env, JsDeferred, Result};
 
-use crate::fail;
+use crate::{fail, Failure};
 
 type Resolver<D> = Box<dyn FnOnce(Env) -> Result<D>>;
 
@@ -21,28 +21,29 @@ impl<D: ToNapiValue + 'static> Settle<D> {
     /// `into` runs on the JavaScript thread.
     pub fn settle<T: Send + 'static>(
         self,
-        result: std::result::Result<T, String>,
+        result: std::result::Result<T, Failure>,
         into: impl FnOnce(Env, T) -> Result<D> + 'static,
     ) {
-        match result {
-            Ok(value) => self.0.resolve(Box::new(move |env| into(env, value))),
-            Err(message) => self.0.reject(fail(message)),
-        }
+        // Errors, too, are made on the JavaScript thread: they are objects with fields.
+        self.0.resolve(Box::new(move |env| match result {
+            Ok(value) => into(env, value),
+            Err(failure) => Err(failure.raise(&env)),
+        }));
     }
 }
 
 /// Turns a panic into an error.
-pub fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, String>) -> std::result::Result<T, String> {
+pub fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Failure>) -> std::result::Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("a native task failed: {}", text.unwrap_or("panic")))
+        Err(Failure::new("panic", format!("a native task failed: {}", text.unwrap_or("panic"))))
     })
 }
 
 /// Runs `work` on a thread of its own and gives a promise of its result.
 pub fn background<'e, T, D>(
     env: &'e Env,
-    work: impl FnOnce() -> std::result::Result<T, String> + Send + 'static,
+    work: impl FnOnce() -> std::result::Result<T, Failure> + Send + 'static,
     into: impl FnOnce(Env, T) -> Result<D> + Send + 'static,
 ) -> Result<Object<'e>>
 where

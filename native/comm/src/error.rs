@@ -135,6 +135,44 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
+    /// What programs tell errors apart by; names are stable.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid",
+            Self::Timeout { .. } => "timeout",
+            Self::PeerClosed { .. } => "peerClosed",
+            Self::PeerAborted { .. } => "peerAborted",
+            Self::Aborted { .. } => "aborted",
+            Self::Mismatch(_) => "mismatch",
+            Self::Protocol { .. } => "protocol",
+            Self::Auth { .. } => "auth",
+            Self::Store { .. } => "store",
+            Self::Io { .. } => "io",
+        }
+    }
+
+    /// What this rank was doing, where it was in something that others take part in.
+    #[must_use]
+    pub fn during(&self) -> Option<&str> {
+        match self {
+            Self::Timeout { during, .. }
+            | Self::PeerClosed { during, .. }
+            | Self::PeerAborted { during, .. }
+            | Self::Aborted { during, .. } => Some(during),
+            _ => None,
+        }
+    }
+
+    /// The rank that is gone or aborted.
+    #[must_use]
+    pub const fn rank(&self) -> Option<usize> {
+        match self {
+            Self::PeerClosed { rank, .. } | Self::PeerAborted { rank, .. } => Some(*rank),
+            _ => None,
+        }
+    }
+
     /// Wraps a failure of the operating system with what was attempted.
     pub(crate) fn io(what: impl Into<String>, detail: impl fmt::Display) -> Self {
         Self::Io { what: what.into(), detail: detail.to_string() }

@@ -4,12 +4,15 @@
 //! before it is rewritten and carries a checksum of what does not change while the collective runs, so a reader of a
 //! process killed at any instant leaves out the one slot that was being written.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use crate::{Error, Result};
 
@@ -85,6 +88,15 @@ fn mix(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325_u64, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23)) | 1
 }
 
+/// Gives the file its size with room on the disk: a mapped page that finds none is a fatal signal, not an error.
+fn reserve(mut file: &File) -> std::io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, (WORDS * 8) as u64) {
+        // Not every file system can reserve.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.write_all(&[0; WORDS * 8]),
+        result => Ok(result?),
+    }
+}
+
 impl Recorder {
     /// A recorder that keeps nothing.
     pub(crate) fn none() -> Self {
@@ -97,7 +109,10 @@ impl Recorder {
         // A new file, not a truncated one: another process may still have the old one mapped.
         let _ = std::fs::remove_file(path);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(failed)?;
-        file.set_len((WORDS * 8) as u64).map_err(failed)?;
+        if let Err(error) = reserve(&file) {
+            let _ = std::fs::remove_file(path);
+            return Err(failed(error));
+        }
         let map = MmapOptions::new().len(WORDS * 8).map_raw(&file).map_err(failed)?;
         let recorder = Self { map: Some(map), started: AtomicU64::new(0) };
         // Touching every page now keeps page faults out of the collectives.

@@ -34,6 +34,8 @@ pub struct Group {
     listed: Listed,
     ends: Vec<usize>,
     text: String,
+    /// This rank and another, the sender first, for what travels between two ranks alone.
+    pairs: Vec<Group>,
 }
 
 impl std::fmt::Debug for Group {
@@ -49,6 +51,8 @@ struct Call<'a> {
     dtype: Dtype,
     reduction: Reduction,
     label: &'a str,
+    /// Broadcast from the first of two ranks to the other, under a name of its own.
+    transfer: bool,
 }
 
 impl Group {
@@ -69,8 +73,9 @@ impl Group {
         let id = ranks.iter().fold(Fnv::new().text(name), |hash, rank| hash.word(*rank as u64)).finish();
         let sequence = shared.sequence(id);
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
-        let (scratch, listed, ends, text) = (Scratch::default(), Listed::default(), Vec::new(), String::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, text })
+        let (scratch, listed) = (Scratch::default(), Listed::default());
+        let (ends, text, pairs) = (Vec::new(), String::new(), Vec::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, text, pairs })
     }
 
     /// Number of ranks in the group.
@@ -87,13 +92,13 @@ impl Group {
 
     /// Combines the inputs of all ranks; every rank gets the result. Output as long as input, may be the same.
     pub fn all_reduce(&mut self, parts: &[Part<'_>], dtype: Dtype, reduction: Reduction, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllReduce, dtype, reduction, label })
+        self.run(parts, Call::new(Pattern::AllReduce, dtype, reduction, label))
     }
 
     /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be
     /// its own block of the output.
     pub fn all_gather(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllGather, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::AllGather, dtype, Reduction::Sum, label))
     }
 
     /// Each input is `size` blocks; rank `r` gets the combination of all ranks' block `r`.
@@ -104,12 +109,12 @@ impl Group {
         reduction: Reduction,
         label: &str,
     ) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::ReduceScatter, dtype, reduction, label })
+        self.run(parts, Call::new(Pattern::ReduceScatter, dtype, reduction, label))
     }
 
     /// Each input and output is `size` blocks: block `r` goes to rank `r`, and what comes is in rank order.
     pub fn all_to_all(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call { pattern: Pattern::AllToAll, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::AllToAll, dtype, Reduction::Sum, label))
     }
 
     /// Each rank sends the counts of elements in `sends` (position in the group, count), packed one after another in the
@@ -123,7 +128,7 @@ impl Group {
         receives: &[(usize, usize)],
         label: &str,
     ) -> Result<()> {
-        let call = Call { pattern: Pattern::Exchange, dtype, reduction: Reduction::Sum, label };
+        let call = Call::new(Pattern::Exchange, dtype, Reduction::Sum, label);
         let (size, me, element) = (self.ranks.len(), self.index, dtype.size());
         let invalid = |what: &str| Err(Error::Invalid(call.say(what)));
         let own = |list: &[(usize, usize)]| {
@@ -172,12 +177,45 @@ impl Group {
                 self.size()
             )));
         }
-        self.run(parts, Call { pattern: Pattern::Broadcast { root }, dtype, reduction: Reduction::Sum, label })
+        self.run(parts, Call::new(Pattern::Broadcast { root }, dtype, Reduction::Sum, label))
+    }
+
+    /// Sends the inputs to the rank at position `to` of the group, which must be in `receive`; outputs are not written,
+    /// and are as long as their inputs. Only the two take part: each direction of each pair is numbered by itself.
+    pub fn send(&mut self, parts: &[Part<'_>], dtype: Dtype, to: usize, label: &str) -> Result<()> {
+        self.transfer(parts, dtype, (self.index, to), label)
+    }
+
+    /// Fills the outputs with what the rank at position `from` of the group sends; inputs are not read.
+    pub fn receive(&mut self, parts: &[Part<'_>], dtype: Dtype, from: usize, label: &str) -> Result<()> {
+        self.transfer(parts, dtype, (from, self.index), label)
+    }
+
+    fn transfer(&mut self, parts: &[Part<'_>], dtype: Dtype, (from, to): (usize, usize), label: &str) -> Result<()> {
+        if from == to || from.max(to) >= self.size() {
+            return Err(Error::Invalid(format!(
+                "transfer '{label}': from position {from} to position {to} in a group of {}",
+                self.size()
+            )));
+        }
+        let ranks = [self.ranks[from], self.ranks[to]];
+        let known = self.pairs.iter().position(|pair| pair.ranks == ranks);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                self.pairs.push(Group::new(Arc::clone(&self.shared), &ranks, &self.name)?);
+                self.pairs.len() - 1
+            }
+        };
+        self.pairs[place].run(
+            parts,
+            Call { transfer: true, ..Call::new(Pattern::Broadcast { root: 0 }, dtype, Reduction::Sum, label) },
+        )
     }
 
     /// Returns once every rank of the group has called it.
     pub fn barrier(&mut self, label: &str) -> Result<()> {
-        self.run(&[], Call { pattern: Pattern::Barrier, dtype: Dtype::U8, reduction: Reduction::Sum, label })
+        self.run(&[], Call::new(Pattern::Barrier, Dtype::U8, Reduction::Sum, label))
     }
 
     fn run(&mut self, parts: &[Part<'_>], call: Call<'_>) -> Result<()> {
@@ -292,9 +330,14 @@ impl std::fmt::Debug for Few<'_> {
     }
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    fn new(pattern: Pattern, dtype: Dtype, reduction: Reduction, label: &'a str) -> Self {
+        Self { pattern, dtype, reduction, label, transfer: false }
+    }
+
     fn op(&self) -> &'static str {
         match self.pattern {
+            Pattern::Broadcast { .. } if self.transfer => "transfer",
             Pattern::AllReduce => "allReduce",
             Pattern::ReduceScatter => "reduceScatter",
             Pattern::AllGather => "allGather",
@@ -325,6 +368,7 @@ impl Call<'_> {
             Pattern::ReduceScatter => write!(text, "reduceScatter {} {dtype} x {}", self.reduction, count * size),
             Pattern::AllGather => write!(text, "allGather {dtype} x {count}"),
             Pattern::AllToAll => write!(text, "allToAll {dtype} x {}", count * size),
+            Pattern::Broadcast { .. } if self.transfer => write!(text, "transfer {dtype} x {count}"),
             Pattern::Broadcast { root } => write!(text, "broadcast from position {root} {dtype} x {count}"),
             // The counts differ between ranks.
             Pattern::Exchange => write!(text, "exchange {dtype}"),

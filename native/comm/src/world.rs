@@ -38,7 +38,7 @@ pub struct Config {
     pub timeout: Duration,
     /// Deadline of meeting the other ranks.
     pub connect_timeout: Duration,
-    /// Where to keep the flight recorder, if anywhere.
+    /// Where to keep the flight recorder, if anywhere; where it cannot be made, the world has a warning instead.
     pub flight: Option<PathBuf>,
 }
 
@@ -144,6 +144,7 @@ impl Drop for Shared {
 /// One rank's membership in a set of ranks that run collectives together. `Send + Sync`.
 pub struct World {
     shared: Arc<Shared>,
+    warning: Option<String>,
 }
 
 impl std::fmt::Debug for World {
@@ -167,11 +168,15 @@ impl World {
     ///
     /// A rank can be taken once per run, epoch and name: a process that comes back needs a new epoch.
     pub fn connect(config: Config) -> Result<World> {
-        let flight = match &config.flight {
-            Some(path) => Recorder::create(path, config.rank, config.size)?,
-            None => Recorder::none(),
-        };
-        Ok(Self::assemble(config.rank, config.timeout, flight, mesh::connect(&config)?))
+        // A full disk must not end a run that needs no disk.
+        let (flight, warning) =
+            match config.flight.as_ref().map(|path| Recorder::create(path, config.rank, config.size)) {
+                Some(Ok(flight)) => (flight, None),
+                Some(Err(error)) => (Recorder::none(), Some(error.to_string())),
+                None => (Recorder::none(), None),
+            };
+        let world = Self::assemble(config.rank, config.timeout, flight, mesh::connect(&config)?);
+        Ok(World { warning, ..world })
     }
 
     /// `size` ranks inside this process, each to be used from its own thread.
@@ -208,7 +213,7 @@ impl World {
             failure: OnceLock::new(),
             sequences: Mutex::default(),
         };
-        World { shared: Arc::new(shared) }
+        World { shared: Arc::new(shared), warning: None }
     }
 
     /// This rank.
@@ -243,6 +248,12 @@ impl World {
     pub fn failure(&self) -> Option<Error> {
         let noticed = || self.shared.signals.notice().map(|notice| notice.into_error("no collective"));
         self.shared.failure.get().cloned().or_else(noticed)
+    }
+
+    /// Why this world goes without the flight recorder that it was to have.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Notes the training step in the flight recorder.

@@ -122,3 +122,23 @@ fn a_killed_rank_is_named_and_leaves_its_record() {
     assert_eq!(current.description, "allReduce max f32 x 500000 'gradients 0'");
     std::fs::remove_file(file).unwrap();
 }
+
+#[test]
+fn a_world_goes_without_a_recorder_that_cannot_be_made() {
+    let store = store("run");
+    let file = path("folder-that-is-not-there").join("rank-0.flight");
+    let world = World::connect(Config { flight: Some(file), ..config(&store, 0, 1) }).unwrap();
+    assert!(world.warning().is_some_and(|text| text.starts_with("could not make the flight recorder")));
+    on_each(vec![world], |_, mut group| {
+        group.all_reduce(&[Part::in_place(&mut [1.0_f32; 3])], Dtype::F32, Reduction::Sum, "loss").unwrap();
+    });
+}
+
+#[test]
+fn a_recorder_has_its_disk_before_it_is_mapped() {
+    use std::os::unix::fs::MetadataExt;
+    let file = recorded("reserved", 0);
+    let found = std::fs::metadata(&file).unwrap();
+    assert!(found.blocks() * 512 >= found.size(), "{} blocks for {} bytes", found.blocks(), found.size());
+    std::fs::remove_file(file).unwrap();
+}

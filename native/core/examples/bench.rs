@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
+use heddle_core::generate::Generate;
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 use serde_json::{json, Value};
@@ -75,6 +76,25 @@ fn fused(name: &'static str, shape: &[usize], inputs: &[&[isize]], ops: Value, r
     Case { name, buffers: vec![count * 4; inputs.len() + 1], arena: 0, step, flops: count as f64, bytes }
 }
 
+/// sqrt((sigmoid(a·b + c)·tanh(a) - 0.5·b)² + 1)
+fn chain(name: &'static str, n: usize) -> Case {
+    let ops = json!([
+        ["mul", "f32", 0, 1],
+        ["add", "f32", 3, 2],
+        ["logistic", "f32", 4],
+        ["tanh", "f32", 0],
+        ["mul", "f32", 5, 6],
+        ["const", "f32", 0.5],
+        ["mul", "f32", 1, 8],
+        ["sub", "f32", 7, 9],
+        ["mul", "f32", 10, 10],
+        ["const", "f32", 1],
+        ["add", "f32", 11, 12],
+        ["sqrt", "f32", 13]
+    ]);
+    fused(name, &[n], &[&[1], &[1], &[1]], ops, 14)
+}
+
 fn reduce(name: &'static str, keep: &[usize], keep_strides: &[isize], over: &[usize], over_strides: &[isize]) -> Case {
     let kept: usize = keep.iter().product();
     let count: usize = kept * over.iter().product::<usize>();
@@ -138,6 +158,8 @@ fn cases() -> Vec<Case> {
             4,
         ),
         fused("x*y+z 3.2M", &[elements], &[&[1], &[1], &[1]], json!([["mul", "f32", 0, 1], ["add", "f32", 3, 2]]), 4),
+        chain("chain of 10 4M", 4_000_000),
+        chain("chain of 10 40K", 40_000),
         fused("exp 3.2M", &[elements], &[&[1]], json!([["exp", "f32", 0]]), 1),
         fused("tanh 3.2M", &[elements], &[&[1]], json!([["tanh", "f32", 0]]), 1),
         fused("log 3.2M", &[elements], &[&[1]], json!([["log", "f32", 0]]), 1),
@@ -191,19 +213,23 @@ fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let isa = Isa::choose(None).expect("instruction set");
     println!(
-        "{:44} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
+        "{:44} {:>18} {:>8} {:>7} {:>18} {:>8} {:>7}",
         isa.name(),
-        "1T ms",
+        "1T ms (median)",
         "GFLOP/s",
         "GB/s",
-        "2T ms",
+        "2T ms (median)",
         "GFLOP/s",
         "GB/s"
     );
     for mut case in cases().into_iter().filter(|c| c.name.contains(&wanted)) {
         let buffers: Vec<Value> = case.buffers.iter().map(|b| json!({ "bytes": b })).collect();
         let text = json!({ "version": 1, "name": case.name, "arena": case.arena, "buffers": buffers, "steps": [case.step.take()] });
-        let program = Program::parse(&text.to_string()).expect("program");
+        // Fused steps once more by the interpreter, turn by turn with the generated kernel.
+        let ways: &[Generate] =
+            if text["steps"][0]["k"] == "fused" { &[Generate::On, Generate::Off] } else { &[Generate::On] };
+        let programs: Vec<Program> =
+            ways.iter().map(|w| Program::parse_with(&text.to_string(), *w).expect("program")).collect();
         let mut memory: Vec<Buffer> = case.buffers.iter().map(|b| Buffer::new(*b).expect("memory")).collect();
         for buffer in &mut memory {
             for (i, word) in buffer.as_mut_slice().chunks_exact_mut(4).enumerate() {
@@ -216,23 +242,38 @@ fn main() {
             memory[1].as_mut_slice().fill(0);
         }
         let arguments: Vec<&Buffer> = memory.iter().collect();
-        print!("{:44}", case.name);
-        for threads in [1, 2] {
-            let mut device = Device::new(threads, isa, vec![0], Arc::new(Alone));
-            let best = (0..15)
-                .map(|_| {
-                    let (start, used) = (Instant::now(), cpu_seconds());
-                    device.run(&program, &arguments).expect("run");
-                    // One thread is timed by its own clock, so that other processes disturb less.
-                    if threads == 1 {
-                        cpu_seconds() - used
-                    } else {
-                        start.elapsed().as_secs_f64()
-                    }
-                })
-                .fold(f64::INFINITY, f64::min);
-            print!(" {:9.3} {:9.1} {:8.1}", best * 1e3, case.flops / best / 1e9, case.bytes / best / 1e9);
+        let times: Vec<Vec<f64>> =
+            [1, 2].into_iter().flat_map(|threads| measure(threads, isa, &programs, &arguments)).collect();
+        for (way, generate) in ways.iter().enumerate() {
+            print!("{:44}", if *generate == Generate::Off { "  interpreted" } else { case.name });
+            for threads in 0..2 {
+                let times = &times[threads * ways.len() + way];
+                let (best, median) = (times[0], times[times.len() / 2]);
+                print!(
+                    " {:8.3} ({:7.3}) {:8.1} {:7.1}",
+                    best * 1e3,
+                    median * 1e3,
+                    case.flops / best / 1e9,
+                    case.bytes / best / 1e9
+                );
+            }
+            println!();
         }
-        println!();
     }
+}
+
+/// Sorted times of each program, taken in turns.
+fn measure(threads: usize, isa: Isa, programs: &[Program], arguments: &[&Buffer]) -> Vec<Vec<f64>> {
+    let mut device = Device::new(threads, isa, vec![0], Arc::new(Alone));
+    let mut times = vec![Vec::new(); programs.len()];
+    for _ in 0..41 {
+        for (program, times) in programs.iter().zip(&mut times) {
+            let (start, used) = (Instant::now(), cpu_seconds());
+            device.run(program, arguments).expect("run");
+            // One thread is timed by its own clock, so that other processes disturb less.
+            times.push(if threads == 1 { cpu_seconds() - used } else { start.elapsed().as_secs_f64() });
+        }
+    }
+    times.iter_mut().for_each(|t| t.sort_by(f64::total_cmp));
+    times
 }

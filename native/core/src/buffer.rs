@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::{bail, Result};
+use crate::{Error, Result};
 
 const HUGE: usize = 2 << 20;
 const ALIGN: usize = 64;
@@ -65,7 +65,7 @@ fn class(bytes: usize) -> usize {
 impl Buffer {
     pub fn new(bytes: usize) -> Result<Buffer> {
         if bytes > isize::MAX as usize / 4 {
-            bail!("a buffer of {bytes} bytes is too large");
+            return Err(Error::memory(format!("a buffer of {bytes} bytes is too large")));
         }
         let mut capacity = class(bytes);
         if capacity >= HUGE {
@@ -84,7 +84,7 @@ impl Buffer {
             None => map(capacity),
         };
         if ptr.is_null() {
-            bail!("out of memory: cannot get {bytes} bytes");
+            return Err(Error::memory(format!("out of memory: cannot get {bytes} bytes")));
         }
         LIVE.fetch_add(1, Relaxed);
         let live = LIVE_BYTES.fetch_add(capacity, Relaxed) + capacity;

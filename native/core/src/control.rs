@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::exec::{Run, Step};
+use crate::generate::Generate;
 use crate::program::{BranchJson, LoopJson, StepJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Error, Result};
@@ -22,6 +23,7 @@ pub(crate) struct Reader<'a> {
     pub written: &'a mut [bool],
     pub next: usize,
     pub depth: usize,
+    pub generate: Generate,
 }
 
 impl Reader<'_> {
@@ -35,7 +37,7 @@ impl Reader<'_> {
             let kernel = value.get("k").and_then(Value::as_str).unwrap_or("?").to_string();
             let number = self.next;
             self.next += 1;
-            let step = self.step(value).map_err(|e| e.at(format!("step {i} ({kernel})")))?;
+            let step = self.step(value).map_err(|e| e.at(format!("op {i} ({kernel})")))?;
             steps.push((number, step));
         }
         self.depth -= 1;
@@ -52,7 +54,7 @@ impl Reader<'_> {
     }
 
     fn checker(&mut self) -> Checker<'_> {
-        Checker::new(self.spaces, self.written)
+        Checker::new(self.spaces, self.written, self.generate)
     }
 }
 
@@ -62,7 +64,7 @@ impl Block {
             if let Some(error) = run.control.aborted() {
                 return Err(error);
             }
-            step.run(run, *number).map_err(|e| e.at(format!("step {i} ({})", step.name())))?;
+            step.run(run, *number).map_err(|e| e.at(format!("op {i} ({})", step.name())))?;
         }
         Ok(())
     }

@@ -1,30 +1,83 @@
-//! One error type: a message that a user can act on.
+//! One error type: a message that a user can act on, and what programs tell errors apart by.
 
 use std::fmt;
+use std::sync::Arc;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(pub String);
+/// What kind of error it is; names of it are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything that a program or its values made impossible.
+    Run,
+    /// A value that an op is not defined for: an index out of range, an integer division by zero.
+    Value,
+    /// More memory than there is.
+    Memory,
+    /// The device was told to end.
+    Aborted,
+}
+
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub message: String,
+    pub kind: Kind,
+    /// Number and name of the program's outermost step that failed.
+    pub step: Option<(usize, &'static str)>,
+    /// What the carrier of the collectives said, for those who know its type.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
 
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(message: impl Into<String>) -> Self {
-        Error(message.into())
+        Error { message: message.into(), kind: Kind::Run, step: None, source: None }
+    }
+
+    /// A value that an op is not defined for.
+    pub fn value(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Value, ..Error::new(message) }
+    }
+
+    /// More memory than there is.
+    pub fn memory(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Memory, ..Error::new(message) }
+    }
+
+    /// The device was told to end, for this reason.
+    pub fn aborted(reason: &str) -> Self {
+        Error { kind: Kind::Aborted, ..Error::new(format!("aborted: {reason}")) }
+    }
+
+    /// An error of another layer, kept whole.
+    pub fn from_source(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let message = source.to_string();
+        Error { source: Some(Arc::new(source)), ..Error::new(message) }
     }
 
     /// Says where an error happened, in front of what happened.
     pub fn at(self, place: impl fmt::Display) -> Self {
-        Error(format!("{place}: {}", self.0))
+        Error { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// Notes the step in which it happened.
+    pub fn in_step(self, number: usize, name: &'static str) -> Self {
+        Error { step: Some((number, name)), ..self }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for Error {}
+
+/// Leaves the function with an error of a value, made as by `format!`.
+#[macro_export]
+macro_rules! bail_value {
+    ($($arg:tt)*) => { return Err($crate::Error::value(format!($($arg)*))) };
+}
 
 /// Leaves the function with an error made as by `format!`.
 #[macro_export]

@@ -16,8 +16,11 @@ use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
 use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
+use crate::limits::{self, Limits};
 use crate::pool::Pool;
+use crate::profile::Profile;
 use crate::program::{CollectiveOp, Program, ReduceOp, StepJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Error, Result};
@@ -29,6 +32,7 @@ pub struct Run<'a> {
     pub coords: &'a [i32],
     pub collectives: &'a dyn Collectives,
     pub(crate) control: &'a Control,
+    pub(crate) profile: Option<&'a Profile>,
     pub(crate) bases: &'a [*mut u8],
     /// Room for partial results, as much as the step asked for by `extra()`.
     pub(crate) extra: *mut u8,
@@ -66,11 +70,27 @@ pub struct Call<'a> {
 /// Positions on the axis with counts of elements.
 pub type Counts = Vec<(usize, usize)>;
 
+/// Which way values travel along a mesh axis, and the coordinate there of the other device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    To(usize),
+    From(usize),
+}
+
+/// A call that two devices of a mesh axis make. Of its parts, the sender's have inputs, the receiver's outputs.
+pub struct TransferCall<'a> {
+    pub way: Way,
+    pub axis: usize,
+    pub dtype: DType,
+    pub label: &'a str,
+}
+
 /// What carries collectives: one group per mesh axis.
 pub trait Collectives: Send + Sync {
     /// Members of an axis, or `None` if the device has no such axis.
     fn size(&self, axis: usize) -> Option<usize>;
     fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()>;
+    fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> Result<()>;
     /// Ends waits of calls in flight with an error.
     fn abort(&self, reason: &str);
 }
@@ -81,6 +101,10 @@ pub struct Alone;
 impl Collectives for Alone {
     fn size(&self, _axis: usize) -> Option<usize> {
         Some(1)
+    }
+
+    fn transfer(&self, call: &TransferCall, _parts: &mut [Part]) -> Result<()> {
+        bail!("{:?} on axis {}: there is no other device", call.way, call.axis)
     }
 
     fn run(&self, _call: &Call, parts: &mut [Part]) -> Result<()> {
@@ -109,6 +133,7 @@ pub(crate) enum Step {
     CrossEntropy(CrossEntropy),
     AxisIndex(AxisIndex),
     Collective(Collective),
+    Transfer(Transfer),
     Loop(Box<Loop>),
     Branch(Box<Branch>),
 }
@@ -135,6 +160,8 @@ impl Step {
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
+            StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
+            StepJson::Receive(json) => Step::Transfer(Transfer::receive(json, checker)?),
             StepJson::Loop(_) | StepJson::Branch(_) => bail!("is read with the steps that it holds"),
         })
     }
@@ -157,7 +184,15 @@ impl Step {
         }
     }
 
-    pub(crate) fn run(&self, run: &Run, index: usize) -> Result<()> {
+    pub(crate) fn run(&self, run: &Run, number: usize) -> Result<()> {
+        let Some(profile) = run.profile else { return self.call(run, number) };
+        let began = Instant::now();
+        let result = self.call(run, number);
+        profile.note(number, began);
+        result
+    }
+
+    fn call(&self, run: &Run, index: usize) -> Result<()> {
         match self {
             Step::Fused(step) => step.run(run),
             Step::Reduce(step) => step.run(run),
@@ -173,6 +208,7 @@ impl Step {
             Step::CrossEntropy(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
+            Step::Transfer(step) => step.run(run),
             Step::Loop(step) => step.run(run),
             Step::Branch(step) => step.run(run),
         }
@@ -194,6 +230,7 @@ impl Step {
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
+            Step::Transfer(step) => step.name(),
             Step::Loop(_) => "loop",
             Step::Branch(_) => "branch",
         }
@@ -205,7 +242,6 @@ impl Step {
 pub struct Control {
     aborted: AtomicBool,
     reason: Mutex<String>,
-    timings: Mutex<Vec<f64>>,
 }
 
 impl Control {
@@ -219,12 +255,7 @@ impl Control {
             return None;
         }
         let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
-        Some(Error::new(format!("aborted: {reason}")))
-    }
-
-    /// Nanoseconds of each step of the last run; of a loop all its iterations.
-    pub fn timings(&self) -> Vec<f64> {
-        self.timings.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        Some(Error::aborted(&reason))
     }
 }
 
@@ -251,8 +282,24 @@ impl Device {
         self.pool.threads()
     }
 
+    /// Measures what this device could do at most.
+    pub fn limits(&self) -> Result<Limits> {
+        limits::measure(&self.pool, self.isa)
+    }
+
     /// Runs all steps. The arguments must not be touched by others meanwhile.
     pub fn run(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<()> {
+        self.run_noting(program, arguments, None)
+    }
+
+    /// Runs all steps and gives their times, as [`Profile::finish`] does.
+    pub fn profile(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<Vec<f64>> {
+        let profile = Profile::begin(program.steps);
+        self.run_noting(program, arguments, Some(&profile))?;
+        Ok(profile.finish())
+    }
+
+    fn run_noting(&mut self, program: &Program, arguments: &[&Buffer], profile: Option<&Profile>) -> Result<()> {
         if arguments.len() != program.buffers.len() {
             bail!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), arguments.len());
         }
@@ -275,28 +322,23 @@ impl Device {
             coords: &self.coords,
             collectives: &*self.collectives,
             control: &self.control,
+            profile,
             bases: &self.bases,
             extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
         };
-        let mut timings = self.control.timings.lock().unwrap_or_else(|e| e.into_inner());
-        timings.clear();
-        timings.reserve(program.steps());
-        let mut before = Instant::now();
         for (i, (number, step)) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
-                return Err(error.at(format!("{} step {i} ({})", program.name, step.name())));
+                return Err(error.in_step(i, step.name()));
             }
             if let Err(error) = step.run(&run, *number) {
-                let error = error.at(format!("{} step {i} ({})", program.name, step.name()));
+                let error =
+                    error.at(format!("op {i} of program {} ({})", program.name, step.name())).in_step(i, step.name());
                 if program.collective {
                     // The others would wait for a call that never comes.
-                    run.collectives.abort(&error.0);
+                    run.collectives.abort(&error.message);
                 }
                 return Err(error);
             }
-            let now = Instant::now();
-            timings.push((now - before).as_nanos() as f64);
-            before = now;
         }
         Ok(())
     }

@@ -5,11 +5,14 @@ mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+pub mod generate;
 pub mod isa;
 mod kernels;
-mod math;
+pub mod limits;
 pub mod pool;
+pub mod profile;
 pub mod program;
+mod scalar;
 mod simd;
 mod verify;
 

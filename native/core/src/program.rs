@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::control::{Block, Reader};
 use crate::dtype::DType;
 use crate::exec::Step;
+use crate::generate::Generate;
 use crate::verify::At;
 use crate::{bail, Error, Result};
 
@@ -60,6 +61,8 @@ pub enum StepJson {
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
     AxisIndex(AxisIndexJson),
     Collective(CollectiveJson),
+    Send(SendJson),
+    Receive(ReceiveJson),
     Loop(LoopJson),
     Branch(BranchJson),
 }
@@ -309,6 +312,39 @@ pub struct CollectiveJson {
     pub relative: bool,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+pub struct SentJson {
+    #[serde(rename = "in")]
+    pub input: At,
+    pub count: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ReceivedJson {
+    pub out: At,
+    pub count: usize,
+}
+
+#[derive(Deserialize)]
+pub struct SendJson {
+    pub axis: usize,
+    pub to: usize,
+    pub dtype: DType,
+    pub parts: Vec<SentJson>,
+    #[serde(default)]
+    pub label: String,
+}
+
+#[derive(Deserialize)]
+pub struct ReceiveJson {
+    pub axis: usize,
+    pub from: usize,
+    pub dtype: DType,
+    pub parts: Vec<ReceivedJson>,
+    #[serde(default)]
+    pub label: String,
+}
+
 /// A verified program: only this can be run.
 pub struct Program {
     pub name: String,
@@ -320,6 +356,8 @@ pub struct Program {
     /// Which buffers some step writes.
     pub written: Vec<bool>,
     pub(crate) block: Block,
+    /// Number of steps at any depth.
+    pub steps: usize,
     /// Whether other devices take part.
     pub(crate) collective: bool,
 }
@@ -328,7 +366,12 @@ pub struct Program {
 const MAX_BYTES: u64 = 1 << 46;
 
 impl Program {
+    /// Verifies a program; its kernels are generated unless `HEDDLE_JIT=off`.
     pub fn parse(text: &str) -> Result<Program> {
+        Program::parse_with(text, Generate::choose()?)
+    }
+
+    pub fn parse_with(text: &str, generate: Generate) -> Result<Program> {
         let json: ProgramJson = serde_json::from_str(text).map_err(|e| Error::new(format!("program: {e}")))?;
         if json.version != 1 {
             bail!("program: version {} is not understood, this executor knows version 1", json.version);
@@ -336,18 +379,19 @@ impl Program {
         let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
         for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
             if bytes > MAX_BYTES {
-                bail!("program: a buffer of {bytes} bytes is too large");
+                return Err(Error::memory(format!("program: a buffer of {bytes} bytes is too large")));
             }
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0 };
+        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate };
         let block = reader.block(json.steps)?;
+        let steps = reader.next;
         let extra = block.extra();
         if extra as u64 > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");
         }
-        let collective = block.any(&|step| matches!(step, Step::Collective(_)));
+        let collective = block.any(&|step| matches!(step, Step::Collective(_) | Step::Transfer(_)));
         Ok(Program {
             name: json.name,
             arena: spaces[0],
@@ -355,6 +399,7 @@ impl Program {
             buffers: spaces[1..].to_vec(),
             written,
             block,
+            steps,
             collective,
         })
     }
@@ -362,9 +407,5 @@ impl Program {
     /// Bytes of arena that a run needs.
     pub fn total_bytes(&self) -> usize {
         self.arena.next_multiple_of(64) + self.extra
-    }
-
-    pub fn steps(&self) -> usize {
-        self.block.steps.len()
     }
 }

@@ -2,6 +2,7 @@
 //! access of the same step that it must not.
 
 use crate::dtype::DType;
+use crate::generate::Generate;
 use crate::{bail, Result};
 
 /// `[space, byte offset]`.
@@ -38,6 +39,8 @@ pub struct Checker<'a> {
     spaces: &'a [usize],
     regions: Vec<Region>,
     pub written: &'a mut [bool],
+    /// Whether steps may get generated kernels.
+    pub generate: Generate,
 }
 
 pub fn count(shape: &[usize]) -> Result<usize> {
@@ -67,8 +70,8 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(spaces: &'a [usize], written: &'a mut [bool]) -> Self {
-        Checker { spaces, regions: Vec::new(), written }
+    pub fn new(spaces: &'a [usize], written: &'a mut [bool], generate: Generate) -> Self {
+        Checker { spaces, regions: Vec::new(), written, generate }
     }
 
     pub fn spaces(&self) -> &[usize] {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
 use heddle_core::isa::Isa;
+use heddle_core::profile::{HEAD, PER_STEP};
 use heddle_core::program::Program;
 use serde_json::{json, Value};
 
@@ -83,10 +84,7 @@ fn malformed_ones_are_refused() {
         deep = inner(deep);
     }
     let cases = [
-        (
-            inner(json!([scalar("add", &[[3, 0], X], X)])),
-            "step 0 (loop): step 0 (fused): in[0]: space 3 does not exist",
-        ),
+        (inner(json!([scalar("add", &[[3, 0], X], X)])), "op 0 (loop): op 0 (fused): in[0]: space 3 does not exist"),
         (json!([{ "k": "loop", "out": COUNT, "steps": [] }]), "needs either a count or a test"),
         (
             json!([{ "k": "loop", "count": 1, "test": TEST, "out": COUNT, "steps": [] }]),
@@ -101,7 +99,7 @@ fn malformed_ones_are_refused() {
     ];
     for (steps, text) in cases {
         let error = parse(steps.clone()).err().unwrap_or_else(|| panic!("accepted: {steps}"));
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -109,7 +107,10 @@ fn malformed_ones_are_refused() {
 fn errors_name_the_iteration() {
     let steps = json!([{ "k": "loop", "count": 9, "out": COUNT, "steps": [scalar("sub", &[Y, COUNT], Y), scalar("div", &[X, Y], X)] }]);
     let error = run(steps, [5, 3]).expect_err("divides by zero");
-    assert!(error.0.contains("step 0 (loop): iteration 2: step 1 (fused)"), "{error}");
+    assert!(
+        error.message.contains(" (loop): iteration 2: op 1 (fused)") && error.message.contains("op 0 of program "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -126,5 +127,30 @@ fn an_endless_loop_can_be_aborted() {
     std::thread::sleep(Duration::from_millis(50));
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
-    assert!(error.0.contains("enough"), "{error}");
+    assert!(error.message.contains("enough"), "{error}");
+}
+
+#[test]
+fn a_profile_times_each_step_at_any_depth() {
+    let body = json!([scalar("mul", &[X, Y], X), scalar("add", &[X, COUNT], X)]);
+    let steps = json!([
+        scalar("add", &[X, Y], X),
+        { "k": "loop", "count": 3, "reverse": false, "out": COUNT, "steps": body },
+        scalar("add", &[X, Y], X),
+    ]);
+    let program = parse(steps).expect("parses");
+    assert_eq!(program.steps, 5);
+    let buffers = [Buffer::new(4).expect("memory"), Buffer::new(4).expect("memory")];
+    let arguments: Vec<&Buffer> = buffers.iter().collect();
+    let mut device = device();
+    let times = device.profile(&program, &arguments).expect("runs");
+    let (head, steps) = times.split_at(HEAD);
+    let [starts, totals, counts] = [0, 1, 2].map(|i| steps.chunks(PER_STEP).map(|s| s[i]).collect::<Vec<_>>());
+    assert_eq!(counts, [1.0, 1.0, 3.0, 3.0, 1.0]);
+    assert!(starts.is_sorted(), "{starts:?}");
+    // What a loop holds is part of its time, and all is part of the run's.
+    assert!(totals[2] + totals[3] <= totals[1], "{totals:?}");
+    assert!(totals[0] + totals[1] + totals[4] <= head[1], "{totals:?} in {head:?}");
+    // A profile does not outlive its run.
+    device.run(&program, &arguments).expect("runs");
 }

@@ -21,7 +21,10 @@ fn exchange(sends: Value, receives: Value) -> Value {
 fn errors_name_the_step_and_the_fault() {
     let reduce = |op: &str, dtype: &str| json!({ "k": "reduce", "op": op, "dtype": dtype, "in": [1, 0], "keep": [], "keepStrides": [], "over": [4], "overStrides": [1], "out": [2, 0] });
     let cases = [
-        (fused(json!([2, 4]), json!([1])), "step 0 (fused): out[0]: f32 of shape [4] and strides [1] at offset 4 covers bytes 4..20, but space 2 has 16"),
+        (
+            fused(json!([2, 4]), json!([1])),
+            "op 0 (fused): out[0]: f32 of shape [4] and strides [1] at offset 4 covers bytes 4..20, but space 2 has 16",
+        ),
         (fused(json!([2, 0]), json!([-1])), "covers bytes -12..4"),
         (fused(json!([2, 2]), json!([1])), "offset 2 is not aligned to f32"),
         (fused(json!([3, 0]), json!([1])), "space 3 does not exist"),
@@ -29,7 +32,7 @@ fn errors_name_the_step_and_the_fault() {
         (fused(json!([2, 0]), json!([0])), "share addresses"),
         (fused(json!([2, 0]), json!([1, 1])), "1 sizes but 2 strides"),
         (fused(json!([2, -1]), json!([1])), "invalid value"),
-        (json!({ "k": "nonsense" }), "step 0 (nonsense): unknown variant"),
+        (json!({ "k": "nonsense" }), "op 0 (nonsense): unknown variant"),
         (json!({ "k": "fused" }), "missing field `shape`"),
         (exchange(json!([[0, 3]]), json!([[0, 4]])), "4 elements are not what [(0, 3)] add up to"),
         (exchange(json!([[0, 4]]), json!([[0, 5]])), "parts[0].out: f32 of shape [5]"),
@@ -41,7 +44,7 @@ fn errors_name_the_step_and_the_fault() {
         let error = program(0, &[vec![0; 16], vec![0; 16]], std::slice::from_ref(&step))
             .err()
             .unwrap_or_else(|| panic!("accepted: {step}"));
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -50,7 +53,7 @@ fn overlaps_are_refused() {
     let mut shifted = fused(json!([1, 4]), json!([1]));
     shifted["shape"] = json!([3]);
     let error = program(0, &[vec![0; 16]], &[shifted]).err().expect("refused");
-    assert!(error.0.contains("out[0] (bytes 4..16) overlaps in[0] (bytes 0..12) in space 1"), "{error}");
+    assert!(error.message.contains("out[0] (bytes 4..16) overlaps in[0] (bytes 0..12) in space 1"), "{error}");
     assert!(program(0, &[vec![0; 16]], &[fused(json!([1, 0]), json!([1]))]).is_ok());
 }
 
@@ -73,7 +76,7 @@ fn instructions_are_checked() {
         let mut step = fused(json!([2, 0]), json!([1]));
         step["ops"] = ops;
         let error = program(0, &[vec![0; 16], vec![0; 16]], &[step]).err().expect("refused");
-        assert!(error.0.contains(text), "{error}");
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -112,6 +115,8 @@ fn seeds() -> Vec<Value> {
         json!({ "k": "softmaxCrossEntropyGrad", "dtype": "f32", "rows": 4, "cols": 5, "logits": [1, 0], "labels": [2, 0], "dy": [4, 0], "out": [3, 0] }),
         json!({ "k": "axisIndex", "axis": 0, "out": [3, 0] }),
         json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32", "parts": [{ "in": [1, 0], "out": [2, 0], "count": 9 }], "label": "x" }),
+        json!({ "k": "send", "axis": 0, "to": 1, "dtype": "f32", "parts": [{ "in": [1, 0], "count": 9 }], "label": "x" }),
+        json!({ "k": "receive", "axis": 0, "from": 1, "dtype": "f32", "parts": [{ "out": [3, 0], "count": 9 }], "label": "x" }),
     ]
 }
 

@@ -166,7 +166,7 @@ fn gathers_and_scatters() {
             let error = run_all(0, &[encode(dtype, data), encode("i32", &wrong), zeros(dtype, n)], &[step])
                 .expect_err("outside");
             let text = format!("index {size} at position {} is outside [0, {size})", count - 1);
-            assert!(error.0.contains(&text), "{error}");
+            assert!(error.message.contains(&text), "{error}");
         }
     }
 }
@@ -203,7 +203,7 @@ fn lookups_in_blocks_add_up() {
             let mut given = buffers(data, n);
             given[1] = encode("i32", &[9.0, 0.0, 10.0, 4.0, 5.0, 6.0, 9.0]);
             let error = run_all(0, &given, &[step]).expect_err("outside");
-            assert!(error.0.contains("index 10 at position 2 is outside [0, 10)"), "{error}");
+            assert!(error.message.contains("index 10 at position 2 is outside [0, 10)"), "{error}");
         }
     }
 }
@@ -283,7 +283,7 @@ fn cross_entropy() {
         check(dtype, tolerance, 0, &[l.clone(), t, encode(dtype, &dy), zeros(dtype, rows * cols)], grad, &gradient);
         let error =
             run_all(0, &[l, encode("i32", &vec![cols as f64; rows]), zeros(dtype, rows)], &[step]).expect_err("label");
-        assert!(error.0.contains(&format!("label {cols} at row 0 is outside [0, {cols})")), "{error}");
+        assert!(error.message.contains(&format!("label {cols} at row 0 is outside [0, {cols})")), "{error}");
     }
 }
 
@@ -293,4 +293,15 @@ fn coordinates_and_lone_collectives() {
     check("i32", 0.0, 0, &[zeros("i32", 1)], step, &[5.0]);
     let step = json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32", "parts": [{ "in": [1, 0], "out": [2, 0], "count": 3 }], "label": "x" });
     check("f32", 0.0, 0, &[encode("f32", &[1.0, 2.0, 3.0]), zeros("f32", 3)], step, &[1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn nothing_is_sent_to_or_received_from_a_device_that_is_not_there() {
+    for step in [
+        json!({ "k": "send", "axis": 0, "to": 1, "dtype": "f32", "parts": [{ "in": [1, 0], "count": 3 }], "label": "x" }),
+        json!({ "k": "receive", "axis": 0, "from": 1, "dtype": "f32", "parts": [{ "out": [1, 0], "count": 3 }], "label": "x" }),
+    ] {
+        let error = run_all(0, &[zeros("f32", 3)], &[step]).expect_err("a lone device");
+        assert!(error.message.contains("there is no device 1 on axis 0 of 1"), "{error}");
+    }
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readEnvironment } from "../../util/settings.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -26,12 +27,17 @@ export interface NativeDevice {
   run(program: NativeProgram, args: readonly NativeBuffer[]): Promise<void>;
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
-  /** Blocks until everything queued is done. */
-  sync(): void;
+  /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
+  sync(): { run: number; message: string; code: string; during?: string; rank?: number; step?: number; op?: string }[];
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
-  /** Nanoseconds of each step of the last run. */
-  timings(): Float64Array;
+  /**
+   * Like `run`, with the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
+   * each step, at any depth and in order, its first beginning, its time in all and how often it ran. Nanoseconds.
+   */
+  profile(program: NativeProgram, args: readonly NativeBuffer[]): Promise<Float64Array>;
+  /** Operations and bytes per second that all threads could reach at most. Blocks for about a tenth of a second. */
+  limits(): { flops: number; bytes: number };
   /** Blocks until everything queued is done, then ends the threads. Harmless when repeated. */
   close(): void;
 }
@@ -53,6 +59,8 @@ export interface NativeWorld {
   readonly size: number;
   /** The first error of this world, or null. */
   readonly failure: string | null;
+  /** Why there is no flight recorder though one was asked for, or null. */
+  readonly warning: string | null;
   /** `ranks` in the order that gives blocks their places; must contain this rank. */
   group(ranks: readonly number[], name: string): NativeGroup;
   abort(reason: string): void;
@@ -110,7 +118,10 @@ export interface NativeFlight {
   current?: { step: number; description: string };
 }
 
-/** What the native core exports. */
+/**
+ * What the native core exports. What it throws and rejects with are `Error`s with a stable `code`, and where they are
+ * known `during`, `rank`, `step` and `op`: see `error.ts`.
+ */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
   memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
@@ -123,6 +134,8 @@ export interface NativeBinding {
     dstOffset: number,
   ): Promise<void>;
   readFlight(path: string): NativeFlight;
+  /** Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing then. */
+  endWithParent(parent: number, grace: number): void;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
   readonly NativeProgram: new (
@@ -159,7 +172,7 @@ export function loadNative(): NativeBinding | { error: string } {
 }
 
 function load(): NativeBinding | { error: string } {
-  if (process.env["HEDDLE_NATIVE"] === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
   const target = platform();
   const require = createRequire(import.meta.url);
   const tried: string[] = [];

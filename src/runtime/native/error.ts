@@ -1,40 +1,66 @@
 /** @module Errors of the native core as HeddleErrors. */
 import { HeddleError } from "../../util/errors.ts";
 
-/** An error of a run; `during` names the collective that was under way, where one was. */
+/** What an error of a run knows of itself. */
+export interface RunErrorFields {
+  /** The collective that was under way, such as `allReduce sum f32 x 10 'gradients 0' (sequence 12, message 0)`. */
+  readonly during?: string | undefined;
+  /** The rank that closed its connection or aborted. */
+  readonly rank?: number | undefined;
+  /** Number of the program's step that failed, and what it is. */
+  readonly step?: number | undefined;
+  readonly op?: string | undefined;
+}
+
+/** An error of a run, with what is known of where it happened. */
 export class RunError extends HeddleError {
   readonly during: string | undefined;
-  /** Number of the program's step that failed, where it is known. */
+  readonly rank: number | undefined;
   readonly step: number | undefined;
+  readonly op: string | undefined;
 
-  constructor(code: string, message: string, during: string | undefined, cause: unknown) {
+  constructor(code: string, message: string, fields: RunErrorFields, cause: unknown) {
     super(code, message, { cause });
     this.name = "RunError";
-    this.during = during;
-    // Native errors of a run begin with "<program> step <n> (<kernel>): ".
-    const step = / step (\d+) \([a-zA-Z]+\): /.exec(message)?.[1];
-    this.step = step === undefined ? undefined : Number(step);
+    this.during = fields.during;
+    this.rank = fields.rank;
+    this.step = fields.step;
+    this.op = fields.op;
   }
 }
+
+/**
+ * The closed table of codes that native code gives (`native/binding/src/error.rs`), and what they are called here.
+ * The launcher tells by them a rank that failed by itself from ranks that failed because of it.
+ */
+const codes = {
+  run: "run",
+  value: "value",
+  memory: "memory",
+  panic: "internal",
+  // What Node-API says of a call that is wrong in itself.
+  InvalidArg: "run",
+  invalid: "run",
+  timeout: "timeout",
+  peerClosed: "peerClosed",
+  peerAborted: "peerAborted",
+  aborted: "aborted",
+  mismatch: "mismatch",
+  protocol: "protocol",
+  auth: "auth",
+  store: "store",
+  io: "io",
+} as const satisfies { readonly [native: string]: string };
 
 /** Wraps what native code threw; a HeddleError stays as it is. */
 export function nativeError(error: unknown): HeddleError {
   if (error instanceof HeddleError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  const code = (error as { code?: unknown }).code;
-  // Communication errors say "… in allReduce sum f32 x 10 'gradients 0' (sequence 12, …)".
-  const during =
-    /\b((?:allReduce|allGather|reduceScatter|allToAll|broadcast|barrier)\b[^(]*\(sequence \d+[^)]*\))/.exec(
-      message,
-    )?.[1];
-  const given = typeof code === "string" && code !== "GenericFailure" ? code : undefined;
-  return new RunError(given ?? communicationCode(message) ?? "run", message, during, error);
+  const { code, during, rank, step, op } = (error ?? {}) as { readonly [field: string]: unknown };
+  const known = typeof code === "string" && Object.hasOwn(codes, code) ? codes[code as keyof typeof codes] : "run";
+  const fields = { during: textOf(during), rank: numberOf(rank), step: numberOf(step), op: textOf(op) };
+  return new RunError(known, message, fields, error);
 }
 
-/** What the launcher tells apart: a rank that failed by itself, and ranks that failed because of it. */
-function communicationCode(message: string): string | undefined {
-  if (/\brank \d+ closed its connection\b/.test(message)) return "peerClosed";
-  if (/\brank \d+ aborted:/.test(message)) return "peerAborted";
-  if (/\bthis rank aborted:/.test(message)) return "aborted";
-  return /\btimed out after\b/.test(message) ? "timeout" : undefined;
-}
+const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);

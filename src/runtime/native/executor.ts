@@ -1,17 +1,13 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
-import { bytesOf } from "../../ir/shape.ts";
+import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { type Program, programsOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
-import {
-  type DeviceBuffer,
-  type Executable,
-  type Executor,
-  type ExecutorOptions,
-  programsFor,
-  type Run,
-} from "../executor.ts";
+import { readEnvironment } from "../../util/settings.ts";
+import { capturePosition } from "../../util/source.ts";
+import { formatBytes } from "../../util/text.ts";
+import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -21,6 +17,9 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
+import { allocateMemory, type NativeMemory } from "./memory.ts";
+import { type Profiler, sharedProfiler } from "./profile.ts";
+import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
@@ -37,115 +36,48 @@ const shortSeconds = 2e-4;
 const assumedFlops = 2e10;
 const assumedBytes = 1e10;
 
-// Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait, and
-// the finalizers that free collected buffers do not run.
-const turnMilliseconds = 1;
-let lastTurn = 0;
-
-function turnWhenDue(): Promise<void> | undefined {
-  if (performance.now() - lastTurn < turnMilliseconds) return undefined;
-  return new Promise((resolve) => {
-    setImmediate(() => {
-      lastTurn = performance.now();
-      resolve();
-    });
-  });
-}
-
-class NativeMemory implements DeviceBuffer {
-  readonly bytes: number;
-  readonly native: NativeBuffer;
-  /** The run that writes this buffer, until it is done. */
-  pending: Promise<void> | undefined;
-  private failure: unknown;
-  private readonly drain: () => void;
-
-  constructor(native: NativeBuffer, drain: () => void) {
-    this.native = native;
-    this.bytes = native.bytes;
-    this.drain = drain;
-  }
-
-  /** Notes the run that will fill the buffer. */
-  await(done: Promise<void>, unharmed: (error: unknown) => boolean = () => false): void {
-    const settled = done.then(
-      () => undefined,
-      (error: unknown) => {
-        if (!unharmed(error)) this.failure = error;
-      },
-    );
-    this.pending = settled;
-    void settled.then(() => {
-      if (this.pending === settled) this.pending = undefined;
-    });
-  }
-
-  write(data: Uint8Array): void {
-    this.native.write(data);
-  }
-
-  async read(): Promise<Uint8Array> {
-    await this.pending;
-    await turnWhenDue();
-    return this.contents();
-  }
-
-  readSync(): Uint8Array {
-    if (this.pending !== undefined) this.drain();
-    return this.contents();
-  }
-
-  private contents(): Uint8Array {
-    if (this.failure !== undefined) throw this.failure;
-    const data = new Uint8Array(this.bytes);
-    this.native.read(data);
-    return data;
-  }
-
-  dispose(): void {
-    this.native.dispose();
-  }
-}
-
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
   const binding = loadNative();
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
+  const isa = options.isa ?? readEnvironment().isa;
   const devices = options.devices.map(
     ({ coordinates }, index) =>
       new binding.NativeDevice(
         {
           threads: options.threads,
           coords: [...coordinates],
-          ...(options.isa === undefined ? {} : { isa: options.isa }),
+          ...(isa === undefined ? {} : { isa }),
         },
         groups[index] as NativeGroup[],
       ),
   );
-  const drain = (): void => {
-    for (const device of devices) device.sync();
-  };
-  const allocate = (bytes: number): NativeMemory =>
-    new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), drain);
+  const queue = new Queue(devices);
+  const allocate = (bytes: number, what: string): NativeMemory => allocateMemory(binding, queue, bytes, what);
+  const profiler = sharedProfiler();
+  if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
+  const compileEach = (programs: readonly Program[]): Executable =>
+    compile(programs, options.threads, {
+      binding,
+      devices,
+      queue,
+      allocate,
+      profiler,
+      axes: options.axes.map(({ size }) => size),
+      alone: groups.every((group) => group.length === 0),
+    });
   return {
     name: "native",
     devices: devices.length,
-    allocate,
+    allocate: (bytes) => allocate(bytes, "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
         .catch((error: unknown) => {
           throw nativeError(error);
         }),
-    compile: (program) =>
-      compile(programsFor(program, devices.length), options.threads, {
-        binding,
-        devices,
-        allocate,
-        again: (memory) => new NativeMemory(memory.native, drain),
-        alone: groups.every((group) => group.length === 0),
-      }),
+    compile: (program) => compileEach(programsFor(program, devices.length)),
     abort: (reason) => {
       options.world?.abort(reason);
       for (const device of devices) device.abort(reason);
@@ -180,44 +112,68 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
 interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
-  readonly allocate: (bytes: number) => NativeMemory;
-  /** The same memory under a name of its own, which fails by itself. */
-  readonly again: (memory: NativeMemory) => NativeMemory;
+  readonly queue: Queue;
+  readonly allocate: (bytes: number, what: string) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
+  readonly profiler: Profiler | undefined;
+  readonly axes: readonly number[];
 }
 
-/** A program as one device runs it. */
-interface Loaded {
+/** The program of one device, made ready. */
+interface Ready {
   readonly program: Program;
   readonly lowered: LoweredProgram;
   readonly native: NativeProgram;
 }
 
-function compile(programs: readonly Program[], slots: number, machinery: Machinery): Executable {
-  const loaded = new Map<Program, Loaded>();
-  for (const program of programs) {
-    if (loaded.has(program)) continue;
-    const lowered = lowerProgram(program, { slots });
-    loaded.set(program, { program, lowered, native: new machinery.binding.NativeProgram(lowered.text) });
-  }
-  const each = programs.map((program) => loaded.get(program) as Loaded);
-  const [first] = each as [Loaded, ...Loaded[]];
-  const short = machinery.alone && machinery.devices.length === 1 && predictedSeconds(first.program) < shortSeconds;
+function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
+  const prepare = (program: Program): Ready => {
+    const lowered = lowerProgram(program, { slots: threads });
+    return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
+  };
+  const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
+  const ready = programs.map((program) => byProgram.get(program) as Ready);
+  const { program, lowered } = ready[0] as Ready;
+  const alone = machinery.alone && machinery.devices.length === 1;
+  const note = machinery.profiler?.program(lowered, machinery.axes);
+  const short = note === undefined && alone && predictedSeconds(program) < shortSeconds;
+  const prepared = { programs: ready, alone, short, note };
   return {
-    program: first.program,
-    arenaBytes: Math.max(...each.map(({ lowered }) => lowered.arenaBytes)),
-    calls: first.lowered.json.steps.length,
-    run: (inputs) => run(each, machinery, inputs as readonly (readonly NativeMemory[])[], short),
+    program,
+    arenaBytes: Math.max(...ready.map((one) => one.lowered.arenaBytes)),
+    calls: lowered.json.steps.length,
+    run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
 }
 
-/** Of several devices' errors the one that is not about another device. */
-function firstCause(failures: readonly unknown[]): unknown {
-  const found = failures.filter((error) => error !== undefined);
-  const own = (error: unknown): boolean =>
-    error instanceof RunError && error.code !== "peerAborted" && error.code !== "peerClosed";
-  return found.find(own) ?? found[0];
+function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeBinding): NativeProgram {
+  try {
+    return new binding.NativeProgram(lowered.text);
+  } catch (error) {
+    const largest = Math.max(lowered.arenaBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
+    const failure = runFailure(error, program.name);
+    if (failure.code !== "memory") throw failure;
+    const values = program.outputs.map(({ type }) => formatType(type)).join(", ");
+    throw new HeddleError(
+      "memory",
+      `there is no memory for ${values} (${formatBytes(largest)}), the result of ${program.name}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** A program that is ready to run. */
+interface Prepared {
+  /** Of each device. */
+  readonly programs: readonly Ready[];
+  /** Nobody waits for its device while it runs. */
+  readonly alone: boolean;
+  readonly short: boolean;
+  /** Takes the times of the first device's runs, when they are profiled. */
+  readonly note: ((times: Float64Array) => void) | undefined;
 }
 
 /** The buffer of a device. */
@@ -245,50 +201,75 @@ function predictedSeconds(program: Program): number {
 }
 
 function run(
-  loaded: readonly Loaded[],
+  { programs, alone, short, note }: Prepared,
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
-  short: boolean,
 ): Run {
-  const outputs = loaded.map(({ program }, index) =>
+  const { queue } = machinery;
+  const [first] = programs as [Ready];
+  const given = inputs.flat();
+  for (const input of given) input.checkGood();
+  const donated = programs.flatMap(({ program }, device) =>
+    program.donated.flatMap((input) => (input === undefined ? [] : [at(inputs, device, input)])),
+  );
+  for (const input of donated) input.giveAway();
+  const outputs = programs.map(({ program }, index) =>
     program.outputs.map(({ type }, output) => {
       const donated = program.donated[output];
-      return donated === undefined ? machinery.allocate(bytesOf(type)) : machinery.again(at(inputs, index, donated));
+      return donated === undefined
+        ? machinery.allocate(bytesOf(type), `${formatType(type)}, the result of ${program.name}`)
+        : at(inputs, index, donated).again();
     }),
   );
   const buffers = (index: number): NativeBuffer[] =>
-    (loaded[index] as Loaded).lowered.arguments.map(
-      ({ input, output }) =>
-        (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).native,
+    (programs[index] as Ready).lowered.arguments.map(({ input, output }) =>
+      (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).held(),
     );
-  if (short && inputs[0]?.every((input) => input.pending === undefined) === true) {
+  const used = [...new Set([...given, ...outputs.flat()].map((memory) => memory.block))];
+  if (!queue.hasRoom(used)) queue.drain();
+  const ready = given.every((input) => input.ready);
+  if ((short && ready) || (alone && queue.isStarved)) {
+    if (!ready) queue.drain();
+    for (const input of given) input.checkGood();
     try {
-      machinery.devices[0]?.runSync((loaded[0] as Loaded).native, buffers(0));
+      machinery.devices[0]?.runSync(first.native, buffers(0));
     } catch (error) {
-      throw nativeError(error);
+      const failure = runFailure(error, first.program.name);
+      const unchanged = (): boolean => endedBefore(failure, first.lowered.firstDonatedWrite);
+      for (const input of donated) input.lend({ settled: true, failure, done: Promise.resolve() }, unchanged);
+      throw failure;
     }
     return { outputs, done: Promise.resolve() };
   }
-  const failures: unknown[] = [];
-  const runs = machinery.devices.map((device, index) =>
-    device.run((loaded[index] as Loaded).native, buffers(index)).catch((error: unknown) => {
-      failures[index] = nativeError(error);
-      throw failures[index];
-    }),
+  // Of several devices in this process, the first is profiled.
+  const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
+    note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
+  const launch = queue.launch(first.program.name, used, capturePosition(), (device, index) =>
+    start(device, (programs[index] as Ready).native, buffers(index), index),
   );
-  // What a failed run has left behind is known only when no device runs any more.
-  const done = Promise.allSettled(runs).then((results) => {
-    for (const result of results) if (result.status === "rejected") throw firstCause(failures);
-  });
+  const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];
+  for (const output of outputs.flat()) output.comesFrom(origins);
   const unchanged = (): boolean =>
-    loaded.every(({ lowered }, index) => {
-      const error = failures[index];
-      return error instanceof RunError && error.step !== undefined && error.step < lowered.firstDonatedWrite;
-    });
-  outputs.forEach((list, device) => {
-    for (const output of list) output.await(done);
-    for (const donated of (loaded[device] as Loaded).program.donated)
-      if (donated !== undefined) at(inputs, device, donated).await(done, unchanged);
-  });
-  return { outputs, done, unchanged };
+    programs.every(({ lowered }, device) => endedBefore(launch.failures[device], lowered.firstDonatedWrite));
+  for (const input of donated) input.lend(launch, unchanged);
+  return {
+    outputs,
+    get done() {
+      return settled(origins);
+    },
+    unchanged,
+  };
+}
+
+/** Whether a failed run ended before this step; what is not known to have failed may have done anything. */
+function endedBefore(failure: HeddleError | undefined, step: number): boolean {
+  const native = failure instanceof RunError ? failure : failure?.cause;
+  return native instanceof RunError && native.step !== undefined && native.step < step;
+}
+
+/** Settles when the runs have, with the first failure of them. */
+async function settled(launches: readonly Launch[]): Promise<void> {
+  await Promise.all(launches.map((launch) => launch.done));
+  const failed = launches.find((launch) => launch.failure !== undefined);
+  if (failed !== undefined) throw failed.failure;
 }

@@ -19,6 +19,8 @@ export interface WorldOptions {
   readonly flight: string | undefined;
   /** Tells apart worlds of one run. */
   readonly name: string;
+  /** At least this attempt; default 0. The latest that any rank wants is taken. */
+  readonly attempt?: number;
 }
 
 /** A rank's membership among the processes of a run. */
@@ -36,8 +38,18 @@ export interface World {
    * @throws HeddleError `mismatch` naming both sides.
    */
   agree(what: string, text: string): Promise<void>;
-  /** Sends a text from rank 0 to all. */
-  share(what: string, text: string | undefined): Promise<string>;
+  /**
+   * Rank 0 works, and all ranks get its text.
+   *
+   * @throws what the work throws: on rank 0 itself, on the others a HeddleError with its code and message.
+   */
+  together(what: string, work: () => Promise<string>): Promise<string>;
+  /** The bytes of all ranks, in their order; all give the same length. Nothing else may be under way. */
+  allGather(bytes: Uint8Array, label: string): Promise<Uint8Array>;
+  /** Which of the worlds of this name and epoch it is: a failed one is followed by the next. */
+  readonly attempt: number;
+  /** Whether a rank has failed or aborted, so that nothing more can be done with this world. */
+  readonly failed: boolean;
   /** Tells the others why this rank ends. */
   abort(reason: string): void;
   close(): void;
@@ -50,12 +62,16 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
   const { rank, size, host, port, runId, epoch, secret, timeout } = options;
   let native: NativeWorld;
   let store: NativeStore;
+  let name = options.name;
+  let attempt = options.attempt ?? 0;
   try {
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
+    attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
+    if (attempt > 0) name = `${name}/${attempt}`;
     native = await binding.NativeWorld.connect({
       runId,
       epoch,
-      name: options.name,
+      name,
       rank,
       size,
       host,
@@ -74,8 +90,13 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
     Array.from({ length: size }, (_unused, index) => index),
     "everyone",
   );
+  if (native.warning !== null) {
+    process.emitWarning(`rank ${rank} goes on without its flight recorder: ${native.warning}`, {
+      code: "HEDDLE_FLIGHT",
+    });
+  }
   let exchanges = 0;
-  const key = (what: string, from: number): string => `exchange/${epoch}/${options.name}/${exchanges}/${what}/${from}`;
+  const key = (what: string, from: number): string => `exchange/${epoch}/${name}/${exchanges}/${what}/${from}`;
   const rethrow = (error: unknown): never => {
     throw nativeError(error);
   };
@@ -90,18 +111,58 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
       await store.set(key(what, rank), text).catch(rethrow);
       for (let other = 0; other < size; other++) {
         if (other === rank) continue;
-        const theirs: string = await store.get(key(what, other), timeout).catch(rethrow);
+        const theirs: string = await store
+          .get(key(what, other), timeout, `the ${what} of rank ${other}`)
+          .catch(rethrow);
         if (theirs !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, theirs));
       }
     },
-    share: async (what, text) => {
+    together: async (what, work) => {
       exchanges++;
-      if (rank === 0) await store.set(key(what, 0), text ?? "").catch(rethrow);
-      return rank === 0 ? (text ?? "") : store.get(key(what, 0), timeout).catch(rethrow);
+      const tell = (outcome: Outcome): Promise<void> => store.set(key(what, 0), JSON.stringify(outcome)).catch(rethrow);
+      if (rank !== 0) return outcomeOf(await store.get(key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrow));
+      const text = await work().catch(async (error: unknown) => {
+        await tell(failedOutcome(error));
+        throw error;
+      });
+      await tell({ text });
+      return text;
+    },
+    allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrow),
+    attempt,
+    get failed() {
+      return native.failure !== null;
     },
     abort: (reason) => native.abort(reason),
     close: () => native.close(),
   };
+}
+
+/** The highest attempt that a rank has asked for, this one included. */
+async function latestAttempt(store: NativeStore, key: string, mine: number): Promise<number> {
+  for (;;) {
+    const known = await store.tryGet(key);
+    const theirs = Number(known ?? "0");
+    if (theirs >= mine) return theirs;
+    if ((await store.compareAndSet(key, known, String(mine))).swapped) return mine;
+  }
+}
+
+/** What rank 0 tells of its work. */
+interface Outcome {
+  readonly text?: string;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+function failedOutcome(error: unknown): Outcome {
+  const message = error instanceof Error ? error.message : String(error);
+  return { error: { code: error instanceof HeddleError ? error.code : "run", message } };
+}
+
+function outcomeOf(json: string): string {
+  const { text = "", error } = JSON.parse(json) as Outcome;
+  if (error !== undefined) throw new HeddleError(error.code, `rank 0: ${error.message}`);
+  return text;
 }
 
 /** The first line in which two texts differ, with both sides named. */

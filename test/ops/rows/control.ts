@@ -173,6 +173,14 @@ function doubling([x, limit]: Node[]): Node[] {
 export const whileRows: readonly Row[] = [
   {
     op: "while",
+    title: "counting from a constant that is a result too",
+    inputs: [{ dtype: "i32", shape: [], values: [3] }],
+    build: (...inputs) => counting(inputs),
+    expected: () => [[3], [0]],
+    gradient: false,
+  },
+  {
+    op: "while",
     title: "doubling up to a limit",
     inputs: [
       { dtype: "f32", shape: [2], values: [1, 0.5] },
@@ -194,6 +202,15 @@ export const whileRows: readonly Row[] = [
     gradient: false,
   },
 ];
+
+/** The constant that the count starts from is a result of its own. */
+function counting([most]: Node[]): Node[] {
+  const specs = [count, spec("n", "i32"), spec("limit", "i32")];
+  const condition = traceGraph("below", specs, (_i, n, limit) => [ops.lt(n as Node, limit as Node)]);
+  const body = traceGraph("next", specs, (_i, n) => [ops.add(n as Node, 1)]);
+  const zero = ops.constant("i32", 0);
+  return [...ops.whileLoop([zero, most as Node], { condition, body, carries: 1 }), zero];
+}
 
 function either([test, x, y]: Node[]): Node[] {
   const specs = [like("x", x as Node), like("y", y as Node)];

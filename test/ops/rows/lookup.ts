@@ -161,6 +161,7 @@ const randomRows: readonly Row[] = [
     op: "randomBits",
     title: "a block that starts later",
     inputs: [key, index(0, 2)],
+    fixed: true,
     attrs: { shape: [1, 2], total: [1, 4], stream: 0 },
     expected: () => [zeroWords.slice(2)],
     gradient: false,

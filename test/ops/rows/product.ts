@@ -1,6 +1,6 @@
 /** @module Rows of products and convolutions, by sums over indices. */
 import type { HostTensor } from "../../../src/ir/node.ts";
-import { convDims } from "../../../src/ops/index.ts";
+import { convDims, matmul } from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
 import { at, build, floats, given, indices, total } from "../../support/tensors.ts";
 
@@ -48,6 +48,14 @@ const dotRows: readonly Row[] = [
     expected: (x, y) => [build([4, 8], (m, n) => at(x, [m]) * at(y, [n]))],
     gradient: true,
     shardings: ["S(0), R -> S(0)", "R, S(0) -> S(1)", ...linear],
+  },
+  {
+    op: "dot",
+    title: "matmul of two vectors",
+    inputs: [floats([8]), floats([8])],
+    build: (x, y) => [matmul(x, y)],
+    expected: (x, y) => [[total(build([8], (k) => at(x, [k]) * at(y, [k])))]],
+    gradient: true,
   },
   {
     op: "dot",

@@ -207,6 +207,36 @@ const argMaxRows: readonly Row[] = [
   },
 ];
 
+const cumsumRows: readonly Row[] = [
+  {
+    op: "cumsum",
+    title: "inner dim",
+    inputs: [floats([4, 9])],
+    attrs: { dim: 1 },
+    expected: (x) => [build([4, 9], (a, b) => total(row(x, a).slice(0, b + 1)))],
+    gradient: true,
+    shardings: ["S(0) -> S(0)", "P(sum) -> P(sum)"],
+  },
+  {
+    op: "cumsum",
+    title: "outer dim of integers that wrap",
+    inputs: [given("i32", [3, 2], [2147483647, 1, 1, 2, -5, 3])],
+    attrs: { dim: 0 },
+    expected: () => [[2147483647, 1, -2147483648, 3, 2147483643, 6]],
+    gradient: false,
+  },
+  ...[0, 1, 2, 5].map(
+    (size): Row => ({
+      op: "cumsum",
+      title: `${size} bytes`,
+      inputs: [ints([size], 0, 256, "u8")],
+      attrs: { dim: 0 },
+      expected: (x) => [build([size], (at) => total([...x.data].slice(0, at + 1)) % 256)],
+      gradient: false,
+    }),
+  ),
+];
+
 interface Windows {
   readonly op: "max" | "min" | "sum";
   readonly window: number[];
@@ -376,4 +406,4 @@ const windowTies: readonly Row[] = [
   },
 ];
 
-export const reduceTable: readonly Row[] = [...reduceRows, ...argMaxRows, ...windowRows, ...windowTies];
+export const reduceTable: readonly Row[] = [...reduceRows, ...argMaxRows, ...cumsumRows, ...windowRows, ...windowTies];

@@ -29,6 +29,7 @@ const unaryFloat: { readonly [op: string]: readonly [(x: number) => number, Rang
   rsqrt: [(x) => x ** -0.5, [0.2, 3]],
   tanh: [(x) => (Math.exp(2 * x) - 1) / (Math.exp(2 * x) + 1), [-2, 2]],
   logistic: [(x) => 0.5 * (1 + Math.tanh(x / 2)), [-4, 4]],
+  softplus: [(x) => Math.log(1 + Math.E ** x), [-4, 4]],
   sin: [(x) => Math.cos(x - Math.PI / 2), [-3, 3]],
   cos: [(x) => Math.sin(x + Math.PI / 2), [-3, 3]],
   floor: [(x) => x - (((x % 1) + 1) % 1), [-2, 2, steps]],
@@ -136,6 +137,10 @@ const exactUnary: readonly Row[] = [
   { ...exact("log1p", "tiny values are exact", [f32(1e-20)], [Math.fround(1e-20)]), single: true },
   exact("exp", "overflow and underflow", [f32(1000, -1000)], [inf, 0]),
   { ...exact("logistic", "far tails", [f32(200, -200)], [1, 0]), single: true },
+  {
+    ...exact("softplus", "tails and special values", [f32(nan, inf, -inf, 200, -200)], [nan, inf, 0, 200, 0]),
+    single: true,
+  },
   exact("not", "bool", [bool(0, 1)], [1, 0]),
   exact("not", "bits", [i32(0, -1, 5)], [-1, 0, -6]),
   exact("not", "unsigned bits", [u8(0, 255, 1)], [255, 0, 254]),

@@ -3,8 +3,7 @@
  * one line of JSON on rank 0.
  */
 import { createHash } from "node:crypto";
-import { isTensor, losses, optim, train } from "heddle";
-import { mesh } from "../../../src/plan/index.ts";
+import { isTensor, layouts, losses, mesh, optim, replicate, train } from "heddle";
 import { flattenTree } from "../../../src/util/tree.ts";
 import { bars, convnet } from "../synthetic.ts";
 
@@ -17,8 +16,14 @@ interface Settings {
   /** Another batch size on rank 1. */
   readonly odd?: boolean;
   readonly rate?: number;
-  /** Virtual devices in this one process. */
-  readonly virtual?: number;
+  /** The mesh; in one process its devices are virtual. */
+  readonly axes?: { readonly [axis: string]: number };
+  /** Which parameters are split: the convnet's dense layers over `model`, or all over `data`. */
+  readonly layout?: "dense" | "all";
+  /** Layers on two stages: in one process, or in two. */
+  readonly pipeline?: boolean;
+  /** A rank that ends without a word at step 5. */
+  readonly dies?: number;
   /** Milliseconds that each step takes more. */
   readonly slow?: number;
 }
@@ -31,9 +36,16 @@ const {
   every = 1,
   odd,
   rate = 0.05,
-  virtual,
+  axes,
+  layout,
+  pipeline = false,
+  dies,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
+const rules = {
+  dense: layouts.named({ "4.weight": { model: 0 }, "4.bias": { model: 0 }, "7.weight": { model: 1 } }),
+  all: layouts.fullySharded(),
+};
 const found: number[] = [];
 const result = await train({
   model: convnet(),
@@ -46,18 +58,22 @@ const result = await train({
   epochs,
   dtype,
   report: "lines",
-  ...(virtual === undefined ? {} : { mesh: mesh({ data: virtual }) }),
+  ...(axes === undefined ? {} : { mesh: mesh(axes) }),
+  ...(layout === undefined ? {} : { layout: rules[layout] }),
+  ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1, 7: 1 }, microBatches: 4 } } : {}),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),
   callbacks: {
     onStep: async ({ loss, step }) => {
       found.push(loss);
       if (step === 3) console.log("under way");
+      if (step === 5 && process.env["RANK"] === String(dies)) process.exit(9);
       await new Promise((resolve) => setTimeout(resolve, slow));
     },
   },
 });
 const hash = createHash("sha256");
-for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves) hash.update(await leaf.data());
+for (const leaf of flattenTree([result.params, result.optimizerState], isTensor).leaves)
+  hash.update(await replicate(leaf).data());
 result.print(
   JSON.stringify({ losses: found, accuracy: result.accuracy, steps: result.steps, hash: hash.digest("hex") }),
 );

@@ -5,8 +5,8 @@ use super::product::{product, Matrix};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::math::Float;
 use crate::program::DotJson;
+use crate::scalar::Float;
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
 

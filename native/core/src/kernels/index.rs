@@ -6,7 +6,7 @@ use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
-use crate::{bail, Result};
+use crate::{bail, bail_value, Result};
 
 /// Bytes moved by one task.
 const TASK: usize = 1 << 16;
@@ -59,7 +59,7 @@ unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result
         return Ok(());
     }
     let index = *run.ptr::<i32>(indices).add(position);
-    bail!("index {index} at position {position} is outside [0, {size})")
+    bail_value!("index {index} at position {position} is outside [0, {size})")
 }
 
 impl Gather {

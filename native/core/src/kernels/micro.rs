@@ -5,7 +5,7 @@
 //! chain of multiply-adds in order of the contracted index: how rows and columns are cut never changes bits.
 
 use crate::isa::{by_isa, Isa};
-use crate::math::Float;
+use crate::scalar::Float;
 use crate::simd::Simd;
 
 /// One call: `out[m, n] (+)= left[m, k] · right[k, n]` with k = segments × segment.

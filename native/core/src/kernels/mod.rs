@@ -11,5 +11,6 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod transfer;
 pub mod transpose;
 pub mod window;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::math::Float;
 use crate::program::CrossEntropyJson;
+use crate::scalar::Float;
 use crate::verify::{At, Checker};
-use crate::{bail, Result};
+use crate::{bail, bail_value, Result};
 
 pub struct CrossEntropy {
     dtype: DType,
@@ -74,7 +74,7 @@ impl CrossEntropy {
         });
         let row = wrong.load(Ordering::Relaxed);
         if row != usize::MAX {
-            bail!("label {} at row {row} is outside [0, {})", labels[row], self.cols);
+            bail_value!("label {} at row {row} is outside [0, {})", labels[row], self.cols);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
+use heddle_core::generate::Generate;
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 use heddle_core::Result;
@@ -71,10 +72,13 @@ pub fn size(dtype: &str) -> usize {
 }
 
 pub fn program(arena: usize, buffers: &[Vec<u8>], steps: &[Value]) -> Result<Program> {
+    program_with(arena, buffers, steps, Generate::On)
+}
+
+pub fn program_with(arena: usize, buffers: &[Vec<u8>], steps: &[Value], generate: Generate) -> Result<Program> {
     let buffers: Vec<Value> = buffers.iter().map(|b| json!({ "bytes": b.len() })).collect();
-    Program::parse(
-        &json!({ "version": 1, "name": "test", "arena": arena, "buffers": buffers, "steps": steps }).to_string(),
-    )
+    let text = json!({ "version": 1, "name": "test", "arena": arena, "buffers": buffers, "steps": steps });
+    Program::parse_with(&text.to_string(), generate)
 }
 
 pub fn run_on(isa: Isa, threads: usize, program: &Program, contents: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
@@ -87,9 +91,10 @@ pub fn run_on(isa: Isa, threads: usize, program: &Program, contents: &[Vec<u8>])
     Ok(buffers.iter().map(|b| b.as_slice().to_vec()).collect())
 }
 
-/// Runs on all instruction sets; thread counts must agree in bits. Gives the buffers per set.
+/// Runs on all instruction sets; thread counts, and the interpreter and generated code, must agree in bits. Gives the buffers per set.
 pub fn run_all(arena: usize, contents: &[Vec<u8>], steps: &[Value]) -> Result<Vec<(Isa, Vec<Vec<u8>>)>> {
     let program = program(arena, contents, steps)?;
+    let interpreted = program_with(arena, contents, steps, Generate::Off)?;
     let mut results = Vec::new();
     for isa in Isa::available() {
         let one = run_on(isa, 1, &program, contents)?;
@@ -97,6 +102,8 @@ pub fn run_all(arena: usize, contents: &[Vec<u8>], steps: &[Value]) -> Result<Ve
             let more = run_on(isa, threads, &program, contents)?;
             assert!(one == more, "{} threads give other bits than one on {}: {steps:?}", threads, isa.name());
         }
+        let plain = run_on(isa, 1, &interpreted, contents)?;
+        assert!(one == plain, "generated code gives other bits than the interpreter on {}: {steps:?}", isa.name());
         results.push((isa, one));
     }
     Ok(results)

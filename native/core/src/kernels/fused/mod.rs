@@ -2,6 +2,7 @@
 //!
 //! Loading a step fixes everything: dims are merged, registers get slots, each instruction becomes a loop to call.
 
+mod generated;
 pub mod ops;
 mod plan;
 mod tile;
@@ -74,6 +75,7 @@ pub struct Fused {
     pub(crate) once: Vec<(usize, usize)>,
     pub(crate) actions: Vec<Action>,
     pub(crate) cost: usize,
+    pub(crate) generated: generated::Generated,
 }
 
 #[derive(Clone, Copy)]
@@ -86,7 +88,7 @@ pub(crate) struct Value8 {
 pub(crate) enum Source {
     Input(usize),
     Constant(Value8),
-    Compute { function: Loop, inputs: Vec<usize>, divides: Option<&'static str> },
+    Compute { name: String, function: Loop, inputs: Vec<usize>, divides: Option<&'static str> },
 }
 
 pub(crate) struct Register {
@@ -130,11 +132,15 @@ impl Fused {
                 contiguous: false,
             });
         }
+        let generate = checker.generate;
         checker.finish(true)?;
-        plan::plan(total, &json.shape, operands, registers, &outputs)
+        plan::plan(total, &json.shape, operands, registers, &outputs, generate)
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
+        if self.generated.run(self, run) {
+            return Ok(());
+        }
         tile::run(self, run)
     }
 }
@@ -210,7 +216,8 @@ fn instruction(op: &[Value], shape: &[usize], registers: &[Register], operands: 
         }
         (_, n) => bail!("no function {name} with {n} operands"),
     };
-    Ok(Register { source: Source::Compute { function, inputs, divides }, dtype: result })
+    let name = name.to_string();
+    Ok(Register { source: Source::Compute { name, function, inputs, divides }, dtype: result })
 }
 
 fn constant(value: &Value, dtype: DType) -> Result<Value8> {

@@ -2,7 +2,9 @@
 
 use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
-use crate::math::Float;
+use crate::scalar::ops::Plain;
+use crate::scalar::table::{binary_functions, unary_functions};
+use crate::scalar::{functions, single};
 
 /// Operands (unused ones null), result, length. Operands never overlap the result.
 pub type Loop = unsafe fn(Isa, *const u8, *const u8, *const u8, *mut u8, usize);
@@ -107,27 +109,21 @@ macro_rules! two {
     }};
 }
 
+/// Rows of the table as loops over one float type; `$single` picks between the two columns of functions.
 macro_rules! float_unary {
-    ($name:expr, $t:ident, $erf:path, $sin:path, $cos:path, $log1p:path) => {
+    ([$name:ident f32] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
+     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+        float_unary!(@ $name f32 [$($s functions::$sf)* $($o single::$of)*] [$($l $lf;)*] [$($c $cf)*])
+    };
+    ([$name:ident f64] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
+     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+        float_unary!(@ $name f64 [$($s functions::$sf)*] [$($o $od;)* $($l $ld;)*] [$($c $cf)*])
+    };
+    (@ $name:ident $t:ident [$($s:literal $m:ident::$sf:ident)*] [$($l:literal $lf:path;)*] [$($c:literal $cf:ident)*]) => {
         match $name {
-            "neg" => one!($t => $t, |a| -a),
-            "abs" => one!($t => $t, |a| a.abs()),
-            "sign" => one!($t => $t, |a| Float::sign(a)),
-            "exp" => one!($t => $t, |a| Float::exp(a)),
-            "expm1" => one!($t => $t, |a| Float::expm1(a)),
-            "log" => one!($t => $t, |a| Float::log(a)),
-            "log1p" => one!($t => $t, |a| $log1p(a)),
-            "sqrt" => one!($t => $t, |a| a.sqrt()),
-            "rsqrt" => one!($t => $t, |a| 1.0 / a.sqrt()),
-            "tanh" => one!($t => $t, |a| Float::tanh(a)),
-            "logistic" => one!($t => $t, |a| Float::logistic(a)),
-            "erf" => one!($t => $t, |a| $erf(a)),
-            "sin" => one!($t => $t, |a| $sin(a)),
-            "cos" => one!($t => $t, |a| $cos(a)),
-            "floor" => one!($t => $t, |a| a.floor()),
-            "ceil" => one!($t => $t, |a| a.ceil()),
-            "round" => one!($t => $t, |a| a.round_ties_even()),
-            "isFinite" => one!($t => u8, |a| u8::from(a.is_finite())),
+            $($s => one!($t => $t, |a| $m::$sf(&mut Plain::<$t>::new(), a)),)*
+            $($l => one!($t => $t, |a| $lf(a)),)*
+            $($c => one!($t => u8, |a| u8::from(functions::$cf(&mut Plain::<$t>::new(), a))),)*
             _ => return None,
         }
     };
@@ -135,8 +131,8 @@ macro_rules! float_unary {
 
 pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => float_unary!(name, f32, libm::erff, libm::sinf, libm::cosf, libm::log1pf),
-        DType::F64 => float_unary!(name, f64, libm::erf, libm::sin, libm::cos, libm::log1p),
+        DType::F32 => unary_functions!(float_unary name f32),
+        DType::F64 => unary_functions!(float_unary name f64),
         DType::I32 => match name {
             "neg" => one!(i32 => i32, |a| a.wrapping_neg()),
             "abs" => one!(i32 => i32, |a| a.wrapping_abs()),
@@ -166,16 +162,21 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
 }
 
 macro_rules! float_binary {
-    ($name:expr, $t:ident, $pow:path) => {
+    ([$name:ident $t:ident $pow:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
         match $name {
-            "add" => two!($t => $t, |a, b| a + b),
-            "sub" => two!($t => $t, |a, b| a - b),
-            "mul" => two!($t => $t, |a, b| a * b),
-            "div" => two!($t => $t, |a, b| a / b),
+            $($s => two!($t => $t, |a, b| functions::$sf(&mut Plain::<$t>::new(), a, b)),)*
             "rem" => two!($t => $t, |a, b| a % b),
             "pow" => two!($t => $t, |a, b| $pow(a, b)),
-            "max" => two!($t => $t, |a, b| a.max_nan(b)),
-            "min" => two!($t => $t, |a, b| a.min_nan(b)),
+            _ => return None,
+        }
+    };
+}
+
+/// Rows of the table whose result is a condition.
+macro_rules! float_compare {
+    ([$name:ident $t:ident] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
+        match $name {
+            $($c => two!($t => u8, |a, b| u8::from(functions::$cf(&mut Plain::<$t>::new(), a, b))),)*
             _ => return None,
         }
     };
@@ -220,8 +221,8 @@ fn int_pow(base: i64, exponent: i64) -> i64 {
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => float_binary!(name, f32, libm::powf),
-        DType::F64 => float_binary!(name, f64, libm::pow),
+        DType::F32 => binary_functions!(float_binary name f32 libm::powf),
+        DType::F64 => binary_functions!(float_binary name f64 libm::pow),
         DType::I32 => int_binary!(name, i32, 32, |a, s| a >> s.min(31)),
         DType::U32 => int_binary!(name, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
         DType::U8 => int_binary!(name, u8, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
@@ -250,8 +251,8 @@ macro_rules! compare {
 
 pub fn find_comparison(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => compare!(name, f32),
-        DType::F64 => compare!(name, f64),
+        DType::F32 => binary_functions!(float_compare name f32),
+        DType::F64 => binary_functions!(float_compare name f64),
         DType::I32 => compare!(name, i32),
         DType::U32 => compare!(name, u32),
         DType::U8 | DType::Bool => compare!(name, u8),

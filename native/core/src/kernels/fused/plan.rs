@@ -1,6 +1,8 @@
 //! From registers to actions: merges dims, chooses tiles, gives registers their slots.
 
+use super::generated::Generated;
 use super::{Action, Fused, Operand, Place, Register, Shape, Source, Value8, BUDGET, MAX_TILE, MIN_TILE, REGISTERS};
+use crate::generate::Generate;
 use crate::{bail, Result};
 
 pub(super) fn plan(
@@ -9,11 +11,23 @@ pub(super) fn plan(
     mut operands: Vec<Operand>,
     registers: Vec<Register>,
     outputs: &[(usize, usize)],
+    generate: Generate,
 ) -> Result<Fused> {
     if total == 0 {
         let shape = Shape::Linear { rows: 0, length: 0 };
         let (constants, once, actions) = (Vec::new(), Vec::new(), Vec::new());
-        return Ok(Fused { count: 0, dims: vec![1], operands, shape, tile: 1, constants, once, actions, cost: 1 });
+        return Ok(Fused {
+            count: 0,
+            dims: vec![1],
+            operands,
+            shape,
+            tile: 1,
+            constants,
+            once,
+            actions,
+            cost: 1,
+            generated: Generated::default(),
+        });
     }
     let dims = merge(shape, &mut operands);
     for operand in &mut operands {
@@ -46,7 +60,8 @@ pub(super) fn plan(
         None => linear(total, &dims, inner, tile),
     };
     let cost = actions.len() + operands.len();
-    Ok(Fused { count: total, dims, operands, shape, tile, constants, once, actions, cost })
+    let generated = Generated::new(total, &dims, &operands, &registers, outputs, generate);
+    Ok(Fused { count: total, dims, operands, shape, tile, constants, once, actions, cost, generated })
 }
 
 fn scale(action: &mut Action, stride: usize) {
@@ -225,7 +240,7 @@ impl Builder<'_> {
 
     fn compute(&mut self, r: usize) {
         let registers = self.registers;
-        let Source::Compute { function, inputs, divides } = &registers[r].source else { return };
+        let Source::Compute { function, inputs, divides, .. } = &registers[r].source else { return };
         // An unused division must still be refused when its divisor is zero.
         if self.uses[r] == 0 && divides.is_none() {
             return;

@@ -8,7 +8,7 @@ use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
 use crate::dtype::for_dtype;
 use crate::exec::Run;
 use crate::verify::MAX_RANK;
-use crate::{bail, Result};
+use crate::{bail_value, Result};
 
 /// Work (elements times actions) of one task; a step below two of these stays on its thread.
 const TASK: usize = 128 << 10;
@@ -40,7 +40,7 @@ pub(super) fn run(step: &Fused, run: &Run) -> Result<()> {
     });
     let failed = zero.load(Ordering::Relaxed);
     if let Some(Action::RefuseZero { name, dtype, .. }) = step.actions.get(failed) {
-        bail!("integer {name} by zero ({})", dtype.name());
+        bail_value!("integer {name} by zero ({})", dtype.name());
     }
     Ok(())
 }

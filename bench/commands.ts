@@ -1,0 +1,120 @@
+/** @module How each peer is started: its command, environment and cores. */
+
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Command } from "./hub.ts";
+import type { PeerName } from "./options.ts";
+import type { Workload } from "./workloads.ts";
+
+export const root: string = fileURLToPath(new URL("..", import.meta.url));
+const peerFile = (name: string): string => join(root, "bench", "peers", name);
+
+/** What a peer is started for. */
+export interface Start {
+  readonly peer: PeerName;
+  readonly processes: number;
+  /** Of each process. */
+  readonly threads: number;
+  /** Python with the peers' packages. */
+  readonly python: string | undefined;
+  /** The file that `link` reads. */
+  readonly spec: string;
+}
+
+/** Whether a peer can run a workload: two processes are not measured where a peer has no plain way to be two. */
+export function canRun(peer: PeerName, { processes }: Workload): boolean {
+  return processes === 1 || !["torch-compile", "jax-jit"].includes(peer);
+}
+
+/** glibc keeps freed blocks and uses huge pages: without it PyTorch maps and faults every large tensor anew. */
+const keepMemory = {
+  MALLOC_MMAP_THRESHOLD_: "4294967296",
+  MALLOC_TRIM_THRESHOLD_: "4294967296",
+  GLIBC_TUNABLES: "glibc.malloc.hugetlb=1",
+};
+
+/** Environment of a Python peer. Settings meant for old OpenBLAS builds would slow current ones. */
+export function pythonEnvironment(peer: PeerName, threads: number, python: string): Command["env"] {
+  const count = String(threads);
+  return {
+    OPENBLAS_CORETYPE: undefined,
+    OPENBLAS_L2_SIZE: undefined,
+    OMP_NUM_THREADS: count,
+    MKL_NUM_THREADS: count,
+    TORCHINDUCTOR_CACHE_DIR: join(root, ".heddle", "bench", "inductor"),
+    JAX_PLATFORMS: "cpu",
+    PYTHONDONTWRITEBYTECODE: "1",
+    PATH: [dirname(python), process.env["PATH"] ?? ""].join(delimiter),
+    ...(peer === "torch-tuned" ? keepMemory : {}),
+  };
+}
+
+/** The commands of a peer; several where each process is started by itself. */
+export async function commandsOf(start: Start): Promise<Command[]> {
+  const { peer, processes, threads, python, spec } = start;
+  const env = { HEDDLE_BENCH_SPEC: spec };
+  if (peer === "heddle") {
+    const args = ["run", peerFile("heddle.ts"), "--workers", String(processes), "--threads", String(threads)];
+    const command = { program: process.execPath, args: [join(root, "bin", "heddle.js"), ...args], env };
+    return [onCores(command, processes * threads)];
+  }
+  if (python === undefined) throw new Error(`${peer}: its packages are not installed`);
+  const file = peerFile(peer === "jax-jit" ? "jax_peer.py" : "torch_peer.py");
+  const port = processes > 1 ? String(await freePort()) : "0";
+  return Array.from({ length: processes }, (_unused, rank) =>
+    onCores(
+      {
+        program: python,
+        args: [file],
+        env: {
+          ...pythonEnvironment(peer, threads, python),
+          ...env,
+          ...(processes > 1
+            ? { RANK: String(rank), WORLD_SIZE: String(processes), MASTER_ADDR: "127.0.0.1", MASTER_PORT: port }
+            : {}),
+        },
+      },
+      processes * threads,
+    ),
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** The first `count` cores that this process may use, for every peer: XLA takes as many threads as it has cores. */
+export function onCores(command: Command, count: number): Command {
+  const cores = allowedCores();
+  if (cores.length <= count || !hasTaskset()) return command;
+  const list = cores.slice(0, count).join(",");
+  return { ...command, program: "taskset", args: ["--cpu-list", list, command.program, ...command.args] };
+}
+
+/** Numbers of the cores in this process's affinity mask; empty where the system does not tell. */
+export function allowedCores(): number[] {
+  try {
+    const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "";
+    return list.split(",").flatMap((range) => {
+      const [first, last = first] = range.split("-").map(Number) as [number, number?];
+      return Array.from({ length: (last as number) - first + 1 }, (_unused, index) => first + index);
+    });
+  } catch {
+    return [];
+  }
+}
+
+let taskset: boolean | undefined;
+function hasTaskset(): boolean {
+  taskset ??= spawnSync("taskset", ["--version"]).status === 0;
+  return taskset;
+}

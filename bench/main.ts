@@ -1,0 +1,103 @@
+/** @module `npm run bench`: measures what the options name, prints a table, and keeps the results as JSON. */
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { root } from "./commands.ts";
+import { Hub } from "./hub.ts";
+import { load, machineInfo } from "./machine.ts";
+import { type Measurement, measureStart, measureWorkload } from "./measure.ts";
+import { type Options, parseOptions, UsageError, usage } from "./options.ts";
+import { formatMachine, formatTable, type Problem, type Results, type Row } from "./report.ts";
+import { tinySizes, workloads } from "./workloads.ts";
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args);
+  if (options === "help") {
+    console.log(usage);
+    return 0;
+  }
+  const python = options.peers.some((peer) => peer !== "heddle") ? installPeers() : undefined;
+  const date = new Date().toISOString();
+  const before = load();
+  const found: Found = { rows: [], problems: [], versions: {} };
+  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
+  const hub = await Hub.open();
+  try {
+    await measureAll(options, { hub, folder, python }, found);
+  } finally {
+    hub.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const { rows, problems, versions } = found;
+  const machine = machineInfo();
+  const results: Results = {
+    date,
+    machine,
+    versions,
+    load: [before, load()],
+    seconds: options.seconds,
+    rows,
+    problems,
+  };
+  console.log(`\n${formatTable(rows)}\n\n${formatMachine(results)}`);
+  const file = options.out ?? join(root, ".heddle", "bench-results", `${date.replaceAll(":", "-")}.json`);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`);
+  console.log(`\nthe results are in ${file}`);
+  for (const { workload, peer, message } of problems) console.error(`heddle bench: ${workload}, ${peer}: ${message}`);
+  return problems.length === 0 ? 0 : 1;
+}
+
+interface Found {
+  readonly rows: Row[];
+  readonly problems: Problem[];
+  readonly versions: Record<string, string>;
+}
+
+interface Place {
+  readonly hub: Hub;
+  /** For files of this run. */
+  readonly folder: string;
+  readonly python: string | undefined;
+}
+
+async function measureAll(options: Options, place: Place, found: Found): Promise<void> {
+  const take = (measurement: Measurement): void => {
+    found.rows.push(...measurement.rows);
+    found.problems.push(...measurement.problems);
+    Object.assign(found.versions, measurement.versions);
+    if (measurement.rows.length > 0) console.log(`\n${formatTable(measurement.rows)}`);
+  };
+  for (const workload of workloads) {
+    if (!options.only.includes(workload.name)) continue;
+    const sizes = options.tiny ? tinySizes[workload.sizes.kind] : workload.sizes;
+    // Two processes have a thread each.
+    for (const threads of workload.processes > 1 ? [1] : options.threads) {
+      take(await measureWorkload({ ...place, ...options, workload: { ...workload, sizes }, threads }));
+    }
+  }
+  if (!options.only.includes("start")) return;
+  for (const threads of options.threads) take(await measureStart({ ...options, python: place.python, threads }));
+}
+
+/** The Python of the peers, installed when it is not there. */
+function installPeers(): string {
+  const { status, stdout } = spawnSync(process.execPath, [join(root, "scripts", "bench-peers.mjs")], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const python = stdout.trim().split("\n").at(-1);
+  if (status !== 0 || python === undefined || python === "") {
+    throw new UsageError("the peers could not be installed; --peers heddle needs none of them");
+  }
+  return python;
+}
+
+main(process.argv.slice(2)).then(
+  (status) => process.exit(status),
+  (error: unknown) => {
+    console.error(error instanceof UsageError ? `heddle bench: ${error.message}` : error);
+    process.exit(2);
+  },
+);

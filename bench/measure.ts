@@ -1,0 +1,207 @@
+/** @module One group of rows: a workload at a number of threads, by all peers in turns. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { canRun, commandsOf } from "./commands.ts";
+import { type Hub, PeerProcess } from "./hub.ts";
+import type { PeerName } from "./options.ts";
+import type { Spec } from "./peers/link.ts";
+import type { Problem, Row } from "./report.ts";
+import { type Measured, measureInTurns } from "./schedule.ts";
+import { startCommand, startPeers, timeToFirstStep } from "./start.ts";
+import { median, relativeDifference, smallest } from "./statistics.ts";
+import {
+  compulsoryBytes,
+  inputShapes,
+  matrixFlops,
+  parameterShapes,
+  type Workload,
+  workloadData,
+} from "./workloads.ts";
+
+/** What came out of a group. */
+export interface Measurement {
+  readonly rows: readonly Row[];
+  readonly problems: readonly Problem[];
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+export interface WorkloadRequest {
+  readonly hub: Hub;
+  readonly folder: string;
+  readonly python: string | undefined;
+  readonly workload: Workload;
+  readonly peers: readonly PeerName[];
+  readonly threads: number;
+  readonly seconds: number;
+}
+
+/** Peers start from the same weights: their losses may differ by this part, after three steps. */
+export const lossTolerance = 1e-3;
+
+/** Starts all peers, compares their losses, measures them in turns, and ends them. A peer that fails is a problem. */
+export async function measureWorkload(request: WorkloadRequest): Promise<Measurement> {
+  const { workload, threads, seconds } = request;
+  const { name, title, sizes, processes } = workload;
+  const problems: Problem[] = [];
+  console.log(`\n${name}: ${title}, ${processes > 1 ? `${processes} processes` : `${threads} threads`}`);
+  const data = join(request.folder, `${name}.bin`);
+  writeFileSync(data, workloadData(sizes));
+  const peers: PeerProcess[] = [];
+  const attempt = async <T>(peer: string, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      problems.push({ workload: name, peer, message: (error as Error).message });
+      return undefined;
+    }
+  };
+  try {
+    const checks = new Map<string, number[]>();
+    for (const peer of request.peers.filter((one) => canRun(one, workload))) {
+      const process = new PeerProcess(peer);
+      const checked = await attempt(peer, async () => {
+        await startPeer(request, process, data);
+        return process.check();
+      });
+      if (checked === undefined) process.kill();
+      else {
+        peers.push(process);
+        checks.set(peer, checked);
+      }
+    }
+    problems.push(...disagreements(name, checks));
+    const blockSeconds = Math.min(0.5, seconds / 4);
+    const measured = await measureInTurns(peers, { seconds, blockSeconds, warmUp: 5 }, (peer, { message }) => {
+      problems.push({ workload: name, peer, message });
+    });
+    const rows: Row[] = [];
+    const own = measured.get("heddle");
+    for (const peer of peers) {
+      const found = measured.get(peer.name);
+      if (found === undefined) continue;
+      const peakBytes = await attempt(peer.name, () => peer.end());
+      rows.push(rowOf(request, peer.name, found, peakBytes, own));
+      if (workload.sgd !== undefined && !(found.lastLoss < found.firstLoss)) {
+        const message = `the loss did not fall: ${found.firstLoss} at first, ${found.lastLoss} at last`;
+        problems.push({ workload: name, peer: peer.name, message });
+      }
+    }
+    return { rows, problems, versions: Object.assign({}, ...peers.map(({ versions }) => versions)) };
+  } finally {
+    for (const peer of peers) peer.kill();
+  }
+}
+
+async function startPeer(request: WorkloadRequest, process: PeerProcess, data: string): Promise<void> {
+  const { hub, folder, python, workload, threads } = request;
+  const { sizes, processes, sgd } = workload;
+  const peer = process.name as PeerName;
+  const spec = join(folder, `${peer}.json`);
+  const commands = await commandsOf({ peer, processes, threads, python, spec });
+  await process.start(hub, commands, processes, (port, token) => {
+    const content: Spec = {
+      port,
+      token,
+      peer,
+      threads,
+      processes,
+      sizes,
+      sgd: sgd ?? null,
+      parameters: parameterShapes(sizes),
+      inputs: inputShapes(sizes),
+      data,
+    };
+    writeFileSync(spec, JSON.stringify(content));
+  });
+}
+
+/** Peers whose losses are not those of the first one. */
+export function disagreements(workload: string, checks: ReadonlyMap<string, readonly number[]>): Problem[] {
+  const [first, ...others] = checks;
+  if (first === undefined) return [];
+  const [reference, expected] = first;
+  return others.flatMap(([peer, values]) => {
+    const place = expected.findIndex((value, index) => {
+      const difference = relativeDifference(value, values[index] ?? Number.NaN);
+      return !(difference <= lossTolerance);
+    });
+    if (place < 0 && values.length === expected.length) return [];
+    const message = `loss ${place + 1} is ${values[place]}, that of ${reference} is ${expected[place]}`;
+    return [{ workload, peer, message }];
+  });
+}
+
+function rowOf(
+  { workload, threads }: WorkloadRequest,
+  peer: string,
+  found: Measured,
+  peakBytes: number | undefined,
+  own: Measured | undefined,
+): Row {
+  const middle = median(found.milliseconds);
+  const per = (amount: number): number | undefined => (amount === 0 ? undefined : amount / (middle * 1e6));
+  return {
+    workload: workload.name,
+    peer,
+    processes: workload.processes,
+    threads,
+    medianMilliseconds: middle,
+    minimumMilliseconds: found.fastestMilliseconds,
+    steps: found.milliseconds.length,
+    ratio: own === undefined ? undefined : middle / median(own.milliseconds),
+    gflops: per(matrixFlops(workload.sizes)),
+    gigabytesPerSecond: per(compulsoryBytes(workload.sizes)),
+    peakBytes,
+    firstMilliseconds: found.firstMilliseconds,
+    firstLoss: workload.sgd === undefined ? undefined : found.firstLoss,
+    lastLoss: workload.sgd === undefined ? undefined : found.lastLoss,
+  };
+}
+
+export interface StartRequest {
+  readonly python: string | undefined;
+  readonly peers: readonly PeerName[];
+  readonly threads: number;
+  readonly seconds: number;
+}
+
+/** Starts before one is counted, so that the files are in memory, and starts that count. */
+const starts = { warm: 1, counted: 3 };
+
+/** The time from start to first step, in turns. */
+export async function measureStart({ python, peers, threads }: StartRequest): Promise<Measurement> {
+  console.log(`\nstart: heddle run examples/mnist.ts to its first step, ${threads} threads`);
+  const times = new Map<string, number[]>();
+  const problems: Problem[] = [];
+  const failed = new Set<string>();
+  for (let turn = 0; turn < starts.warm + starts.counted; turn++) {
+    for (const peer of peers.filter((one) => startPeers.includes(one) && !failed.has(one))) {
+      try {
+        const milliseconds = await timeToFirstStep(startCommand(peer, threads, python));
+        if (turn >= starts.warm) times.set(peer, [...(times.get(peer) ?? []), milliseconds]);
+      } catch (error) {
+        failed.add(peer);
+        problems.push({ workload: "start", peer, message: (error as Error).message });
+      }
+    }
+  }
+  const own = times.get("heddle");
+  const none = { gflops: undefined, gigabytesPerSecond: undefined, peakBytes: undefined };
+  const rows = [...times].map(
+    ([peer, milliseconds]): Row => ({
+      ...none,
+      workload: "start",
+      peer,
+      processes: 1,
+      threads,
+      medianMilliseconds: median(milliseconds),
+      minimumMilliseconds: smallest(milliseconds),
+      steps: milliseconds.length,
+      ratio: own === undefined ? undefined : median(milliseconds) / median(own),
+      firstMilliseconds: undefined,
+      firstLoss: undefined,
+      lastLoss: undefined,
+    }),
+  );
+  return { rows, problems, versions: {} };
+}

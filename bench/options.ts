@@ -1,0 +1,84 @@
+/** @module The command line of the benchmarks. */
+import { parseArgs } from "node:util";
+import { workloads } from "./workloads.ts";
+
+/** Peers in the order of the table; Heddle comes first, as the others are compared with it. */
+export const peerNames = ["heddle", "torch-eager", "torch-tuned", "torch-compile", "jax-jit"] as const;
+export type PeerName = (typeof peerNames)[number];
+
+/** What can be measured: the workloads, and the time from start to first step. */
+export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start"];
+
+export interface Options {
+  readonly only: readonly string[];
+  readonly peers: readonly PeerName[];
+  readonly threads: readonly number[];
+  readonly seconds: number;
+  /** Sizes for testing the harness. */
+  readonly tiny: boolean;
+  /** File for the results; undefined: one named by the date, in .heddle/bench-results. */
+  readonly out: string | undefined;
+}
+
+/** A command line that cannot be understood. */
+export class UsageError extends Error {}
+
+export const usage = `use: npm run bench -- [options]
+
+  --only <names>     of ${measurements.join(", ")} (default: all)
+  --peers <names>    of ${peerNames.join(", ")} (default: all)
+  --threads <counts> threads of every peer, such as 1 or 1,2 (default: 1,2)
+  --seconds <number> of steps per peer and row of the table (default: 10)
+  --quick            2 seconds each; rough ratios
+  --tiny             sizes that only test the harness
+  --out <file>       where the results go as JSON (default: .heddle/bench-results/<date>.json)
+`;
+
+/** @throws UsageError naming the option. */
+export function parseOptions(args: readonly string[]): Options | "help" {
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  let values: Partial<Record<string, string | boolean>>;
+  try {
+    const options = {
+      only: text,
+      peers: text,
+      threads: text,
+      seconds: text,
+      out: text,
+      quick: flag,
+      tiny: flag,
+      help: flag,
+    };
+    ({ values } = parseArgs({ args: [...args], options }));
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+  if (values["help"] === true) return "help";
+  const numbers = (name: string, fallback: string, least: number): number[] =>
+    String(values[name] ?? fallback)
+      .split(",")
+      .map((word) => {
+        const value = Number(word);
+        if (Number.isFinite(value) && value >= least && word.trim() !== "") return value;
+        throw new UsageError(`--${name}: '${word}' is not a number of at least ${least}`);
+      });
+  const threads = numbers("threads", "1,2", 1);
+  if (!threads.every(Number.isInteger)) throw new UsageError("--threads: whole numbers are needed");
+  return {
+    only: names("only", values["only"], measurements),
+    peers: names("peers", values["peers"], peerNames) as PeerName[],
+    threads,
+    seconds: numbers("seconds", values["quick"] === true ? "2" : "10", 0.001)[0] as number,
+    tiny: values["tiny"] === true,
+    out: values["out"] as string | undefined,
+  };
+}
+
+function names(option: string, given: string | boolean | undefined, known: readonly string[]): string[] {
+  if (given === undefined) return [...known];
+  const wanted = String(given).split(",");
+  const unknown = wanted.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new UsageError(`--${option}: '${unknown}' is none of ${known.join(", ")}`);
+  return known.filter((name) => wanted.includes(name));
+}

@@ -1,0 +1,173 @@
+/** @module The peer that is Heddle itself. Started by `heddle run`, in one process or two. */
+import { readFileSync } from "node:fs";
+import { compileFunction, connect, distribute, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
+import { type Layout, replicated, shard } from "heddle/plan";
+import type { LeNetSizes, MlpSizes, ParameterShape, Sgd } from "../workloads.ts";
+import { type Peer, readSpec, type Spec, serve } from "./link.ts";
+
+type Tree = Parameters<ReturnType<typeof optim.sgd>["init"]>[0];
+type Runtime = Awaited<ReturnType<typeof connect>>;
+type Optimizer = ReturnType<typeof optim.sgd>;
+
+/** Steps under way at a time, as `train()` has them. */
+const inFlight = 2;
+
+function model(sizes: MlpSizes | LeNetSizes, dropout: boolean) {
+  if (sizes.kind === "mlp") {
+    const layers = sizes.widths.slice(1).map((width) => nn.linear(width));
+    return nn.sequential(...layers.flatMap((layer, index) => (index === 0 ? [layer] : [nn.relu(), layer])));
+  }
+  const { channels, kernel, hidden, classes } = sizes;
+  return nn.sequential(
+    ...channels.flatMap((out) => [nn.conv2d({ out, kernel, padding: "same" }), nn.relu(), nn.maxPool2d(2)]),
+    nn.flatten(),
+    nn.linear(hidden),
+    nn.relu(),
+    nn.dropout(dropout ? sizes.dropout : 0),
+    nn.linear(classes),
+  );
+}
+
+/** The data file, cut into tensors on the runtime. */
+function readTensors(spec: Spec, runtime: Runtime, split: Layout, whole: Layout) {
+  const bytes = readFileSync(spec.data);
+  let offset = 0;
+  const take = (shape: readonly number[]): ArrayBuffer => {
+    const length = 4 * shape.reduce((product, size) => product * size, 1);
+    offset += length;
+    return Uint8Array.prototype.slice.call(bytes, offset - length, offset).buffer;
+  };
+  const floats = ([, shape]: ParameterShape, layout: Layout): Tensor =>
+    distribute(runtime, new Float32Array(take(shape)), { shape, dtype: "f32" }, layout);
+  const params: Record<string, Record<string, Tensor>> = {};
+  for (const parameter of spec.parameters) {
+    const [layer, name] = parameter[0].split(".") as [string, string];
+    params[layer] = { ...params[layer], [name]: floats(parameter, whole) };
+  }
+  const inputs = spec.inputs.map((input) => floats(input, split));
+  const rows = (bytes.length - offset) / 4;
+  const labels = distribute(runtime, new Int32Array(take([rows])), { shape: [rows], dtype: "i32" }, split);
+  return { params: params as Tree, inputs, labels };
+}
+
+/** Runs `count` launches with a few under way; the time of each is from the end of the one before. */
+async function timed(count: number, launch: () => () => Promise<number>) {
+  const milliseconds: number[] = [];
+  const values: number[] = [];
+  const waiting: (() => Promise<number>)[] = [];
+  let before = performance.now();
+  const settle = async (): Promise<void> => {
+    values.push(await (waiting.shift() as () => Promise<number>)());
+    const now = performance.now();
+    milliseconds.push(now - before);
+    before = now;
+  };
+  for (let step = 0; step < count; step++) {
+    if (waiting.length >= inFlight) await settle();
+    waiting.push(launch());
+  }
+  while (waiting.length > 0) await settle();
+  return { milliseconds, losses: [values[0] as number, values.at(-1) as number] };
+}
+
+type Batch = { readonly x: Tensor; readonly labels: Tensor };
+type Values = [params: Tree, slots: Tree, key: Tensor, count: Tensor, batch: Batch];
+
+/** The arguments of the first step. */
+function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split: Layout, whole: Layout): Values {
+  const { params, inputs, labels } = readTensors(spec, runtime, split, whole);
+  const init = compileFunction((tree: Tree) => optimizer.init(tree), [params], runtime, { outputLayouts: () => whole });
+  const key = distribute(runtime, new Uint32Array([1, 2]), { shape: [2], dtype: "u32" }, whole);
+  const count = distribute(runtime, new Int32Array([0]), { shape: [], dtype: "i32" }, whole);
+  return [params, init.run(params), key, count, { x: inputs[0] as Tensor, labels }];
+}
+
+function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
+  const layers = model(spec.sizes as MlpSizes | LeNetSizes, dropout);
+  return (params: Tree, slots: Tree, key: Tensor, count: Tensor, { x, labels }: Batch) => {
+    const loss = (variables: Tree): Tensor => {
+      const options = { train: true, key: random.foldIn(key, count) };
+      return losses.softmaxCrossEntropy(layers.apply({ params: variables, state: {} }, x, options).y, labels);
+    };
+    const { value, grad } = valueAndGrad(loss)(params);
+    return { ...optimizer.update(grad, slots, params, { step: count }), count: count.add(1), loss: value };
+  };
+}
+
+/** A training from the initial weights: launches a step, and gives what waits for its loss. */
+function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => () => Promise<number> {
+  const optimizer = optim.sgd(spec.sgd as Sgd);
+  const whole = replicated({ axes: runtime.axes });
+  const split = runtime.axes.map(() => shard(0));
+  let [params, slots, key, count, batch] = initialValues(spec, runtime, optimizer, split, whole);
+  const compiled = compileFunction(stepOf(spec, optimizer, dropout), [params, slots, key, count, batch], runtime, {
+    name: "benchStep",
+    layouts: (path) => (path.startsWith("4.") ? split : whole),
+    outputLayouts: () => whole,
+    donate: [0, 1],
+  });
+  return () => {
+    const made = compiled.run(params, slots, key, count, batch);
+    const used = count;
+    params = made.params as Tree;
+    ({ state: slots, count } = made);
+    return async () => {
+      const loss = await made.loss.item();
+      made.loss.dispose();
+      used.dispose();
+      return loss;
+    };
+  };
+}
+
+function training(spec: Spec, runtime: Runtime): Peer {
+  let launch: ReturnType<typeof startTraining> | undefined;
+  return {
+    versions: {},
+    async check() {
+      const next = startTraining(spec, runtime, false);
+      const found: number[] = [];
+      for (let step = 0; step < 3; step++) found.push(await next()());
+      return found;
+    },
+    steps(count) {
+      launch ??= startTraining(spec, runtime, true);
+      return timed(count, launch);
+    },
+  };
+}
+
+function chain(spec: Spec, runtime: Runtime): Peer {
+  const whole = replicated({ axes: runtime.axes });
+  const { inputs } = readTensors(spec, runtime, whole, whole);
+  const y = (a: Tensor, b: Tensor, c: Tensor): Tensor =>
+    a.mul(b).add(c).sigmoid().mul(a.tanh()).sub(b.mul(0.5)).pow(2).add(1).sqrt();
+  const compiled = compileFunction(y, inputs, runtime, { name: "chain" });
+  const { executable } = compiled.compiled;
+  const shards = runtime.local.map((_device, device) => inputs.map((input) => input.value.shards[device]!));
+  return {
+    versions: {},
+    async check() {
+      const values = await compiled.run(...(inputs as [Tensor, Tensor, Tensor])).data();
+      let sum = 0;
+      for (const value of values) sum += Number(value);
+      return [sum / values.length];
+    },
+    steps: (count) =>
+      timed(count, () => {
+        // Waits for the run itself: reading the result would copy all of it.
+        const { outputs, done } = executable.run(shards);
+        return async () => {
+          await done;
+          for (const list of outputs) for (const output of list) output.dispose();
+          return 0;
+        };
+      }),
+  };
+}
+
+const spec = readSpec();
+const runtime = await connect();
+const peer = spec.sizes.kind === "chain" ? chain(spec, runtime) : training(spec, runtime);
+await serve(spec, { ...peer, versions: { node: process.version, executor: runtime.executor.name } });
+process.exit(0);

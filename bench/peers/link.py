@@ -1,0 +1,87 @@
+"""A Python peer's end of the link to the harness: lines of JSON over a loopback socket, one answer per request."""
+
+import json
+import os
+import resource
+import socket
+import sys
+import time
+import traceback
+
+import numpy as np
+
+
+def read_spec():
+    with open(os.environ["HEDDLE_BENCH_SPEC"], encoding="utf8") as file:
+        return json.load(file)
+
+
+def read_arrays(spec):
+    """Parameters by name, inputs in order, labels."""
+    raw = np.fromfile(spec["data"], dtype=np.float32)
+    offset = 0
+
+    def take(shape):
+        nonlocal offset
+        size = int(np.prod(shape))
+        offset += size
+        return raw[offset - size : offset].reshape(shape).copy()
+
+    parameters = {name: take(shape) for name, shape in spec["parameters"]}
+    inputs = [take(shape) for _, shape in spec["inputs"]]
+    return parameters, inputs, raw[offset:].view(np.int32).astype(np.int64)
+
+
+def peak_memory():
+    """The most memory this process has had, in bytes."""
+    try:
+        with open("/proc/self/status", encoding="utf8") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else 1024 * most
+
+
+def timed(count, launch, in_flight=1):
+    """Runs `count` launches, `in_flight` at a time; the time of each is from the end of the one before."""
+    milliseconds, values, waiting = [], [], []
+    before = time.perf_counter()
+
+    def settle():
+        nonlocal before
+        values.append(waiting.pop(0)())
+        now = time.perf_counter()
+        milliseconds.append(1000 * (now - before))
+        before = now
+
+    for _ in range(count):
+        if len(waiting) >= in_flight:
+            settle()
+        waiting.append(launch())
+    while waiting:
+        settle()
+    return {"milliseconds": milliseconds, "losses": [values[0], values[-1]]}
+
+
+def serve(spec, peer):
+    """Answers the harness until it says that this is the end. `peer` has `versions`, `check()` and `steps(count)`."""
+    link = socket.create_connection(("127.0.0.1", spec["port"]))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    lines = link.makefile("rw", encoding="utf8")
+
+    def send(message):
+        lines.write(json.dumps(message) + "\n")
+        lines.flush()
+
+    send({"token": spec["token"], "rank": int(os.environ.get("RANK", 0)), "versions": peer.versions})
+    for line in lines:
+        request = json.loads(line)
+        if request["run"] == "end":
+            break
+        try:
+            send({"losses": peer.check()} if request["run"] == "check" else peer.steps(request["count"]))
+        except Exception:  # whatever it is, the harness shows it
+            send({"error": traceback.format_exc()})
+    send({"peakBytes": peak_memory()})
+    link.shutdown(socket.SHUT_WR)
+    link.recv(1)

@@ -1,0 +1,85 @@
+/** @module Results as data and as a table. */
+import type { MachineInfo } from "./machine.ts";
+
+/** One line of the table. */
+export interface Row {
+  readonly workload: string;
+  readonly peer: string;
+  readonly processes: number;
+  /** Of each process. */
+  readonly threads: number;
+  /** Of steps; of `start` seconds to the first step are given in the same unit. */
+  readonly medianMilliseconds: number;
+  /** Mean of the fastest few steps in a row. */
+  readonly minimumMilliseconds: number;
+  readonly steps: number;
+  /** Median over Heddle's; below 1 the peer is faster. Undefined when Heddle was not measured. */
+  readonly ratio: number | undefined;
+  /** Of matrix products and convolutions; undefined where there are none. */
+  readonly gflops: number | undefined;
+  /** Compulsory traffic over time; undefined where arithmetic counts. */
+  readonly gigabytesPerSecond: number | undefined;
+  /** Most memory that a process of the peer has had; undefined where it was not measured. */
+  readonly peakBytes: number | undefined;
+  readonly firstMilliseconds: number | undefined;
+  readonly firstLoss: number | undefined;
+  readonly lastLoss: number | undefined;
+}
+
+/** What did not hold: a loss that did not fall, peers that disagree, a peer that failed. */
+export interface Problem {
+  readonly workload: string;
+  readonly peer: string;
+  readonly message: string;
+}
+
+export interface Results {
+  readonly date: string;
+  readonly machine: MachineInfo;
+  readonly versions: Readonly<Record<string, string>>;
+  /** Load average at the beginning and at the end. */
+  readonly load: readonly [number, number];
+  readonly seconds: number;
+  readonly rows: readonly Row[];
+  readonly problems: readonly Problem[];
+}
+
+const digits = (value: number): string =>
+  value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(3);
+
+const orDash = (value: number | undefined): string => (value === undefined ? "-" : digits(value));
+
+const columns: readonly (readonly [title: string, text: (row: Row) => string])[] = [
+  ["workload", ({ workload }) => workload],
+  ["threads", ({ processes, threads }) => (processes === 1 ? `${threads}` : `${processes}x${threads}`)],
+  ["peer", ({ peer }) => peer],
+  ["median ms", ({ medianMilliseconds }) => digits(medianMilliseconds)],
+  ["min ms", ({ minimumMilliseconds }) => digits(minimumMilliseconds)],
+  ["ratio", ({ ratio }) => (ratio === undefined ? "-" : ratio.toFixed(2))],
+  ["GFLOP/s", ({ gflops }) => orDash(gflops)],
+  ["GB/s", ({ gigabytesPerSecond }) => orDash(gigabytesPerSecond)],
+  ["peak MB", ({ peakBytes }) => (peakBytes === undefined ? "-" : (peakBytes / 1e6).toFixed(0))],
+  ["steps", ({ steps }) => `${steps}`],
+];
+
+/** The rows as a Markdown table, padded for a terminal. `ratio`: how many times Heddle's median this one is. */
+export function formatTable(rows: readonly Row[]): string {
+  const cells = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, text]) => text(row)))];
+  const widths = columns.map((_column, place) => Math.max(...cells.map((line) => (line[place] as string).length)));
+  const pad = (text: string, place: number): string =>
+    place === 0 || place === 2 ? text.padEnd(widths[place] as number) : text.padStart(widths[place] as number);
+  const lines = cells.map((line) => `| ${line.map(pad).join(" | ")} |`);
+  const rule = `| ${widths.map((width, place) => (place === 0 || place === 2 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`)).join(" | ")} |`;
+  return [lines[0], rule, ...lines.slice(1)].join("\n");
+}
+
+/** Machine, versions and load in a few lines. */
+export function formatMachine({ machine, versions, load, date }: Results): string {
+  const { cpu, cores, memoryBytes, system, heddle, commit } = machine;
+  const packages = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  return [
+    `${cpu}, ${cores} cores, ${Math.round(memoryBytes / 2 ** 30)} GiB, ${system}`,
+    `heddle ${heddle}${commit === undefined ? "" : ` (${commit})`}, ${packages.join(", ")}`,
+    `${date}, load average ${load[0].toFixed(1)} before, ${load[1].toFixed(1)} after`,
+  ].join("\n");
+}

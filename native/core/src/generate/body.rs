@@ -1,0 +1,379 @@
+//! One pass over a vector of lanes: gives values registers, and spills the one that is needed last.
+
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
+
+use super::assembler::memory;
+use super::encode;
+use super::kernel::{Access, Frame, Writer};
+use super::value::{Compare, Do, Id, Kind, Node};
+
+type Done<T = ()> = Result<T, IcedError>;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Class {
+    Vector,
+    Mask,
+}
+
+/// Where an input of an instruction is.
+enum Place {
+    Register(Register),
+    Memory(MemoryOperand),
+}
+
+/// Which lanes of which vector of the loop's turn.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// Elements after the index register.
+    pub ahead: usize,
+    pub tail: bool,
+}
+
+pub struct Body<'a, 'b> {
+    writer: &'a mut Writer<'b>,
+    turn: Turn,
+    /// Positions at which each value is used, in falling order.
+    uses: Vec<Vec<usize>>,
+    register: Vec<Option<usize>>,
+    slot: Vec<Option<usize>>,
+    vectors: Vec<Option<Id>>,
+    masks: Vec<Option<Id>>,
+    pinned: Vec<Id>,
+    slots: usize,
+}
+
+impl<'a, 'b> Body<'a, 'b> {
+    pub fn new(writer: &'a mut Writer<'b>, turn: Turn) -> Body<'a, 'b> {
+        let nodes = &writer.graph.nodes;
+        let mut live = vec![false; nodes.len()];
+        writer.graph.stores.iter().for_each(|(_, id)| live[*id] = true);
+        let mut uses = vec![Vec::new(); nodes.len()];
+        for (j, (_, id)) in writer.graph.stores.iter().enumerate().rev() {
+            uses[*id].push(nodes.len() + j);
+        }
+        for i in (0..nodes.len()).rev() {
+            if live[i] {
+                for input in &nodes[i].inputs[..nodes[i].arity] {
+                    live[*input] = true;
+                    uses[*input].push(i);
+                }
+            }
+        }
+        let (vectors, n) = (if writer.wide { 32 } else { 14 }, nodes.len());
+        Body {
+            turn,
+            uses,
+            register: vec![None; n],
+            slot: vec![None; n],
+            vectors: vec![None; vectors],
+            // k0 means "no mask", k7 holds the tail.
+            masks: vec![None; if writer.wide { 6 } else { 0 }],
+            pinned: Vec::new(),
+            slots: writer.frame.rows,
+            writer,
+        }
+    }
+
+    pub fn write(mut self) -> Done {
+        for i in 0..self.writer.graph.nodes.len() {
+            let node = self.writer.graph.nodes[i];
+            let lazy = matches!(node.what, Do::Constant(_) | Do::Row(_));
+            if !lazy && !self.uses[i].is_empty() {
+                self.node(i, node)?;
+            }
+        }
+        let count = self.writer.graph.nodes.len();
+        for j in 0..self.writer.graph.stores.len() {
+            let (operand, id) = self.writer.graph.stores[j];
+            let register = self.fetch(id)?;
+            self.store(operand, register)?;
+            self.consume(id, count + j);
+        }
+        self.writer.frame.spills = self.writer.frame.spills.max(self.slots);
+        Ok(())
+    }
+
+    fn class(&self, id: Id) -> Class {
+        match self.writer.graph.nodes[id].kind {
+            Kind::Mask if self.writer.wide => Class::Mask,
+            _ => Class::Vector,
+        }
+    }
+
+    fn name(&self, class: Class, number: usize) -> Register {
+        match class {
+            Class::Mask => Register::K1 + number as u32,
+            Class::Vector if self.writer.wide => Register::ZMM0 + number as u32,
+            Class::Vector => Register::YMM0 + number as u32,
+        }
+    }
+
+    fn slot_memory(&self, slot: usize) -> MemoryOperand {
+        memory(Register::RSP, Register::None, 1, (slot * Frame::SLOT) as i64)
+    }
+
+    fn push(&mut self, instruction: Result<Instruction, IcedError>) -> Done {
+        self.writer.assembler.push(instruction)
+    }
+
+    /// A register for a value; what is needed last gives way.
+    fn take(&mut self, id: Id) -> Done<Register> {
+        let class = self.class(id);
+        let bank = if class == Class::Mask { &self.masks } else { &self.vectors };
+        let number = match bank.iter().position(Option::is_none) {
+            Some(free) => free,
+            None => {
+                let next = |held: &Option<Id>| match held {
+                    Some(id) if !self.pinned.contains(id) => self.uses[*id].last().copied(),
+                    _ => None,
+                };
+                let far = (0..bank.len()).max_by_key(|r| next(&bank[*r])).unwrap_or(0);
+                let victim = bank[far].unwrap_or(id);
+                self.evict(victim, class, far)?;
+                far
+            }
+        };
+        let bank = if class == Class::Mask { &mut self.masks } else { &mut self.vectors };
+        bank[number] = Some(id);
+        self.register[id] = Some(number);
+        Ok(self.name(class, number))
+    }
+
+    fn evict(&mut self, victim: Id, class: Class, number: usize) -> Done {
+        self.register[victim] = None;
+        let known = matches!(self.writer.graph.nodes[victim].what, Do::Constant(_) | Do::Row(_));
+        if known || self.slot[victim].is_some() {
+            return Ok(());
+        }
+        self.slot[victim] = Some(self.slots);
+        let (to, from) = (self.slot_memory(self.slots), self.name(class, number));
+        self.slots += 1;
+        let code = match class {
+            Class::Mask => Code::VEX_Kmovw_m16_kr,
+            Class::Vector if self.writer.wide => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+            Class::Vector => Code::VEX_Vmovups_ymmm256_ymm,
+        };
+        self.push(Instruction::with2(code, to, from))
+    }
+
+    /// Where a value lies in memory, if it does.
+    fn stored(&mut self, id: Id) -> Option<MemoryOperand> {
+        let node = self.writer.graph.nodes[id];
+        match node.what {
+            Do::Constant(bits) => Some(self.writer.constant(bits, node.kind)),
+            Do::Row(operand) => self.writer.frame.row_slot(operand).map(|slot| self.slot_memory(slot)),
+            _ => self.slot[id].map(|slot| self.slot_memory(slot)),
+        }
+    }
+
+    /// A value in a register.
+    fn fetch(&mut self, id: Id) -> Done<Register> {
+        if let Some(number) = self.register[id] {
+            return Ok(self.name(self.class(id), number));
+        }
+        let node = self.writer.graph.nodes[id];
+        let Some(from) = self.stored(id) else { return Err(self.writer.bug()) };
+        self.pinned.push(id);
+        let to = self.take(id)?;
+        let code = match (self.class(id), self.writer.wide, node.what, node.kind) {
+            (Class::Mask, ..) => Code::VEX_Kmovw_kr_km16,
+            (_, true, Do::Constant(_), Kind::Long) => Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
+            (_, true, Do::Constant(_), _) => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+            (_, true, ..) => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+            _ => Code::VEX_Vmovups_ymm_ymmm256,
+        };
+        let from = MemoryOperand { is_broadcast: false, ..from };
+        self.push(Instruction::with2(code, to, from))?;
+        Ok(to)
+    }
+
+    /// A value where it is: in its register or in memory.
+    fn place(&mut self, id: Id) -> Done<Place> {
+        if self.register[id].is_some() || self.class(id) == Class::Mask {
+            return Ok(Place::Register(self.fetch(id)?));
+        }
+        match self.stored(id) {
+            Some(memory) => Ok(Place::Memory(memory)),
+            None => Err(self.writer.bug()),
+        }
+    }
+
+    /// One use is over; frees the register after the last.
+    fn consume(&mut self, id: Id, at: usize) {
+        while self.uses[id].last().is_some_and(|u| *u <= at) {
+            self.uses[id].pop();
+        }
+        if let (true, Some(number)) = (self.uses[id].is_empty(), self.register[id]) {
+            let bank = if self.class(id) == Class::Mask { &mut self.masks } else { &mut self.vectors };
+            bank[number] = None;
+            self.register[id] = None;
+        }
+    }
+
+    fn node(&mut self, id: Id, node: Node) -> Done {
+        let inputs = &node.inputs[..node.arity];
+        self.pinned = inputs.to_vec();
+        self.pinned.push(id);
+        match node.what {
+            Do::Load(operand) => {
+                let to = self.take(id)?;
+                self.load(operand, to)?;
+            }
+            Do::Fma => self.fma(id, node)?,
+            Do::Select => self.select(id, node)?,
+            Do::Compare(_) | Do::CompareInt(_) | Do::CompareUnsigned(_) => self.compare(id, node)?,
+            _ if node.arity == 1 => self.unary(id, node)?,
+            _ => self.binary(id, node)?,
+        }
+        self.pinned.clear();
+        Ok(())
+    }
+
+    fn consume_all(&mut self, node: &Node, at: Id) {
+        node.inputs[..node.arity].iter().for_each(|input| self.consume(*input, at));
+    }
+
+    fn unary(&mut self, id: Id, node: Node) -> Done {
+        let Some(code) = encode::code(node.what, node.kind, self.writer.wide) else { return Err(self.writer.bug()) };
+        let from = self.fetch(node.inputs[0])?;
+        self.consume_all(&node, id);
+        let to = self.take(id)?;
+        // Conversions between widths name the narrow part of a register.
+        let low = |r: Register| {
+            if self.writer.wide {
+                Register::YMM0 + (r as u32 - Register::ZMM0 as u32)
+            } else {
+                Register::XMM0 + (r as u32 - Register::YMM0 as u32)
+            }
+        };
+        let instruction = match node.what {
+            Do::Round(how) => Instruction::with3(code, to, from, encode::rounding(how)),
+            Do::ShiftLeft(by) | Do::ShiftRight(by) => Instruction::with3(code, to, from, u32::from(by)),
+            Do::Widen => Instruction::with2(code, to, low(from)),
+            Do::Narrow => Instruction::with2(code, low(to), from),
+            _ => Instruction::with2(code, to, from),
+        };
+        self.push(instruction)
+    }
+
+    fn binary(&mut self, id: Id, node: Node) -> Done {
+        let Some(code) = encode::code(node.what, node.kind, self.writer.wide) else { return Err(self.writer.bug()) };
+        let [mut a, mut b, _] = node.inputs;
+        use Do::{Add, And, MaskAnd, MaskOr, MaskXor, Mul, Or, Plus, Times, Xor};
+        let commutes = matches!(node.what, Add | Mul | And | Or | Xor | Plus | Times | MaskAnd | MaskOr | MaskXor);
+        if commutes && self.register[a].is_none() && self.register[b].is_some() {
+            (a, b) = (b, a);
+        }
+        let first = self.fetch(a)?;
+        let second = self.place(b)?;
+        self.consume_all(&node, id);
+        let to = self.take(id)?;
+        self.push(match second {
+            Place::Register(r) => Instruction::with3(code, to, first, r),
+            Place::Memory(m) => Instruction::with3(code, to, first, m),
+        })
+    }
+
+    fn compare(&mut self, id: Id, node: Node) -> Done {
+        let wide = self.writer.wide;
+        let [mut a, mut b, _] = node.inputs;
+        let kind = self.writer.graph.nodes[a].kind;
+        let Some((code, predicate)) = encode::comparison(node.what, kind, wide) else { return Err(self.writer.bug()) };
+        if !wide && node.what == Do::CompareInt(Compare::Less) {
+            (a, b) = (b, a);
+        }
+        let first = self.fetch(a)?;
+        let second = self.place(b)?;
+        self.consume_all(&node, id);
+        let to = self.take(id)?;
+        self.push(match (second, predicate) {
+            (Place::Register(r), Some(p)) => Instruction::with4(code, to, first, r, p),
+            (Place::Memory(m), Some(p)) => Instruction::with4(code, to, first, m, p),
+            (Place::Register(r), None) => Instruction::with3(code, to, first, r),
+            (Place::Memory(m), None) => Instruction::with3(code, to, first, m),
+        })
+    }
+
+    fn select(&mut self, id: Id, node: Node) -> Done {
+        let [condition, yes, no] = node.inputs;
+        let mask = self.fetch(condition)?;
+        let otherwise = self.fetch(no)?;
+        let chosen = self.place(yes)?;
+        self.consume_all(&node, id);
+        let to = self.take(id)?;
+        let long = node.kind == Kind::Long;
+        if !self.writer.wide {
+            let code =
+                if long { Code::VEX_Vblendvpd_ymm_ymm_ymmm256_ymm } else { Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm };
+            return self.push(match chosen {
+                Place::Register(r) => Instruction::with4(code, to, otherwise, r, mask),
+                Place::Memory(m) => Instruction::with4(code, to, otherwise, m, mask),
+            });
+        }
+        let code = if long {
+            Code::EVEX_Vblendmpd_zmm_k1z_zmm_zmmm512b64
+        } else {
+            Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32
+        };
+        let mut instruction = match chosen {
+            Place::Register(r) => Instruction::with3(code, to, otherwise, r),
+            Place::Memory(m) => Instruction::with3(code, to, otherwise, m),
+        }?;
+        instruction.set_op_mask(mask);
+        self.push(Ok(instruction))
+    }
+
+    /// `a·b + c` overwrites one of its inputs: one that nothing needs any more, if there is such.
+    fn fma(&mut self, id: Id, node: Node) -> Done {
+        let [mut a, mut b, c] = node.inputs;
+        let [_, f213, f231] = encode::fma(node.kind, self.writer.wide);
+        let in_register = |body: &Self, v: Id| body.register[v].is_some();
+        if !in_register(self, a) || (in_register(self, b) && self.dies(b, id) && !self.dies(a, id)) {
+            (a, b) = (b, a);
+        }
+        // With a factor in memory the sum is overwritten, else a factor.
+        let (over, factor, last, code) = if !in_register(self, b) || (self.dies(c, id) && !self.dies(a, id)) {
+            (c, a, b, f231)
+        } else {
+            (a, b, c, f213)
+        };
+        let start = self.fetch(over)?;
+        let factor = self.fetch(factor)?;
+        let last = self.place(last)?;
+        let dies = self.dies(over, id);
+        self.pinned.retain(|p| *p != id);
+        let to = if dies {
+            let number = self.register[over].unwrap_or(0);
+            self.consume_all(&node, id);
+            self.vectors[number] = Some(id);
+            self.register[id] = Some(number);
+            start
+        } else {
+            let to = self.take(id)?;
+            let copy =
+                if self.writer.wide { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 } else { Code::VEX_Vmovaps_ymm_ymmm256 };
+            self.push(Instruction::with2(copy, to, start))?;
+            self.consume_all(&node, id);
+            to
+        };
+        self.push(match last {
+            Place::Register(r) => Instruction::with3(code, to, factor, r),
+            Place::Memory(m) => Instruction::with3(code, to, factor, m),
+        })
+    }
+
+    /// Whether a use is a value's last.
+    fn dies(&self, id: Id, at: usize) -> bool {
+        self.uses[id].first().is_none_or(|last| *last <= at)
+    }
+
+    fn load(&mut self, operand: usize, to: Register) -> Done {
+        let access = Access { ahead: self.turn.ahead, tail: self.turn.tail };
+        self.writer.load(operand, to, access)
+    }
+
+    fn store(&mut self, operand: usize, from: Register) -> Done {
+        let access = Access { ahead: self.turn.ahead, tail: self.turn.tail };
+        self.writer.store(operand, from, access)
+    }
+}

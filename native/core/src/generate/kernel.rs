@@ -1,0 +1,367 @@
+//! The loops around a body: rows, whole vectors, and the masked rest of a row.
+//!
+//! Registers: rdi the arguments, rbx the constants, rcx the element within the row, rdx a limit, rax and r15 for
+//! anything; rsi and r8 to r14 hold the first addresses, the others stay among the arguments. k7 or ymm15 is the mask of
+//! a row's rest, xmm14 packs bytes.
+
+use std::collections::HashMap;
+
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
+
+use super::assembler::{memory, Assembler};
+use super::body::{Body, Turn};
+use super::value::{Do, Id, Kind, Node};
+use crate::dtype::DType;
+
+type Done<T = ()> = Result<T, IcedError>;
+
+/// Words of the arguments before the operands: rows, columns, constants. Each operand has its address and row stride.
+pub const HEAD: usize = 3;
+const ADDRESSES: [Register; 8] = [
+    Register::RSI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+];
+const SAVED: [Register; 6] = [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    pub dtype: DType,
+    /// Neighbours in a row are neighbours in memory; else the row has one value.
+    pub along: bool,
+    /// Written past the caches.
+    pub streamed: bool,
+}
+
+pub struct Graph {
+    pub nodes: Vec<Node>,
+    pub views: Vec<View>,
+    /// Operand and value of each output.
+    pub stores: Vec<(usize, Id)>,
+    /// Values of 8 bytes occur, so that a vector has half as many lanes.
+    pub long: bool,
+}
+
+/// The stack: one slot for bytes in passing, then the values of a row, then spilled ones.
+pub struct Frame {
+    /// Operands that have one value a row.
+    row_operands: Vec<usize>,
+    pub rows: usize,
+    pub spills: usize,
+}
+
+impl Frame {
+    pub const SLOT: usize = 64;
+
+    pub fn row_slot(&self, operand: usize) -> Option<usize> {
+        self.row_operands.iter().position(|o| *o == operand).map(|i| i + 1)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Access {
+    pub ahead: usize,
+    pub tail: bool,
+}
+
+pub struct Writer<'a> {
+    pub graph: &'a Graph,
+    pub wide: bool,
+    pub assembler: Assembler,
+    pub frame: Frame,
+    lanes: usize,
+    pool: Vec<u8>,
+    places: HashMap<(u64, Kind), usize>,
+}
+
+/// Code and constants of a graph.
+pub fn write(graph: &Graph, wide: bool) -> Done<(Vec<u8>, Vec<u8>)> {
+    let row_operands: Vec<usize> = (0..graph.views.len()).filter(|i| !graph.views[*i].along).collect();
+    let rows = row_operands.len() + 1;
+    let lanes = if wide { 16 } else { 8 } / if graph.long { 2 } else { 1 };
+    let mut pool = Vec::new();
+    if !wide {
+        // Read from the middle, this is the mask of a row's rest.
+        pool.extend([0xff; 32]);
+        pool.extend([0; 32]);
+    }
+    let frame = Frame { row_operands, rows, spills: rows };
+    let mut writer =
+        Writer { graph, wide, assembler: Assembler::default(), frame, lanes, pool, places: HashMap::new() };
+    writer.function()?;
+    Ok((writer.assembler.bytes()?, writer.pool))
+}
+
+impl Writer<'_> {
+    /// Every value has a place by construction; this stands for a mistake in it, and the interpreter takes over.
+    pub fn bug(&self) -> IcedError {
+        match Instruction::with1(Code::INVALID, Register::RAX) {
+            Err(error) => error,
+            Ok(_) => unreachable!("an invalid instruction"),
+        }
+    }
+
+    pub fn constant(&mut self, bits: u64, kind: Kind) -> MemoryOperand {
+        let (pool, wide) = (&mut self.pool, self.wide);
+        let at = *self.places.entry((bits, kind)).or_insert_with(|| {
+            let at = pool.len();
+            let one =
+                if kind == Kind::Long { bits.to_le_bytes().to_vec() } else { (bits as u32).to_le_bytes().repeat(2) };
+            pool.extend(one.repeat(if wide { 1 } else { 4 }));
+            at
+        });
+        MemoryOperand { is_broadcast: wide, ..memory(Register::RBX, Register::None, 1, at as i64) }
+    }
+
+    fn push(&mut self, instruction: Result<Instruction, IcedError>) -> Done {
+        self.assembler.push(instruction)
+    }
+
+    fn argument(&self, word: usize) -> MemoryOperand {
+        memory(Register::RDI, Register::None, 1, (word * 8) as i64)
+    }
+
+    fn function(&mut self) -> Done {
+        for register in SAVED {
+            self.push(Instruction::with1(Code::Push_r64, register))?;
+        }
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RBP, Register::RSP))?;
+        let room = self.assembler.count();
+        self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, 0))?;
+        self.push(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64))?;
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RBX, self.argument(2)))?;
+        for operand in 0..self.graph.views.len().min(ADDRESSES.len()) {
+            let from = self.argument(HEAD + 2 * operand);
+            self.push(Instruction::with2(Code::Mov_r64_rm64, ADDRESSES[operand], from))?;
+        }
+        let row = self.assembler.label();
+        self.assembler.place(row);
+        self.row()?;
+        self.push(Instruction::with1(Code::Dec_rm64, self.argument(0)))?;
+        self.assembler.jump(Code::Jne_rel32_64, row)?;
+        if self.graph.views.iter().any(|v| v.streamed) {
+            self.push(Ok(Instruction::with(Code::Sfence)))?;
+        }
+        self.push(Ok(Instruction::with(Code::VEX_Vzeroupper)))?;
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RSP, Register::RBP))?;
+        for register in SAVED.into_iter().rev() {
+            self.push(Instruction::with1(Code::Pop_r64, register))?;
+        }
+        self.push(Ok(Instruction::with(Code::Retnq)))?;
+        let bytes = (self.frame.spills * Frame::SLOT) as i32;
+        self.assembler.replace(room, Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes))
+    }
+
+    fn row(&mut self) -> Done {
+        for operand in self.frame.row_operands.clone() {
+            self.spread(operand)?;
+        }
+        self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
+        let work = self.graph.nodes.iter().filter(|n| !matches!(n.what, Do::Constant(_) | Do::Row(_))).count();
+        let turns = (32 / (work + self.graph.stores.len())).clamp(1, 4);
+        if turns > 1 {
+            self.vectors(turns)?;
+        }
+        self.vectors(1)?;
+        self.rest()?;
+        for operand in 0..self.graph.views.len() {
+            let (stride, address) = (self.argument(HEAD + 2 * operand + 1), self.argument(HEAD + 2 * operand));
+            self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, stride))?;
+            match ADDRESSES.get(operand) {
+                Some(register) => self.push(Instruction::with2(Code::Add_r64_rm64, *register, Register::RAX))?,
+                None => self.push(Instruction::with2(Code::Add_rm64_r64, address, Register::RAX))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns of `count` whole vectors.
+    fn vectors(&mut self, count: usize) -> Done {
+        let step = (count * self.lanes) as i32;
+        let (top, end) = (self.assembler.label(), self.assembler.label());
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
+        self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, step))?;
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
+        self.assembler.jump(Code::Jg_rel32_64, end)?;
+        self.assembler.place(top);
+        for i in 0..count {
+            let turn = Turn { ahead: i * self.lanes, tail: false };
+            Body::new(self, turn).write()?;
+        }
+        self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
+        self.assembler.jump(Code::Jle_rel32_64, top)?;
+        self.assembler.place(end);
+        Ok(())
+    }
+
+    /// Fewer elements than a vector has lanes.
+    fn rest(&mut self) -> Done {
+        let end = self.assembler.label();
+        self.left()?;
+        self.assembler.jump(Code::Je_rel32_64, end)?;
+        if self.wide {
+            self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, -1))?;
+            self.push(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::EAX, Register::EDX))?;
+            self.push(Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K7, Register::EAX))?;
+        } else {
+            let size = 32 / self.lanes as u32;
+            self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, self.lanes as i32))?;
+            self.push(Instruction::with2(Code::Sub_r64_rm64, Register::RAX, Register::RDX))?;
+            let from = memory(Register::RBX, Register::RAX, size, 0);
+            self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
+        }
+        Body::new(self, Turn { ahead: 0, tail: true }).write()?;
+        self.assembler.place(end);
+        Ok(())
+    }
+
+    /// rdx: the elements of the row that are left.
+    fn left(&mut self) -> Done {
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
+        self.push(Instruction::with2(Code::Sub_r64_rm64, Register::RDX, Register::RCX))
+    }
+
+    fn address(&mut self, operand: usize) -> Done<Register> {
+        if let Some(register) = ADDRESSES.get(operand) {
+            return Ok(*register);
+        }
+        let from = self.argument(HEAD + 2 * operand);
+        self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, from))?;
+        Ok(Register::RAX)
+    }
+
+    /// The value of a row in all lanes of its slot.
+    fn spread(&mut self, operand: usize) -> Done {
+        let base = self.address(operand)?;
+        let from = memory(base, Register::None, 1, 0);
+        let slot = (self.frame.row_slot(operand).unwrap_or(0) * Frame::SLOT) as i64;
+        let to = memory(Register::RSP, Register::None, 1, slot);
+        let v = if self.wide { Register::ZMM0 } else { Register::YMM0 };
+        let (broadcast, store) = match (self.graph.views[operand].dtype.size(), self.wide) {
+            (8, true) => (Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64, Code::EVEX_Vmovups_zmmm512_k1z_zmm),
+            (8, false) => (Code::VEX_Vbroadcastsd_ymm_m64, Code::VEX_Vmovups_ymmm256_ymm),
+            (_, true) => (Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, Code::EVEX_Vmovups_zmmm512_k1z_zmm),
+            _ => (Code::VEX_Vbroadcastss_ymm_m32, Code::VEX_Vmovups_ymmm256_ymm),
+        };
+        if self.graph.views[operand].dtype.size() > 1 {
+            self.push(Instruction::with2(broadcast, v, from))?;
+        } else {
+            self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::EAX, from))?;
+            self.push(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, Register::XMM0, Register::EAX))?;
+            let code = if self.wide { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 } else { Code::VEX_Vbroadcastss_ymm_xmm };
+            self.push(Instruction::with2(code, v, Register::XMM0))?;
+        }
+        self.push(Instruction::with2(store, to, v))
+    }
+
+    /// A register's part of half the width, and that of a quarter.
+    fn parts(&self, register: Register) -> (Register, Register) {
+        let number = register as u32 - if self.wide { Register::ZMM0 } else { Register::YMM0 } as u32;
+        (Register::YMM0 + number, Register::XMM0 + number)
+    }
+
+    pub fn load(&mut self, operand: usize, to: Register, access: Access) -> Done {
+        let dtype = self.graph.views[operand].dtype;
+        let (size, half) = (dtype.size(), self.graph.long);
+        let base = self.address(operand)?;
+        let from = memory(base, Register::RCX, size as u32, (access.ahead * size) as i64);
+        let (low, _) = self.parts(to);
+        if self.wide {
+            let mut instruction = match (size, half) {
+                (8, _) => Instruction::with2(Code::EVEX_Vmovupd_zmm_k1z_zmmm512, to, from),
+                (4, false) => Instruction::with2(Code::EVEX_Vmovups_zmm_k1z_zmmm512, to, from),
+                (4, true) => Instruction::with2(Code::EVEX_Vmovups_ymm_k1z_ymmm256, low, from),
+                (_, false) => Instruction::with2(Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, to, from),
+                (_, true) => Instruction::with2(Code::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, low, from),
+            }?;
+            if access.tail {
+                instruction.set_op_mask(Register::K7);
+                instruction.set_zeroing_masking(true);
+            }
+            return self.push(Ok(instruction));
+        }
+        match (size, access.tail) {
+            (8, false) => self.push(Instruction::with2(Code::VEX_Vmovupd_ymm_ymmm256, to, from)),
+            (8, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovpd_ymm_ymm_m256, to, Register::YMM15, from)),
+            (4, false) => self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)),
+            (4, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, Register::YMM15, from)),
+            (_, false) => self.push(Instruction::with2(Code::VEX_Vpmovzxbd_ymm_xmmm64, to, from)),
+            (_, true) => {
+                let stage = memory(Register::RSP, Register::None, 1, 0);
+                self.push(Instruction::with2(Code::Mov_rm64_imm32, stage, 0))?;
+                self.bytes(base, true)?;
+                self.push(Instruction::with2(Code::VEX_Vpmovzxbd_ymm_xmmm64, to, stage))
+            }
+        }
+    }
+
+    pub fn store(&mut self, operand: usize, from: Register, access: Access) -> Done {
+        let View { dtype, streamed, .. } = self.graph.views[operand];
+        let (size, half) = (dtype.size(), self.graph.long);
+        let base = self.address(operand)?;
+        let to = memory(base, Register::RCX, size as u32, (access.ahead * size) as i64);
+        let (low, _) = self.parts(from);
+        let streamed = streamed && !access.tail && size > 1;
+        if self.wide {
+            let mut instruction = match (size, half) {
+                (8, _) if streamed => Instruction::with2(Code::EVEX_Vmovntpd_m512_zmm, to, from),
+                (4, false) if streamed => Instruction::with2(Code::EVEX_Vmovntps_m512_zmm, to, from),
+                (4, true) if streamed => Instruction::with2(Code::EVEX_Vmovntps_m256_ymm, to, low),
+                (8, _) => Instruction::with2(Code::EVEX_Vmovupd_zmmm512_k1z_zmm, to, from),
+                (4, false) => Instruction::with2(Code::EVEX_Vmovups_zmmm512_k1z_zmm, to, from),
+                (4, true) => Instruction::with2(Code::EVEX_Vmovups_ymmm256_k1z_ymm, to, low),
+                (_, false) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, to, from),
+                (_, true) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm64_k1z_ymm, to, low),
+            }?;
+            if access.tail {
+                instruction.set_op_mask(Register::K7);
+            }
+            return self.push(Ok(instruction));
+        }
+        match (size, access.tail) {
+            (8, false) if streamed => self.push(Instruction::with2(Code::VEX_Vmovntpd_m256_ymm, to, from)),
+            (4, false) if streamed => self.push(Instruction::with2(Code::VEX_Vmovntps_m256_ymm, to, from)),
+            (8, false) => self.push(Instruction::with2(Code::VEX_Vmovupd_ymmm256_ymm, to, from)),
+            (8, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovpd_m256_ymm_ymm, to, Register::YMM15, from)),
+            (4, false) => self.push(Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)),
+            (4, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovps_m256_ymm_ymm, to, Register::YMM15, from)),
+            (_, tail) => self.store_bytes(base, to, from, tail),
+        }
+    }
+
+    fn store_bytes(&mut self, base: Register, to: MemoryOperand, from: Register, tail: bool) -> Done {
+        let (_, low) = self.parts(from);
+        let x = Register::XMM14;
+        self.push(Instruction::with3(Code::VEX_Vextracti128_xmmm128_ymm_imm8, x, from, 1))?;
+        self.push(Instruction::with3(Code::VEX_Vpackusdw_xmm_xmm_xmmm128, x, low, x))?;
+        self.push(Instruction::with3(Code::VEX_Vpackuswb_xmm_xmm_xmmm128, x, x, x))?;
+        if !tail {
+            return self.push(Instruction::with2(Code::VEX_Vmovq_xmmm64_xmm, to, x));
+        }
+        let stage = memory(Register::RSP, Register::None, 1, 0);
+        self.push(Instruction::with2(Code::VEX_Vmovq_xmmm64_xmm, stage, x))?;
+        self.bytes(base, false)
+    }
+
+    /// Moves the bytes that are left of a row one by one between memory and the stack: AVX2 has no mask for them.
+    fn bytes(&mut self, base: Register, load: bool) -> Done {
+        let place = memory(base, Register::RCX, 1, 0);
+        self.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, place))?;
+        self.left()?;
+        let top = self.assembler.label();
+        self.assembler.place(top);
+        let far = memory(Register::RAX, Register::RDX, 1, -1);
+        let near = memory(Register::RSP, Register::RDX, 1, -1);
+        let (from, to) = if load { (far, near) } else { (near, far) };
+        self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::R15D, from))?;
+        self.push(Instruction::with2(Code::Mov_rm8_r8, to, Register::R15L))?;
+        self.push(Instruction::with1(Code::Dec_rm64, Register::RDX))?;
+        self.assembler.jump(Code::Jne_rel32_64, top)
+    }
+}

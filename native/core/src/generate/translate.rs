@@ -1,0 +1,327 @@
+//! From the instructions of a fused group to vector operations; what has none is left to the interpreter.
+
+use super::kernel::{Graph, View};
+use super::value::{kind_of, Builder, Compare, Do, Id, Kind, Lanes};
+use crate::dtype::DType;
+use crate::scalar::ops::Ops;
+use crate::scalar::table::{binary_functions, unary_functions};
+use crate::scalar::{functions, single};
+
+/// A register of a group: where its value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction {
+    /// Operand.
+    Input(usize),
+    Constant(u64),
+    /// Name, registers.
+    Compute(String, Vec<usize>),
+}
+
+/// What a generated kernel depends on; equal ones share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Description {
+    pub views: Vec<View>,
+    pub registers: Vec<(Instruction, DType)>,
+    /// Operand and register of each output.
+    pub outputs: Vec<(usize, usize)>,
+}
+
+/// Longer groups would fill the instruction cache.
+const MAX_NODES: usize = 2000;
+
+pub fn translate(description: &Description, wide: bool) -> Option<Graph> {
+    let mut builder = Builder::new(wide);
+    let mut values = Vec::with_capacity(description.registers.len());
+    for (instruction, dtype) in &description.registers {
+        let id = match instruction {
+            Instruction::Input(operand) => input(&mut builder, *operand, description.views[*operand], *dtype),
+            Instruction::Constant(bits) if *dtype == DType::Bool => {
+                let all = builder.all_true();
+                if *bits != 0 {
+                    all
+                } else {
+                    builder.opposite(all)
+                }
+            }
+            Instruction::Constant(bits) => builder.constant(*bits, kind_of(*dtype)),
+            Instruction::Compute(name, inputs) => {
+                let ids: Vec<Id> = inputs.iter().map(|i| values[*i]).collect();
+                let from = inputs.first().map_or(*dtype, |i| description.registers[*i].1);
+                compute(&mut builder, name, *dtype, from, &ids)?
+            }
+        };
+        values.push(id);
+    }
+    let mut stores = Vec::new();
+    for (operand, register) in &description.outputs {
+        let mut id = values[*register];
+        if description.registers[*register].1 == DType::Bool {
+            let (one, zero) = (builder.constant(1, Kind::Word), builder.constant(0, Kind::Word));
+            id = builder.push(Do::Select, Kind::Word, &[id, one, zero]);
+        }
+        stores.push((*operand, id));
+    }
+    let long =
+        builder.nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
+    // The lanes of AVX2 conditions have the width of what was compared.
+    let narrow =
+        builder.nodes.iter().any(|n| n.kind == Kind::Word) || description.views.iter().any(|v| v.dtype.size() < 8);
+    if (long && narrow && !wide) || builder.nodes.len() > MAX_NODES {
+        return None;
+    }
+    Some(Graph { nodes: builder.nodes, views: description.views.clone(), stores, long })
+}
+
+fn input(builder: &mut Builder, operand: usize, view: View, dtype: DType) -> Id {
+    let kind = if dtype == DType::F64 { Kind::Long } else { Kind::Word };
+    let what = if view.along { Do::Load(operand) } else { Do::Row(operand) };
+    let id = builder.push(what, kind, &[]);
+    match dtype {
+        DType::Bool => builder.truth(id),
+        _ => id,
+    }
+}
+
+fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]) -> Option<Id> {
+    match (name, inputs) {
+        ("cast", [x]) => cast(b, from, dtype, *x),
+        ("select", [c, x, y]) if dtype == DType::Bool => {
+            let not = b.opposite(*c);
+            let (x, y) = (b.push(Do::MaskAnd, Kind::Mask, &[*c, *x]), b.push(Do::MaskAnd, Kind::Mask, &[not, *y]));
+            Some(b.push(Do::MaskOr, Kind::Mask, &[x, y]))
+        }
+        ("select", [c, x, y]) => Some(b.push(Do::Select, kind_of(dtype), &[*c, *x, *y])),
+        (_, [x]) => match from {
+            DType::F32 => single_unary(&mut Lanes::new(b, Kind::Word), name, *x),
+            DType::F64 => double_unary(&mut Lanes::new(b, Kind::Long), name, *x),
+            DType::I32 | DType::U32 => integer_unary(b, name, from, *x),
+            DType::Bool if name == "not" => Some(b.opposite(*x)),
+            _ => None,
+        },
+        (_, [x, y]) => match from {
+            DType::F32 => float_binary(&mut Lanes::<f32>::new(b, Kind::Word), name, *x, *y),
+            DType::F64 => float_binary(&mut Lanes::<f64>::new(b, Kind::Long), name, *x, *y),
+            DType::I32 | DType::U32 => integer_binary(b, name, from, *x, *y),
+            DType::Bool => condition_binary(b, name, *x, *y),
+            DType::U8 => None,
+        },
+        _ => None,
+    }
+}
+
+macro_rules! unary_match {
+    ([$o:ident $name:ident $x:ident f32] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
+     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+        match $name {
+            $($s => Some(functions::$sf($o, $x)),)*
+            $($f => Some(single::$ff($o, $x)),)*
+            $($c => Some(functions::$cf($o, $x)),)*
+            _ => None,
+        }
+    };
+    ([$o:ident $name:ident $x:ident f64] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
+     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+        match $name {
+            $($s => Some(functions::$sf($o, $x)),)*
+            $($c => Some(functions::$cf($o, $x)),)*
+            _ => None,
+        }
+    };
+}
+
+macro_rules! binary_match {
+    ([$o:ident $name:ident $x:ident $y:ident] steps { $($s:literal $sf:ident)* } library { $($l:literal)* }
+     conditions { $($c:literal $cf:ident)* }) => {
+        match $name {
+            $($s => Some(functions::$sf($o, $x, $y)),)*
+            $($c => Some(functions::$cf($o, $x, $y)),)*
+            _ => None,
+        }
+    };
+}
+
+fn single_unary(o: &mut Lanes<f32>, name: &str, x: Id) -> Option<Id> {
+    unary_functions!(unary_match o name x f32)
+}
+
+fn double_unary(o: &mut Lanes<f64>, name: &str, x: Id) -> Option<Id> {
+    unary_functions!(unary_match o name x f64)
+}
+
+fn float_binary<'a, T>(o: &mut Lanes<'a, T>, name: &str, x: Id, y: Id) -> Option<Id>
+where
+    Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,
+{
+    if let Some(id) = extreme(o, name, x, y) {
+        return Some(id);
+    }
+    binary_functions!(binary_match o name x y)
+}
+
+/// `max` and `min` with a constant need no care for NaN on both sides; zeros keep their signs in the same way.
+fn extreme<'a, T>(o: &mut Lanes<'a, T>, name: &str, x: Id, y: Id) -> Option<Id>
+where
+    Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,
+{
+    let sign = <<Lanes<'a, T> as Ops>::N as crate::scalar::Family>::SIGN;
+    let infinity = {
+        let id = o.number(f64::INFINITY);
+        o.builder.as_constant(id)?
+    };
+    let constant = |o: &Lanes<T>, id: Id| o.builder.as_constant(id).filter(|bits| bits & !sign <= infinity);
+    let (x, y, bits) = match (constant(o, x), constant(o, y)) {
+        (_, Some(bits)) => (x, y, bits),
+        (Some(bits), _) => (y, x, bits),
+        _ => return None,
+    };
+    match (name, bits) {
+        // The larger of -0 and 0 is 0: adding it makes -0 that.
+        ("max", 0) => {
+            let r = o.greater(y, x);
+            Some(o.add(r, y))
+        }
+        ("max", _) => Some(o.greater(y, x)),
+        ("min", bits) if bits != sign => Some(o.lesser(y, x)),
+        _ => None,
+    }
+}
+
+fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id> {
+    let zero = b.constant(0, Kind::Word);
+    Some(match (name, dtype) {
+        ("neg", _) => b.push(Do::Minus, Kind::Word, &[zero, x]),
+        ("not", _) => {
+            let all = b.constant(0xffff_ffff, Kind::Word);
+            b.push(Do::Xor, Kind::Word, &[x, all])
+        }
+        ("abs", DType::U32) => x,
+        ("abs", _) => {
+            let minus = b.push(Do::Minus, Kind::Word, &[zero, x]);
+            // The lowest integer stays, as it does when wrapped.
+            b.push(Do::Larger, Kind::Word, &[x, minus])
+        }
+        ("sign", DType::I32) => {
+            let (one, minus) = (b.constant(1, Kind::Word), b.constant(0xffff_ffff, Kind::Word));
+            let up = b.push(Do::Smaller, Kind::Word, &[x, one]);
+            b.push(Do::Larger, Kind::Word, &[up, minus])
+        }
+        _ => return None,
+    })
+}
+
+fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Option<Id> {
+    let signed = dtype == DType::I32;
+    let what = match name {
+        "add" => Do::Plus,
+        "sub" => Do::Minus,
+        "mul" => Do::Times,
+        "and" => Do::And,
+        "or" => Do::Or,
+        "xor" => Do::Xor,
+        "max" if signed => Do::Larger,
+        "max" => Do::LargerUnsigned,
+        "min" if signed => Do::Smaller,
+        "min" => Do::SmallerUnsigned,
+        "shiftLeft" => Do::ShiftLeftBy,
+        "shiftRight" if signed => Do::ShiftSignedBy,
+        "shiftRight" => Do::ShiftRightBy,
+        _ => return integer_compare(b, name, signed, x, y),
+    };
+    Some(b.push(what, Kind::Word, &[x, y]))
+}
+
+fn integer_compare(b: &mut Builder, name: &str, signed: bool, x: Id, y: Id) -> Option<Id> {
+    let (how, x, y) = match name {
+        "eq" => (Compare::Equal, x, y),
+        "ne" => (Compare::Unequal, x, y),
+        "lt" => (Compare::Less, x, y),
+        "le" => (Compare::LessEqual, x, y),
+        "gt" => (Compare::Less, y, x),
+        "ge" => (Compare::LessEqual, y, x),
+        _ => return None,
+    };
+    if b.wide {
+        let what = if signed { Do::CompareInt(how) } else { Do::CompareUnsigned(how) };
+        return Some(b.push(what, Kind::Mask, &[x, y]));
+    }
+    // AVX2 knows "equal" and signed "greater" only.
+    let flip = b.constant(0x8000_0000, Kind::Word);
+    let mut shifted = |id| if signed { id } else { b.push(Do::Xor, Kind::Word, &[id, flip]) };
+    let (x, y) = (shifted(x), shifted(y));
+    let (how, x, y, opposite) = match how {
+        Compare::Unequal => (Compare::Equal, x, y, true),
+        Compare::LessEqual => (Compare::Less, y, x, true),
+        how => (how, x, y, false),
+    };
+    let id = b.push(Do::CompareInt(how), Kind::Mask, &[x, y]);
+    Some(if opposite { b.opposite(id) } else { id })
+}
+
+fn condition_binary(b: &mut Builder, name: &str, x: Id, y: Id) -> Option<Id> {
+    let both = |b: &mut Builder, x, y| b.push(Do::MaskAnd, Kind::Mask, &[x, y]);
+    let either = |b: &mut Builder, x, y| b.push(Do::MaskOr, Kind::Mask, &[x, y]);
+    Some(match name {
+        "and" | "mul" | "min" => both(b, x, y),
+        "or" | "max" => either(b, x, y),
+        "xor" | "ne" => b.push(Do::MaskXor, Kind::Mask, &[x, y]),
+        "eq" => {
+            let differ = b.push(Do::MaskXor, Kind::Mask, &[x, y]);
+            b.opposite(differ)
+        }
+        "lt" | "gt" => {
+            let (x, y) = if name == "lt" { (x, y) } else { (y, x) };
+            let not = b.opposite(x);
+            both(b, not, y)
+        }
+        "le" | "ge" => {
+            let (x, y) = if name == "le" { (x, y) } else { (y, x) };
+            let not = b.opposite(x);
+            either(b, not, y)
+        }
+        _ => return None,
+    })
+}
+
+fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
+    use DType::{Bool, F32, F64, I32, U32, U8};
+    Some(match (from, to) {
+        _ if from == to => x,
+        (I32, U32) | (U32, I32) | (U8, I32 | U32) => x,
+        (U8 | I32, F32) => b.push(Do::ToFloat, Kind::Word, &[x]),
+        (I32 | U32 | U8, Bool) => {
+            let zero = b.constant(0, Kind::Word);
+            let same = b.push(Do::CompareInt(Compare::Equal), Kind::Mask, &[x, zero]);
+            b.opposite(same)
+        }
+        (F32, Bool) => {
+            let mut o = Lanes::<f32>::new(b, Kind::Word);
+            let zero = o.number(0.0);
+            o.unequal(x, zero)
+        }
+        (Bool, F32 | I32 | U32 | U8) => {
+            let bits = if to == F32 { u64::from(1f32.to_bits()) } else { 1 };
+            let (one, zero) = (b.constant(bits, Kind::Word), b.constant(0, Kind::Word));
+            b.push(Do::Select, Kind::Word, &[x, one, zero])
+        }
+        (Bool, F64) => {
+            let (one, zero) = (b.constant(1f64.to_bits(), Kind::Long), b.constant(0, Kind::Long));
+            b.push(Do::Select, Kind::Long, &[x, one, zero])
+        }
+        (F32, I32) => to_integer(b, x),
+        (F32, F64) => b.push(Do::Widen, Kind::Long, &[x]),
+        (F64, F32) => b.push(Do::Narrow, Kind::Word, &[x]),
+        _ => return None,
+    })
+}
+
+/// Truncates and saturates; NaN gives 0. The instruction gives the lowest integer for all that does not fit.
+fn to_integer(b: &mut Builder, x: Id) -> Id {
+    let plain = b.push(Do::ToInt, Kind::Word, &[x]);
+    let (highest, zero) = (b.constant(0x7fff_ffff, Kind::Word), b.constant(0, Kind::Word));
+    let mut o = Lanes::<f32>::new(b, Kind::Word);
+    let limit = o.number(2_147_483_648.0);
+    let above = o.less_equal(limit, x);
+    let fitted = o.select(above, highest, plain);
+    let undefined = o.unequal(x, x);
+    o.select(undefined, zero, fitted)
+}

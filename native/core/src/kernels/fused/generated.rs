@@ -1,0 +1,163 @@
+//! Runs a fused step by generated kernels, where its views allow it.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Fused, Operand, Register, Source};
+use crate::exec::Run;
+use crate::generate::{kernel, Description, Generate, Instruction, Kernel, View, HEAD};
+use crate::isa::Isa;
+use crate::verify::MAX_RANK;
+
+/// More operands than this are left to the interpreter.
+const OPERANDS: usize = 40;
+/// Rows of fewer elements are left to the interpreter, whose tiles hold several.
+const SHORTEST: usize = 8;
+/// Outputs of steps that touch more bytes than this are written past the caches, which would not keep them.
+const STREAMED: usize = 16 << 20;
+/// Elements of one task, divided by the work for each.
+const TASK: usize = 128 << 10;
+
+#[derive(Default)]
+pub struct Generated {
+    description: Option<Box<Description>>,
+    /// For AVX2 and AVX-512; made when the program is loaded, or first run with a set that the process did not choose.
+    kernels: [OnceLock<Option<Arc<Kernel>>>; 2],
+    /// Rows that one call walks, and elements of a row.
+    rows: usize,
+    columns: usize,
+    /// Elements of rows, and rows, of one task.
+    width: usize,
+    height: usize,
+}
+
+impl Generated {
+    pub fn new(
+        total: usize,
+        dims: &[usize],
+        operands: &[Operand],
+        registers: &[Register],
+        outputs: &[(usize, usize)],
+        generate: Generate,
+    ) -> Generated {
+        let Some(description) = describe(total, dims, operands, registers, outputs) else {
+            return Generated::default();
+        };
+        if generate == Generate::Off {
+            return Generated::default();
+        }
+        let columns = *dims.last().unwrap_or(&1);
+        let rows = if dims.len() > 1 { dims[dims.len() - 2] } else { 1 };
+        let task = (TASK / (registers.len() + outputs.len())).next_power_of_two().max(4096);
+        // Parts of equal length, to whole cache lines.
+        let width = columns.div_ceil(columns.div_ceil(task)).next_multiple_of(64).min(columns);
+        let height = if width < columns { 1 } else { (task / columns).max(1) };
+        let generated = Generated {
+            description: Some(Box::new(description)),
+            kernels: Default::default(),
+            rows,
+            columns,
+            width,
+            height: height.min(rows),
+        };
+        if let Ok(isa) = Isa::choose(None) {
+            generated.kernel(isa);
+        }
+        generated
+    }
+
+    fn kernel(&self, isa: Isa) -> Option<&Kernel> {
+        let description = self.description.as_deref()?;
+        let cell = match isa {
+            Isa::Scalar => return None,
+            Isa::Avx2 => &self.kernels[0],
+            Isa::Avx512 => &self.kernels[1],
+        };
+        cell.get_or_init(|| kernel(description, isa)).as_deref()
+    }
+
+    /// Whether a generated kernel did the step.
+    pub fn run(&self, step: &Fused, run: &Run) -> bool {
+        let Some(kernel) = self.kernel(run.isa) else { return false };
+        let outer: usize = step.dims[..step.dims.len().saturating_sub(2)].iter().product();
+        let (across, down) = (self.columns.div_ceil(self.width), self.rows.div_ceil(self.height));
+        if !self.aligned(step, run) {
+            return false;
+        }
+        run.pool.run(outer * across * down, usize::MAX, |_, task| {
+            let (column, rest) = (task % across * self.width, task / across);
+            let (row, outer) = (rest % down * self.height, rest / down);
+            unsafe { self.part(kernel, step, run, outer, row, column) };
+        });
+        true
+    }
+
+    /// Streaming stores need whole cache lines.
+    fn aligned(&self, step: &Fused, run: &Run) -> bool {
+        let Some(description) = &self.description else { return false };
+        let at_line = |o: &Operand| o.at.is_some_and(|at| (run.ptr::<u8>(at) as usize).is_multiple_of(64));
+        description.views.iter().zip(&step.operands).all(|(view, operand)| !view.streamed || at_line(operand))
+    }
+
+    unsafe fn part(&self, kernel: &Kernel, step: &Fused, run: &Run, outer: usize, row: usize, column: usize) {
+        let mut arguments = [0u64; HEAD + 2 * OPERANDS];
+        let inner = step.dims.len() - 1;
+        let mut index = [0usize; MAX_RANK];
+        let mut rest = outer;
+        for d in (0..inner.saturating_sub(1)).rev() {
+            index[d] = rest % step.dims[d];
+            rest /= step.dims[d];
+        }
+        index[inner] = column;
+        if inner > 0 {
+            index[inner - 1] = row;
+        }
+        arguments[0] = self.height.min(self.rows - row) as u64;
+        arguments[1] = self.width.min(self.columns - column) as u64;
+        for (k, operand) in step.operands.iter().enumerate() {
+            let size = operand.dtype.size() as isize;
+            let offset: isize = (0..=inner).map(|d| index[d] as isize * operand.strides[d]).sum();
+            let base = operand.at.map_or(std::ptr::null_mut(), |at| run.ptr::<u8>(at));
+            arguments[HEAD + 2 * k] = base.wrapping_offset(offset * size) as u64;
+            let stride = if inner > 0 { operand.strides[inner - 1] } else { 0 };
+            arguments[HEAD + 2 * k + 1] = (stride * size) as u64;
+        }
+        kernel.call(&mut arguments);
+    }
+}
+
+/// The group without its sizes and addresses, if its views are ones that generated kernels walk.
+fn describe(
+    total: usize,
+    dims: &[usize],
+    operands: &[Operand],
+    registers: &[Register],
+    outputs: &[(usize, usize)],
+) -> Option<Description> {
+    let inner = dims.len() - 1;
+    if operands.len() > OPERANDS || (dims.len() > 1 && dims[inner] < SHORTEST) || outputs.is_empty() {
+        return None;
+    }
+    let bytes: usize = operands.iter().map(|o| o.dtype.size() * total).sum();
+    let is_output = |k: usize| outputs.iter().any(|(o, _)| *o == k);
+    let mut views = Vec::with_capacity(operands.len());
+    for (k, operand) in operands.iter().enumerate() {
+        operand.at?;
+        let stride = operand.strides[inner];
+        if stride != 1 && (stride != 0 || is_output(k)) {
+            return None;
+        }
+        let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
+        let lines = operand.strides[..inner].iter().all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
+        let streamed = is_output(k) && bytes > STREAMED && alone && lines && operand.dtype.size() > 1;
+        views.push(View { dtype: operand.dtype, along: stride == 1, streamed });
+    }
+    let instruction = |register: &Register| match &register.source {
+        Source::Input(operand) => Some(Instruction::Input(*operand)),
+        Source::Constant(value) => Some(Instruction::Constant(value.bits)),
+        // A divisor of zero is an error, which only the interpreter looks for.
+        Source::Compute { divides: Some(_), .. } => None,
+        Source::Compute { name, inputs, .. } => Some(Instruction::Compute(name.clone(), inputs.clone())),
+    };
+    let registers = registers.iter().map(|r| Some((instruction(r)?, r.dtype))).collect::<Option<_>>()?;
+    Some(Description { views, registers, outputs: outputs.to_vec() })
+}

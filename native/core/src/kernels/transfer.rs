@@ -1,0 +1,68 @@
+//! Values that travel from one device of a mesh axis to another.
+
+use crate::dtype::DType;
+use crate::exec::{Part, Run, TransferCall, Way};
+use crate::program::{ReceiveJson, SendJson};
+use crate::verify::{At, Checker};
+use crate::{bail, Result};
+
+pub struct Transfer {
+    way: Way,
+    axis: usize,
+    dtype: DType,
+    /// Address and number of elements of each value.
+    parts: Vec<(At, usize)>,
+    label: String,
+}
+
+impl Transfer {
+    pub fn send(json: SendJson, mut checker: Checker) -> Result<Transfer> {
+        let SendJson { axis, to, dtype, label, .. } = json;
+        let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.input, part.count)).collect();
+        for (i, (at, count)) in parts.iter().enumerate() {
+            checker.read_all(&format!("parts[{i}].in"), *at, dtype, &[*count])?;
+        }
+        checker.finish(false)?;
+        Ok(Transfer { way: Way::To(to), axis, dtype, parts, label })
+    }
+
+    pub fn receive(json: ReceiveJson, mut checker: Checker) -> Result<Transfer> {
+        let ReceiveJson { axis, from, dtype, label, .. } = json;
+        let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.out, part.count)).collect();
+        for (i, (at, count)) in parts.iter().enumerate() {
+            checker.write_all(&format!("parts[{i}].out"), *at, dtype, &[*count])?;
+        }
+        checker.finish(false)?;
+        Ok(Transfer { way: Way::From(from), axis, dtype, parts, label })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self.way {
+            Way::To(_) => "send",
+            Way::From(_) => "receive",
+        }
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        let Some(size) = run.collectives.size(self.axis) else {
+            bail!("this device has no group for mesh axis {}", self.axis);
+        };
+        let (Way::To(peer) | Way::From(peer)) = self.way;
+        if peer >= size {
+            bail!("there is no device {peer} on axis {} of {size}", self.axis);
+        }
+        let part = |(at, count): &(At, usize)| {
+            let (address, bytes) = (run.ptr::<u8>(*at), count * self.dtype.size());
+            match self.way {
+                Way::To(_) => Part { input: address, output: &mut [], input_bytes: bytes },
+                Way::From(_) => {
+                    let output = unsafe { std::slice::from_raw_parts_mut(address, bytes) };
+                    Part { input: std::ptr::null(), output, input_bytes: 0 }
+                }
+            }
+        };
+        let mut parts: Vec<Part> = self.parts.iter().map(part).collect();
+        let Transfer { way, axis, dtype, label, .. } = self;
+        run.collectives.transfer(&TransferCall { way: *way, axis: *axis, dtype: *dtype, label }, &mut parts)
+    }
+}

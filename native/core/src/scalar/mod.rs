@@ -1,0 +1,73 @@
+//! Scalar functions, each written once for the interpreter of tiles and for generated code: no branches, no tables.
+
+pub mod double;
+pub mod functions;
+pub mod ops;
+pub mod single;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::dtype::Element;
+use crate::isa::Level;
+use ops::{Ops, Plain};
+
+pub trait Float:
+    Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
+    /// Fused where the level has it, else two roundings.
+    fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
+    fn exp(self) -> Self;
+    fn log(self) -> Self;
+}
+
+/// How the functions of a float are computed.
+pub trait Family: Float {
+    /// The bit of the sign.
+    const SIGN: u64;
+    fn exp<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn expm1<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn log<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn tanh<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn logistic<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+}
+
+macro_rules! float {
+    ($t:ident, $module:ident, $sign:expr, $($name:ident)+) => {
+        impl Float for $t {
+            #[inline(always)]
+            fn mul_add<L: Level>(self, b: Self, c: Self) -> Self {
+                if L::FMA {
+                    $t::mul_add(self, b, c)
+                } else {
+                    self * b + c
+                }
+            }
+
+            #[inline(always)]
+            fn exp(self) -> Self {
+                functions::exp(&mut Plain::<$t>::new(), self)
+            }
+
+            #[inline(always)]
+            fn log(self) -> Self {
+                functions::log(&mut Plain::<$t>::new(), self)
+            }
+        }
+
+        impl Family for $t {
+            const SIGN: u64 = $sign;
+            $(
+                #[inline(always)]
+                fn $name<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F {
+                    $module::$name(o, x)
+                }
+            )+
+        }
+    };
+}
+
+float!(f32, single, 1 << 31, exp expm1 log tanh logistic);
+float!(f64, double, 1 << 63, exp expm1 log tanh logistic);

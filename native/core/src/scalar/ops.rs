@@ -1,0 +1,176 @@
+//! What scalar functions are written in: few operations that a processor does on whole vectors.
+//!
+//! `Plain` runs them on one number (the tile interpreter, whose loops the compiler vectorises); `generate::Lanes` writes
+//! them down as instructions. Both round every operation once, so that they give the same bits.
+
+/// How [`Ops::round`] rounds to an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    HalfToEven,
+    Down,
+    Up,
+}
+
+/// Operations on floats `F`, the integers `I` of their bits, and conditions `M`.
+pub trait Ops {
+    type N: super::Family;
+    type F: Copy;
+    type I: Copy;
+    type M: Copy;
+    fn number(&mut self, value: f64) -> Self::F;
+    fn integer(&mut self, bits: u64) -> Self::I;
+    fn add(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    fn sqrt(&mut self, a: Self::F) -> Self::F;
+    /// `a·b + c`, rounded once.
+    fn fma(&mut self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a` if it is the smaller, else `b`: so `b` where one is NaN or both are zero.
+    fn lesser(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a` if it is the larger, else `b`.
+    fn greater(&mut self, a: Self::F, b: Self::F) -> Self::F;
+    fn round(&mut self, a: Self::F, how: Rounding) -> Self::F;
+    /// `a·2^n` for an integer `n`, rounded once where `a` is within 2^±2 and `|n|` is below twice the exponent's range.
+    fn scale(&mut self, a: Self::F, n: Self::F) -> Self::F;
+    fn less(&mut self, a: Self::F, b: Self::F) -> Self::M;
+    fn less_equal(&mut self, a: Self::F, b: Self::F) -> Self::M;
+    fn equal(&mut self, a: Self::F, b: Self::F) -> Self::M;
+    fn unequal(&mut self, a: Self::F, b: Self::F) -> Self::M;
+    fn select(&mut self, condition: Self::M, a: Self::F, b: Self::F) -> Self::F;
+    fn to_bits(&mut self, a: Self::F) -> Self::I;
+    fn of_bits(&mut self, a: Self::I) -> Self::F;
+    /// Wraps.
+    fn plus(&mut self, a: Self::I, b: Self::I) -> Self::I;
+    fn minus(&mut self, a: Self::I, b: Self::I) -> Self::I;
+    fn and(&mut self, a: Self::I, b: Self::I) -> Self::I;
+    fn or(&mut self, a: Self::I, b: Self::I) -> Self::I;
+    fn xor(&mut self, a: Self::I, b: Self::I) -> Self::I;
+    fn shift_left(&mut self, a: Self::I, by: u32) -> Self::I;
+    /// Fills with zeros.
+    fn shift_right(&mut self, a: Self::I, by: u32) -> Self::I;
+}
+
+/// Runs operations on one number.
+pub struct Plain<T>(std::marker::PhantomData<T>);
+
+impl<T> Plain<T> {
+    #[inline(always)]
+    pub fn new() -> Plain<T> {
+        Plain(std::marker::PhantomData)
+    }
+}
+
+macro_rules! plain {
+    ($t:ident, $bits:ident, $signed:ident, $mantissa:expr, $bias:expr, $magic:expr) => {
+        #[allow(clippy::inline_always)]
+        impl Ops for Plain<$t> {
+            type N = $t;
+            type F = $t;
+            type I = $bits;
+            type M = bool;
+
+            plain!(@ number(value: f64) -> $t { value as $t });
+            plain!(@ integer(bits: u64) -> $bits { bits as $bits });
+            plain!(@ add(a: $t, b: $t) -> $t { a + b });
+            plain!(@ sub(a: $t, b: $t) -> $t { a - b });
+            plain!(@ mul(a: $t, b: $t) -> $t { a * b });
+            plain!(@ div(a: $t, b: $t) -> $t { a / b });
+            plain!(@ sqrt(a: $t) -> $t { a.sqrt() });
+            plain!(@ fma(a: $t, b: $t, c: $t) -> $t { a.mul_add(b, c) });
+            plain!(@ lesser(a: $t, b: $t) -> $t { if a < b { a } else { b } });
+            plain!(@ greater(a: $t, b: $t) -> $t { if a > b { a } else { b } });
+            plain!(@ less(a: $t, b: $t) -> bool { a < b });
+            plain!(@ less_equal(a: $t, b: $t) -> bool { a <= b });
+            plain!(@ equal(a: $t, b: $t) -> bool { a == b });
+            plain!(@ unequal(a: $t, b: $t) -> bool { a != b });
+            plain!(@ select(condition: bool, a: $t, b: $t) -> $t { if condition { a } else { b } });
+            plain!(@ to_bits(a: $t) -> $bits { a.to_bits() });
+            plain!(@ of_bits(a: $bits) -> $t { $t::from_bits(a) });
+            plain!(@ plus(a: $bits, b: $bits) -> $bits { a.wrapping_add(b) });
+            plain!(@ minus(a: $bits, b: $bits) -> $bits { a.wrapping_sub(b) });
+            plain!(@ and(a: $bits, b: $bits) -> $bits { a & b });
+            plain!(@ or(a: $bits, b: $bits) -> $bits { a | b });
+            plain!(@ xor(a: $bits, b: $bits) -> $bits { a ^ b });
+            plain!(@ shift_left(a: $bits, by: u32) -> $bits { a << by });
+            plain!(@ shift_right(a: $bits, by: u32) -> $bits { a >> by });
+
+            #[inline(always)]
+            fn round(&mut self, a: $t, how: Rounding) -> $t {
+                match how {
+                    Rounding::HalfToEven => a.round_ties_even(),
+                    Rounding::Down => a.floor(),
+                    Rounding::Up => a.ceil(),
+                }
+            }
+
+            // Two factors, so that each is a normal number: the first product is exact, the second rounds.
+            #[inline(always)]
+            fn scale(&mut self, a: $t, n: $t) -> $t {
+                let n = ((n + $magic).to_bits() as $signed).wrapping_sub(($magic as $t).to_bits() as $signed);
+                let half = n >> 1;
+                let power = |n: $signed| $t::from_bits((n.wrapping_add($bias) as $bits) << $mantissa);
+                a * power(half) * power(n.wrapping_sub(half))
+            }
+        }
+    };
+    (@ $name:ident($($a:ident: $t:ty),*) -> $r:ty $body:block) => {
+        #[inline(always)]
+        fn $name(&mut self, $($a: $t),*) -> $r $body
+    };
+}
+
+plain!(f32, u32, i32, 23, 127, 12582912.0);
+plain!(f64, u64, i64, 52, 1023, 6755399441055744.0);
+
+/// Steps that several functions share.
+pub trait Steps: Ops {
+    /// A polynomial by Horner's rule with fused steps, highest coefficient first.
+    #[inline(always)]
+    fn polynomial(&mut self, x: Self::F, coefficients: &[f64]) -> Self::F {
+        let mut value = self.number(coefficients[0]);
+        for c in &coefficients[1..] {
+            let c = self.number(*c);
+            value = self.fma(value, x, c);
+        }
+        value
+    }
+
+    /// The same with two roundings a step, lowest coefficient first.
+    #[inline(always)]
+    fn unfused(&mut self, x: Self::F, coefficients: &[f64]) -> Self::F {
+        let last = coefficients.len() - 1;
+        let mut value = self.number(coefficients[last]);
+        for c in coefficients[..last].iter().rev() {
+            let (c, product) = (self.number(*c), self.mul(x, value));
+            value = self.add(c, product);
+        }
+        value
+    }
+
+    #[inline(always)]
+    fn magnitude(&mut self, x: Self::F) -> Self::F {
+        let (bits, mask) = (self.to_bits(x), self.integer(!<Self::N as super::Family>::SIGN));
+        let cleared = self.and(bits, mask);
+        self.of_bits(cleared)
+    }
+
+    #[inline(always)]
+    fn negated(&mut self, x: Self::F) -> Self::F {
+        let (bits, mask) = (self.to_bits(x), self.integer(<Self::N as super::Family>::SIGN));
+        let flipped = self.xor(bits, mask);
+        self.of_bits(flipped)
+    }
+
+    /// A value that is not negative, with the sign of another.
+    #[inline(always)]
+    fn with_sign(&mut self, value: Self::F, of: Self::F) -> Self::F {
+        let (bits, mask) = (self.to_bits(of), self.integer(<Self::N as super::Family>::SIGN));
+        let sign = self.and(bits, mask);
+        let value = self.to_bits(value);
+        let both = self.or(value, sign);
+        self.of_bits(both)
+    }
+}
+
+impl<O: Ops> Steps for O {}

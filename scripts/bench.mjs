@@ -1,0 +1,28 @@
+// `npm run bench`: Heddle beside PyTorch and JAX on the same workloads, in one run (docs/benchmarks.md).
+//
+//   npm run bench                                         everything; half an hour
+//   npm run bench -- --only lenet --peers heddle,torch-tuned --threads 1 --seconds 5
+
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { handleSignals, run } from "./process.mjs";
+import { SetupError, setup } from "./setup.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+async function main(args) {
+  const { native } = await setup();
+  if (!native.ready) throw new SetupError(`the native core is what is measured: ${native.reason}`);
+  const command = ["--import", "tsx", join(root, "bench", "main.ts"), ...args];
+  const { status } = await run(process.execPath, command, { cwd: root });
+  return status;
+}
+
+handleSignals();
+main(process.argv.slice(2)).then(
+  (status) => process.exit(status),
+  (error) => {
+    console.error(error instanceof SetupError ? `heddle bench: ${error.message}` : error);
+    process.exit(2);
+  },
+);

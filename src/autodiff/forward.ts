@@ -1,0 +1,113 @@
+/**
+ * @module Forward-mode differentiation: values and tangents of a graph in one pass.
+ *
+ * The tangent of an op follows from its gradient: the cotangents of the inputs are linear in those of the results, and the
+ * gradient of that linear map by the latter is the tangent (the map is transposed twice). It is done op by op, so what is
+ * built is at most a few nodes for each, and nothing is kept for a way back.
+ */
+
+import { isFloat } from "../ir/dtype.ts";
+import { type InputSpec, inlineGraph, interpretGraph, traceGraph } from "../ir/graph.ts";
+import { elementOp } from "../ir/leaf.ts";
+import { type Attrs, type Dual, type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { apply, positionOf } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
+import { bodyGraph, full, resultsOf } from "../ops/index.ts";
+import { HeddleError, invariant } from "../util/errors.ts";
+import { describePosition } from "../util/source.ts";
+import { pullback } from "./gradient.ts";
+
+/**
+ * Outputs of `graph` and their tangents, given those of its inputs (undefined: zero), as nodes of the current trace.
+ *
+ * @throws HeddleError `gradient` naming the op and its source line when one on the path has no gradient.
+ */
+export function forwardGraph(graph: Graph, inputs: readonly Dual[]): Dual[] {
+  const results = interpretGraph<readonly Dual[]>(
+    graph,
+    inputs.map((input) => [input]),
+    (node, given) => {
+      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as Dual];
+      return forwardNode(
+        node,
+        given.map(([value]) => value as Dual),
+      );
+    },
+  );
+  return results.map(([result]) => result as Dual);
+}
+
+function forwardNode(node: Node, inputs: readonly Dual[]): readonly Dual[] {
+  const { op } = node;
+  const moving = inputs.some(({ tangent }) => tangent !== undefined);
+  if (moving && !isAbsent(op.forward)) return op.forward({ node, inputs, forward: forwardGraph });
+  const results = resultsOf(
+    apply(
+      op,
+      inputs.map((input) => input.node),
+      node.attrs as Attrs,
+    ),
+  );
+  if (!moving || !node.types.some(({ dtype }) => isFloat(dtype)))
+    return results.map((result) => ({ node: result, tangent: undefined }));
+  if (!isAbsent(op.gradient)) {
+    const tangents = tangentsOf(node, inputs);
+    return results.map((result, index) => ({ node: result, tangent: tangents[index] }));
+  }
+  if (!isAbsent(op.body)) {
+    const made = forwardGraph(bodyGraph(op, typesOf(node.inputs), node.attrs), inputs);
+    return results.map((result, index) => ({ node: result, tangent: made[index]?.tangent }));
+  }
+  const where = describePosition(positionOf(node));
+  throw new HeddleError(
+    "gradient",
+    `${describeNode(node)} has no derivative: ${op.gradient.absent}`,
+    where === undefined ? {} : { where },
+  );
+}
+
+const typesOf = (nodes: readonly Node[]): TensorType[] => nodes.map((node) => node.types[0] as TensorType);
+
+/** Tangents of an op's results, by transposing its gradient. */
+function tangentsOf(node: Node, inputs: readonly Dual[]): (Node | undefined)[] {
+  const { op, attrs, types } = node;
+  const moving = [...inputs.keys()].filter((place) => inputs[place]?.tangent !== undefined);
+  const own = typesOf(node.inputs);
+  const spec = (type: TensorType, index: number): InputSpec => ({ name: `x${index}`, type });
+  const specs = [...own, ...moving.map((place) => own[place] as TensorType), ...types].map(spec);
+  let found: boolean[] = [];
+  // In a trace of its own, where the cotangents are nothing else, and the way back is no longer than the op.
+  const graph = traceGraph(`tangent of ${op.name}`, specs, (...nodes) => {
+    const tangents = nodes.slice(own.length, own.length + moving.length);
+    const cotangents = nodes.slice(own.length + moving.length);
+    const made = apply(op, nodes.slice(0, own.length), attrs as Attrs);
+    if (isAbsent(op.gradient)) throw new TypeError(`${op.name} has no gradient`);
+    const back = op.gradient({ node: made, cotangents, pullback });
+    const flowing = moving.flatMap((place, order) => {
+      const cotangent = back[place];
+      return cotangent === undefined ? [] : [{ cotangent, tangent: tangents[order] as Node }];
+    });
+    const results = pullback(
+      flowing.map(({ cotangent }) => cotangent),
+      flowing.map(({ tangent }) => tangent),
+      cotangents,
+    );
+    found = results.map((result) => result !== undefined);
+    const outputs = results.filter((result) => result !== undefined);
+    const reached = new Set(topological(outputs));
+    invariant(
+      !cotangents.some((one) => reached.has(one)),
+      `the gradient of ${op.name} is not linear in its cotangents`,
+    );
+    return outputs;
+  });
+  const zeros = types.map(({ dtype, shape }) => full(dtype, shape, 0));
+  const made = inlineGraph(graph, [
+    ...inputs.map((input) => input.node),
+    ...moving.map((place) => inputs[place]?.tangent as Node),
+    ...zeros,
+  ]);
+  return found.map((is) => (is ? made.shift() : undefined));
+}

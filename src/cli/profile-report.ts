@@ -1,0 +1,265 @@
+/** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
+import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+
+/** Time of some calls per step of their program. */
+export interface ProfileLine {
+  /** The kernel, or the call with its operations and shapes. */
+  readonly name: string;
+  /** Executions per step. */
+  readonly calls: number;
+  readonly milliseconds: number;
+  /** Of the step. */
+  readonly share: number;
+  /** Operations and bytes per second; 0 where there are none. */
+  readonly flopsPerSecond: number;
+  readonly bytesPerSecond: number;
+  /** What the calls would take at the machine's limits over what they took: 1 is as fast as can be. */
+  readonly efficiency: number;
+  /** Which limit that is; undefined for a call that neither computes nor moves anything. */
+  readonly bound: "arithmetic" | "memory" | undefined;
+}
+
+/** A program's part of the profile. */
+export interface ProgramReport {
+  readonly name: string;
+  readonly runs: number;
+  readonly warmUp: number;
+  /** Time of a run: middle and least. */
+  readonly medianMilliseconds: number;
+  readonly minimumMilliseconds: number;
+  readonly meanMilliseconds: number;
+  /** Mean time between the end of a run and the beginning of the next one: the device had nothing to do. */
+  readonly idleMilliseconds: number;
+  /** Mean time in collectives, waiting for the others included. */
+  readonly communicationMilliseconds: number;
+  /** Mean time of a run outside all calls. */
+  readonly betweenMilliseconds: number;
+  readonly byKernel: readonly ProfileLine[];
+  readonly byCall: readonly ProfileLine[];
+}
+
+/** What rank 0 says, and how long each rank communicated. */
+export interface ProfileReport {
+  readonly threads: number;
+  readonly isa: string;
+  readonly limits: RankProfile["limits"];
+  /** By their time in all, the longest first. */
+  readonly programs: readonly ProgramReport[];
+  readonly ranks: readonly {
+    readonly rank: number;
+    readonly medianMilliseconds: number;
+    readonly communicationMilliseconds: number;
+  }[];
+}
+
+/** Numbers before those of the calls, and for each call. */
+const head = 2;
+const perCall = 3;
+
+const mean = (values: readonly number[]): number =>
+  values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? 0;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** Puts the ranks' profiles together. @param ranks at least one, rank 0 first */
+export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
+  const first = ranks[0] as RankProfile;
+  const programs = first.programs.map((program) => reportProgram(program, first.limits));
+  programs.sort((a, b) => b.runs * b.meanMilliseconds - a.runs * a.meanMilliseconds);
+  const main = programs[0]?.name;
+  return {
+    threads: first.threads,
+    isa: first.isa,
+    limits: first.limits,
+    programs,
+    ranks: ranks.map(({ rank, programs: own, limits }) => {
+      const program = own.find(({ name }) => name === main);
+      const report = program === undefined ? undefined : reportProgram(program, limits);
+      const { medianMilliseconds = 0, communicationMilliseconds = 0 } = report ?? {};
+      return { rank, medianMilliseconds, communicationMilliseconds };
+    }),
+  };
+}
+
+interface CallTime {
+  readonly kernel: string;
+  readonly text: string;
+  readonly calls: number;
+  readonly milliseconds: number;
+  readonly flops: number;
+  readonly bytes: number;
+}
+
+function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): ProgramReport {
+  const { name, runs, warmUp } = program;
+  const lengths = runs.map((run) => (run[1] as number) / 1e6);
+  const gaps = runs.slice(1).map((run, index) => {
+    const [began, length] = runs[index] as [number, number];
+    return Math.max(0, ((run[0] as number) - began) / 1e3 - length / 1e6);
+  });
+  const times = ownTimes(program);
+  const inCalls = times.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  const step = mean(lengths);
+  const communication = times.filter(({ kernel }) => kernel.startsWith("collective"));
+  return {
+    name,
+    runs: runs.length,
+    warmUp,
+    medianMilliseconds: median(lengths),
+    minimumMilliseconds: Math.min(...lengths),
+    meanMilliseconds: step,
+    idleMilliseconds: mean(gaps),
+    communicationMilliseconds: communication.reduce((sum, { milliseconds }) => sum + milliseconds, 0),
+    betweenMilliseconds: Math.max(0, step - inCalls),
+    byKernel: linesOf(times, ({ kernel }) => kernel, step, limits),
+    byCall: linesOf(times, ({ text }) => text, step, limits),
+  };
+}
+
+/** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
+function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
+  const total = calls.map((_call, index) => mean(runs.map((run) => (run[head + perCall * index + 1] as number) / 1e6)));
+  const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
+  const own = [...total];
+  const open: number[] = [];
+  calls.forEach(({ depth }, index) => {
+    open.length = depth;
+    const outer = open[depth - 1];
+    if (outer !== undefined) own[outer] = (own[outer] as number) - (total[index] as number);
+    open.push(index);
+  });
+  return calls.map(({ kernel, text, flops, bytes }, index) => {
+    const executions = counts[index] as number;
+    const milliseconds = Math.max(0, own[index] as number);
+    return { kernel, text, calls: executions, milliseconds, flops: flops * executions, bytes: bytes * executions };
+  });
+}
+
+/** Adds up the calls of one name; the longest first. */
+function linesOf(
+  times: readonly CallTime[],
+  nameOf: (time: CallTime) => string,
+  step: number,
+  limits: RankProfile["limits"],
+): ProfileLine[] {
+  const groups = new Map<string, CallTime[]>();
+  for (const time of times) {
+    if (time.calls > 0) groups.set(nameOf(time), [...(groups.get(nameOf(time)) ?? []), time]);
+  }
+  const lines = [...groups].map(([name, group]): ProfileLine => {
+    const sum = (of: (time: CallTime) => number): number => group.reduce((total, time) => total + of(time), 0);
+    const milliseconds = sum((time) => time.milliseconds);
+    const [flops, bytes] = [sum((time) => time.flops), sum((time) => time.bytes)];
+    const [arithmetic, memory] = [flops / limits.flops, bytes / limits.bytes];
+    const seconds = Math.max(milliseconds, 1e-9) / 1e3;
+    const communicates = name.startsWith("collective");
+    const works = flops + bytes > 0 && !communicates;
+    return {
+      name,
+      calls: sum((time) => time.calls),
+      milliseconds,
+      share: step === 0 ? 0 : milliseconds / step,
+      flopsPerSecond: flops / seconds,
+      bytesPerSecond: bytes / seconds,
+      // A sum of calls of both kinds is compared call by call.
+      efficiency: works ? sum((time) => Math.max(time.flops / limits.flops, time.bytes / limits.bytes)) / seconds : 0,
+      bound: works ? (arithmetic >= memory ? "arithmetic" : "memory") : undefined,
+    };
+  });
+  return lines.sort((a, b) => b.milliseconds - a.milliseconds);
+}
+
+/** Lines of the list of calls that are shown; the rest is one line. */
+const shownCalls = 20;
+/** Programs with a smaller part of the time are named only. */
+const shownShare = 0.05;
+
+/** The report for a terminal. */
+export function formatReport(report: ProfileReport): string {
+  const { limits, threads, isa, programs, ranks } = report;
+  // What ran once or twice, such as the making of initial values, says little; unless there is nothing else.
+  const repeated = programs.filter(({ warmUp }) => warmUp > 0);
+  const candidates = repeated.length > 0 ? repeated : programs;
+  const total = candidates.reduce((sum, { runs, meanMilliseconds }) => sum + runs * meanMilliseconds, 0);
+  const shown = candidates.filter(({ runs, meanMilliseconds }) => runs * meanMilliseconds >= shownShare * total);
+  const machine =
+    `machine: ${rate(limits.flops)}FLOP/s (multiply-adds in registers), ${rate(limits.bytes)}B/s (a = b + s c in memory), ` +
+    `${threads} thread${threads === 1 ? "" : "s"}, ${isa}`;
+  const others = programs.filter((program) => !shown.includes(program)).map(({ name }) => name);
+  return [
+    machine,
+    ...shown.flatMap((program) => ["", ...formatProgram(program)]),
+    ...(ranks.length > 1 ? ["", ...formatRanks(report)] : []),
+    ...(others.length > 0 ? ["", `not shown, as they took little or ran only once: ${namesOf(others)}`] : []),
+  ].join("\n");
+}
+
+const namesOf = (names: readonly string[]): string =>
+  [...new Set(names)].slice(0, 8).join(", ") + (new Set(names).size > 8 ? ", …" : "");
+
+function formatProgram(program: ProgramReport): string[] {
+  const { name, runs, warmUp, byKernel, byCall, meanMilliseconds } = program;
+  const head =
+    `${name}: ${runs} step${runs === 1 ? "" : "s"} after ${warmUp} to warm up, ` +
+    `median ${ms(program.medianMilliseconds)} ms, least ${ms(program.minimumMilliseconds)} ms`;
+  const part = (milliseconds: number): string => `${ms(milliseconds)} ms (${percent(milliseconds / meanMilliseconds)})`;
+  const rest = byCall.slice(shownCalls);
+  const left = rest.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  return [
+    head,
+    `communication ${part(program.communicationMilliseconds)}, between calls ${part(program.betweenMilliseconds)}, ` +
+      `idle between steps ${ms(program.idleMilliseconds)} ms`,
+    "",
+    ...table("by kernel", byKernel),
+    "",
+    ...table("by call", byCall.slice(0, shownCalls)),
+    ...(rest.length === 0 ? [] : [`  and ${rest.length} others: ${part(left)}`]),
+  ];
+}
+
+function formatRanks({ ranks, programs }: ProfileReport): string[] {
+  const lines = ranks.map(
+    ({ rank, medianMilliseconds, communicationMilliseconds }) =>
+      `  rank ${rank}  median ${ms(medianMilliseconds)} ms, communication ${ms(communicationMilliseconds)} ms`,
+  );
+  return [`${programs[0]?.name ?? "nothing"} by rank`, ...lines];
+}
+
+function table(title: string, lines: readonly ProfileLine[]): string[] {
+  const heads = ["ms/step", "share", "calls", "FLOP/s", "B/s", "of limit", "bound by"];
+  const cells = lines.map((line) => [
+    ms(line.milliseconds),
+    percent(line.share),
+    String(Number(line.calls.toFixed(1))),
+    line.flopsPerSecond === 0 ? "-" : rate(line.flopsPerSecond).trim(),
+    line.bytesPerSecond === 0 ? "-" : rate(line.bytesPerSecond).trim(),
+    line.bound === undefined ? "-" : percent(line.efficiency),
+    line.bound ?? "-",
+  ]);
+  const widths = heads.map((text, place) =>
+    Math.max(text.length, ...cells.map((row) => (row[place] as string).length)),
+  );
+  const row = (texts: readonly string[], name: string): string =>
+    `  ${texts.map((text, place) => text.padStart(widths[place] as number)).join("  ")}  ${name}`;
+  return [row(heads, title), ...lines.map((line, index) => row(cells[index] as string[], line.name))];
+}
+
+const ms = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toPrecision(3));
+const percent = (share: number): string => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+
+/** `2.5e9` → `"2.5 G"`. */
+function rate(perSecond: number): string {
+  const units = ["", "k", "M", "G", "T"];
+  let value = perSecond;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value >= 100 ? value.toFixed(0) : value.toPrecision(3)} ${units[unit]}`;
+}

@@ -1,0 +1,57 @@
+/** @module A profile as a trace that Chrome (`chrome://tracing`) and Perfetto show: one process per rank. */
+import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+
+/** An event of the trace format; times in microseconds. */
+export interface TraceEvent {
+  readonly name: string;
+  readonly cat?: string;
+  /** `X`: something with a length; `M`: a name. */
+  readonly ph: "X" | "M";
+  readonly ts?: number;
+  readonly dur?: number;
+  readonly pid: number;
+  readonly tid: number;
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** Runs and their calls in the order of time; of a loop or branch, what it held is told by the event's arguments. */
+export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: readonly TraceEvent[] } {
+  const begins = ranks.flatMap(({ programs }) => programs.flatMap(({ runs }) => runs.map((run) => run[0] as number)));
+  const origin = begins.reduce((least, begin) => Math.min(least, begin), Infinity);
+  const traceEvents = ranks.flatMap(({ rank, programs }): TraceEvent[] => [
+    { name: "process_name", ph: "M", pid: rank, tid: 0, args: { name: `rank ${rank}` } },
+    ...programs.flatMap((program) => program.runs.flatMap((run) => eventsOf(program, run, rank, origin))),
+  ]);
+  return { traceEvents };
+}
+
+function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: number, origin: number): TraceEvent[] {
+  const begin = (run[0] as number) - origin;
+  const at = { pid, tid: 0 };
+  const events: TraceEvent[] = [{ ...at, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 }];
+  calls.forEach(({ kernel, text, depth, flops, bytes }, index) => {
+    const [start, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    if (depth > 0 || count === 0) return;
+    const inner = innerTimes(calls, run, index);
+    events.push({
+      ...at,
+      name: kernel,
+      cat: kernel.startsWith("collective") ? "communication" : "kernel",
+      ph: "X",
+      ts: begin + start / 1e3,
+      dur: length / 1e3,
+      args: { call: text, flops, bytes, ...(inner.length === 0 ? {} : { inner }) },
+    });
+  });
+  return events;
+}
+
+/** The calls that a loop or branch holds, with their time and how often they ran. */
+function innerTimes(calls: ProgramProfile["calls"], run: readonly number[], outer: number): unknown[] {
+  const found: unknown[] = [];
+  for (let index = outer + 1; (calls[index]?.depth ?? 0) > 0; index++) {
+    const [, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    found.push({ call: calls[index]?.text, microseconds: length / 1e3, count });
+  }
+  return found;
+}

@@ -1,0 +1,108 @@
+/** @module `heddle profile`: where the time of a file's training steps goes. */
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { launchLocal } from "../launch/local.ts";
+import { parseRankProfile, type RankProfile } from "../runtime/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { wholeNumber } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
+import { formatReport, reportOf } from "./profile-report.ts";
+import { traceOf } from "./profile-trace.ts";
+import { report } from "./run.ts";
+import { exitStatus } from "./status.ts";
+
+const notes = `
+Every kernel call of the native executor is timed, on the thread that goes through the steps. A file that calls train()
+ends after the steps; no checkpoint is read or written. Any other file (compiled functions, single operations) runs to
+its end, and the first runs of each program count. What the file itself prints goes to the error stream.
+
+Columns: time per step, its share of the step, how often it ran; arithmetic and bytes over time; and "of limit", what the
+work would take at the machine's measured limits over what it took. Data in the caches can be faster than the memory's
+limit. Communication includes waiting for the other ranks.
+
+A trace opens in chrome://tracing or https://ui.perfetto.dev.
+`;
+
+/** Runs of a program before those that count: the first ones map memory. */
+const warmUp = 3;
+
+interface ProfileFlags {
+  readonly steps: number;
+  readonly workers: number;
+  readonly threads?: number;
+  readonly trace?: string;
+  readonly json?: boolean;
+}
+
+/** The `profile` command. */
+export function profileCommand({ finish, signal }: CommandContext): Command {
+  return new Command("profile")
+    .summary("show where the time of a file's training steps goes")
+    .description("Runs a file for some steps and shows the time of each kernel beside what the machine can do.")
+    .argument("<file>", "the file that trains, or runs compiled functions")
+    .argument("[args...]", "arguments for the file, after --")
+    .option("-s, --steps <number>", "steps that count", wholeNumber(1, 10_000), 20)
+    .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
+    .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
+    .option("--trace <file>", "also write a trace of all ranks, as Chrome reads it")
+    .option("--json", "machine-readable")
+    .addHelpText("after", notes)
+    .action(async (file: string, args: string[], flags: ProfileFlags) =>
+      finish(await profile(file, args, flags, signal)),
+    );
+}
+
+async function profile(
+  file: string,
+  args: readonly string[],
+  flags: ProfileFlags,
+  signal: AbortSignal,
+): Promise<number> {
+  const { steps, workers, trace, json } = flags;
+  const directory = mkdtempSync(join(tmpdir(), "heddle-profile-"));
+  try {
+    const result = await launchLocal({
+      file,
+      args,
+      workers,
+      executor: "native",
+      profile: { directory, steps, warmUp },
+      outputToErrors: true,
+      signal,
+      ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+    });
+    report(result, workers, signal);
+    if (result.status !== exitStatus.ok) return result.status;
+    const ranks = readRanks(directory);
+    if (trace !== undefined) writeTrace(trace, ranks);
+    const made = reportOf(ranks);
+    process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
+    if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
+    return exitStatus.ok;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The profiles of all ranks, rank 0 first. @throws HeddleError `profile` when no program ran. */
+function readRanks(directory: string): RankProfile[] {
+  const ranks = readdirSync(directory)
+    .filter((name) => /^rank-\d+\.json$/.test(name))
+    .map((name) => parseRankProfile(readFileSync(join(directory, name), "utf8")))
+    .sort((a, b) => a.rank - b.rank);
+  if (ranks[0] !== undefined && ranks[0].programs.length > 0) return ranks;
+  throw new HeddleError("profile", "nothing ran on the native executor", {
+    hint: "the file should call train(), or run operations on tensors",
+  });
+}
+
+function writeTrace(file: string, ranks: readonly RankProfile[]): void {
+  try {
+    writeFileSync(file, `${JSON.stringify(traceOf(ranks))}\n`);
+  } catch (error) {
+    throw new HeddleError("file", `the trace cannot be written: ${(error as Error).message}`, { cause: error });
+  }
+}

@@ -1,0 +1,88 @@
+/** @module `heddle worker`: a device that waits for a driver. */
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { serveDrivers } from "../runtime/remote/worker.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { wholeNumber } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
+import { exitStatus } from "./status.ts";
+
+const notes = `
+A driver is any program that Heddle runs with the addresses of its workers:
+
+  heddle worker --listen 127.0.0.1:4101 &
+  heddle worker --listen 127.0.0.1:4102 &
+  heddle run train.ts --on 127.0.0.1:4101,127.0.0.1:4102
+
+The driver traces and plans; workers run the programs that it sends, and nothing else. Both sides prove that they know
+HEDDLE_WORKERS_SECRET before anything is read. Without that variable a worker makes a secret and prints it.
+`;
+
+interface WorkerFlags {
+  readonly listen: Address;
+  readonly secretFile?: string;
+  readonly threads?: number;
+  readonly executor?: "native" | "reference";
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The `worker` command. */
+export function workerCommand({ finish, signal }: CommandContext): Command {
+  return new Command("worker")
+    .summary("wait for a driver and run its programs")
+    .description("Waits for a driver (heddle run --on), one at a time, and is a device of its mesh.")
+    .option("-l, --listen <host:port>", "where to wait (port 0: any free one)", address, address("127.0.0.1:0"))
+    .option("--secret-file <file>", "file with the secret (default: HEDDLE_WORKERS_SECRET)")
+    .option("-t, --threads <number>", "threads (default: the cores of this process)", wholeNumber(1, 1024))
+    .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .addHelpText("after", notes)
+    .action(async ({ listen, secretFile, threads, executor }: WorkerFlags) => {
+      const { secret, made } = secretOf(secretFile);
+      const worker = await serveDrivers({ ...listen, secret, threads, executor, log: (text) => console.log(text) });
+      console.log(`waiting for drivers at ${listen.host}:${worker.port}`);
+      if (made) console.log(`they need HEDDLE_WORKERS_SECRET=${secret}`);
+      const ended = await stopOf(signal);
+      await worker.close();
+      finish(ended === "SIGINT" ? 130 : ended === "SIGTERM" ? 143 : exitStatus.ok);
+    });
+}
+
+function address(text: string): Address {
+  const match = /^\[?([^\]]+?)\]?:(\d{1,5})$/.exec(text);
+  const port = Number(match?.[2]);
+  if (match === null || port > 65_535) {
+    throw new InvalidArgumentError("It must be a host and a port, such as 127.0.0.1:4101.");
+  }
+  return { host: match[1] as string, port };
+}
+
+function secretOf(file: string | undefined): { secret: string; made: boolean } {
+  const { workersSecret } = readEnvironment();
+  if (file === undefined) {
+    return workersSecret === undefined
+      ? { secret: randomBytes(32).toString("hex"), made: true }
+      : { secret: workersSecret, made: false };
+  }
+  try {
+    const secret = readFileSync(file, "utf8").trim();
+    if (secret !== "") return { secret, made: false };
+  } catch (error) {
+    throw new HeddleError("file", `the secret cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+  throw new HeddleError("file", `the secret in ${file} is empty`);
+}
+
+/** Waits for a signal to end. */
+function stopOf(unread: AbortSignal): Promise<"SIGINT" | "SIGTERM" | "unread"> {
+  return new Promise((resolve) => {
+    process.once("SIGINT", () => resolve("SIGINT"));
+    process.once("SIGTERM", () => resolve("SIGTERM"));
+    unread.addEventListener("abort", () => resolve("unread"), { once: true });
+  });
+}

@@ -1,0 +1,134 @@
+/** @module Errors that keep a user's file from starting, told with their place: misspelt imports and wrong syntax. */
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { nearest } from "../util/options.ts";
+
+/**
+ * The error as `file:line:column: what is wrong`, the line, and a near name where there is one; undefined for an error of
+ * another kind, or one without a place.
+ */
+export function explainScriptError(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  return missingExport(error) ?? wrongSyntax(error) ?? missingModule(error);
+}
+
+interface Place {
+  readonly file: string;
+  readonly line: number;
+  /** Counted from 1. */
+  readonly column: number;
+}
+
+/** The place that Node writes above the stack of an error of a module: file and line, the text, a caret. */
+function placeAbove(error: Error): Place | undefined {
+  const match = /^(\S.*):(\d+)\n.*\n( *)\^+\n/.exec(error.stack ?? "");
+  if (match === null) return undefined;
+  const [, file, line, before] = match as unknown as [string, string, string, string];
+  return { file: asPath(file), line: Number(line), column: before.length + 1 };
+}
+
+function missingExport(error: Error): string | undefined {
+  const match = /^The requested module '(.+)' does not provide an export named '(.+)'/.exec(error.message);
+  const place = placeAbove(error);
+  if (match === null || place === undefined) return undefined;
+  const [, module, name] = match as unknown as [string, string, string];
+  const near = nearest(name, exportsOf(module, place.file));
+  return described(place, `'${module}' has no export '${name}'`, near);
+}
+
+/** What a module of the user's or of Heddle exports, read from its text: it is not to be run for the sake of a message. */
+function exportsOf(module: string, importer: string): string[] {
+  try {
+    const ours = /^heddle(\/|$)/.test(module);
+    if (!ours && !module.startsWith(".")) return [];
+    return exportsOfFile(createRequire(importer).resolve(module));
+  } catch {
+    // Without its names the message goes without a near one.
+    return [];
+  }
+}
+
+function exportsOfFile(file: string, depth = 0): string[] {
+  const text = readFileSync(file, "utf8");
+  const groups = (pattern: RegExp): string[] => [...text.matchAll(pattern)].map(([, group]) => group as string);
+  const declared = groups(/^export\s+(?:async\s+)?(?:const|let|var|function\*?|class)\s+([\w$]+)/gm);
+  const listed = groups(/^export\s*\{([^}]*)\}/gm)
+    .flatMap((list) => list.split(","))
+    .map(
+      (item) =>
+        item
+          .trim()
+          .split(/\s+as\s+/)
+          .at(-1) as string,
+    )
+    .filter((name) => /^[\w$]+$/.test(name));
+  const spaces = groups(/^export\s*\*\s*as\s+([\w$]+)/gm);
+  const passedOn = depth > 3 ? [] : groups(/^export\s*\*\s*from\s*["'](\.[^"']+)["']/gm);
+  const inner = passedOn.flatMap((path) => exportsOfFile(fileURLToPath(new URL(path, pathToFileURL(file))), depth + 1));
+  return [...declared, ...listed, ...spaces, ...inner];
+}
+
+/** What a compiler says: esbuild's `file:line:column: ERROR: text` (columns from 0), or Node's for types it cannot strip. */
+function wrongSyntax(error: Error): string | undefined {
+  const match = /^(\S.*):(\d+):(\d+): ERROR: (.*)$/m.exec(error.message);
+  if (match !== null) {
+    const [, file, line, column, text] = match as unknown as [string, string, string, string, string];
+    return described({ file: asPath(file), line: Number(line), column: Number(column) + 1 }, text);
+  }
+  const place = placeAbove(error);
+  if (place === undefined || !(error instanceof SyntaxError)) return undefined;
+  return described(place, error.message.split("\n", 1)[0] as string);
+}
+
+function missingModule(error: Error): string | undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  const match = /^(?:Cannot find (package|module)|Package subpath) '(.+?)'.* imported from (.+)$/.exec(error.message);
+  if (match === null || (code !== "ERR_MODULE_NOT_FOUND" && code !== "ERR_PACKAGE_PATH_NOT_EXPORTED")) return undefined;
+  const [, kind, name, importer] = match as unknown as [string, string | undefined, string, string];
+  const file = asPath(importer);
+  const last = name.split("/").at(-1) as string;
+  const place = placeOfImport(file, last);
+  if (place === undefined) return undefined;
+  const { specifier } = place;
+  if (kind === "package") return described(place, `the package '${name}' is not installed`, nearest(name, ["heddle"]));
+  if (kind === "module") return described(place, `there is no file '${specifier}'`);
+  return described(place, `'${specifier}' is not a part of its package`, nearest(specifier, subpaths(file)));
+}
+
+/** Where a file imports from a specifier that ends in `last`. */
+function placeOfImport(file: string, last: string): (Place & { readonly specifier: string }) | undefined {
+  const escaped = last.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  for (const [index, text] of linesOf(file).entries()) {
+    const match = new RegExp(`["']((?:[^"']*/)?${escaped})["']`).exec(text);
+    if (match !== null) return { file, line: index + 1, column: match.index + 1, specifier: match[1] as string };
+  }
+  return undefined;
+}
+
+function subpaths(importer: string): string[] {
+  try {
+    const { exports } = createRequire(importer)("heddle/package.json") as { exports: object };
+    return Object.keys(exports).map((name) => `heddle${name.slice(1)}`);
+  } catch {
+    return [];
+  }
+}
+
+function described(place: Place, what: string, near?: string): string {
+  const { file, line, column } = place;
+  const text = linesOf(file)[line - 1];
+  const shown = text === undefined ? "" : `\n  ${text}\n  ${" ".repeat(column - 1)}^`;
+  return `${file}:${line}:${column}: ${what}${shown}${near === undefined ? "" : `\n  hint: did you mean '${near}'?`}`;
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").split(/\r?\n/);
+  } catch {
+    return [];
+  }
+}
+
+const asPath = (file: string): string => (file.startsWith("file:") ? fileURLToPath(file) : file);

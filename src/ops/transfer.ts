@@ -1,0 +1,86 @@
+/**
+ * @module Values that travel from one device of a mesh axis to another. They are steps of programs, never nodes of
+ * graphs: a device that sends and one that receives run different programs.
+ */
+
+import type { DType } from "../ir/dtype.ts";
+import type { View } from "../ir/kernel.ts";
+import { absent } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatType, sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+
+const step = absent("a step of a program, never a node of a graph");
+const twoPrograms = absent("StableHLO modules are one program for all replicas");
+
+/** `peer` is the other device's coordinate on the axis. */
+export type SendAttrs = { axis: string; parts: number; peer: number; label: string };
+
+/** What comes is said by who receives it: all values of one message have one dtype. */
+export type ReceiveAttrs = SendAttrs & { dtype: DType; shapes: number[][] };
+
+const common = {
+  example: step,
+  equation: step,
+  linear: [],
+  gradient: step,
+  localize: step,
+  batch: step,
+  cost: () => 0,
+  reference: step,
+  stablehlo: twoPrograms,
+} as const;
+
+function checkPeer(name: string, { peer, parts }: SendAttrs): void {
+  if (Number.isInteger(peer) && peer >= 0 && peer < parts) return;
+  throw new HeddleError("layout", `${name}: there is no device ${peer} on an axis of ${parts}`);
+}
+
+defineOp<SendAttrs>({
+  ...common,
+  name: "send",
+  doc: "Sends its inputs, all of one dtype, to another device of a mesh axis as one message; it has no result.",
+  infer: (inputs, attrs) => {
+    checkPeer("send", attrs);
+    const [first] = inputs;
+    if (first === undefined || inputs.some(({ dtype }) => dtype !== first.dtype))
+      throw new HeddleError("dtype", `send: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
+    return [];
+  },
+  lower: {
+    kind: "kernel",
+    emit: ({ attrs, inputs, at, axisIndex }) => [
+      {
+        k: "send",
+        axis: axisIndex(attrs.axis),
+        to: attrs.peer,
+        dtype: (inputs[0] as View).dtype,
+        parts: inputs.map((view) => ({ in: at(view), count: sizeOf(view.shape) })),
+        label: attrs.label,
+      },
+    ],
+  },
+});
+
+defineOp<ReceiveAttrs>({
+  ...common,
+  name: "receive",
+  doc: "Waits for the message of another device of a mesh axis; its results are the values in it.",
+  infer: (_inputs, attrs) => {
+    checkPeer("receive", attrs);
+    return attrs.shapes.map((shape) => ({ dtype: attrs.dtype, shape }));
+  },
+  lower: {
+    kind: "kernel",
+    emit: ({ attrs, outputs, at, axisIndex }) => [
+      {
+        k: "receive",
+        axis: axisIndex(attrs.axis),
+        from: attrs.peer,
+        dtype: attrs.dtype,
+        parts: outputs.map((view) => ({ out: at(view), count: sizeOf(view.shape) })),
+        label: attrs.label,
+      },
+    ],
+  },
+});

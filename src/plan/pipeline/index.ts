@@ -1,0 +1,25 @@
+/** @module Pipeline parallelism as a plan: stages, micro-batches, schedules. */
+export { isAccumulation, type MicroOptions, type MicroPlan, microAxis, planMicroBatches } from "./micro.ts";
+export {
+  type Action,
+  type ActionKind,
+  formatAction,
+  gpipe,
+  oneFOneB,
+  parseAction,
+  parseSchedule,
+  rankOfStages,
+  type Schedule,
+  type ScheduleMaker,
+  schedules,
+} from "./schedule.ts";
+export {
+  defaultCosts,
+  needsOf,
+  printSchedule,
+  type ScheduleCosts,
+  type Simulation,
+  simulate,
+  type TimedAction,
+} from "./simulate.ts";
+export { assignStages, type StageOptions, type StagePlace, type Stages } from "./stages.ts";

@@ -1,0 +1,199 @@
+/**
+ * @module Micro-batches: an axis of the mesh that is time instead of devices. The batch is split on it like on any axis,
+ * so the planner's own rules say what one micro-batch computes, and its all-reduces on this axis are what is accumulated
+ * over the micro-batches. Means stay weighted by the rows of the whole batch, and random bits go by the row in it.
+ */
+import { inputSpecs, traceGraph } from "../../ir/graph.ts";
+import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
+import { describeNode } from "../../ir/print.ts";
+import type { TensorType } from "../../ir/shape.ts";
+import { apply, atPositionOf, positionOf } from "../../ir/trace.ts";
+import { nodesWithin, topological } from "../../ir/walk.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { describePosition } from "../../util/source.ts";
+import { type Layout, replicate, shard } from "../layout.ts";
+import type { Machine } from "../machine.ts";
+import type { Mesh } from "../mesh.ts";
+import { planGraph } from "../plan.ts";
+
+/** Name of the axis that is time. */
+export const microAxis = "microBatch";
+
+/** What {@link planMicroBatches} is told besides the graph. */
+export interface MicroOptions {
+  readonly microBatches: number;
+  /** For each input whether its dim 0 is cut into micro-batches. */
+  readonly batch: readonly boolean[];
+  /** Layouts on the mesh, as in `planGraph`. */
+  readonly inputs: readonly (Layout | undefined)[];
+  readonly outputs: readonly (Layout | undefined)[];
+  readonly outputNames?: readonly string[];
+  readonly machine?: Machine;
+}
+
+/** The graph of one micro-batch on one device, with accumulations for what is done once. */
+export interface MicroPlan {
+  /** Its batch inputs have the rows of one micro-batch. `axisIndex` of {@link microAxis} is the micro-batch. */
+  readonly graph: Graph;
+  /** Types on one device of all micro-batches together, and layouts on the mesh. */
+  readonly inputs: readonly { readonly name: string; readonly type: TensorType; readonly layout: Layout }[];
+  readonly outputs: readonly { readonly name: string; readonly type: TensorType; readonly layout: Layout }[];
+}
+
+/** Whether a node stands for the combination of a value over all micro-batches. */
+export const isAccumulation = (node: Node): boolean => node.op.name === "allReduce" && node.attrs["axis"] === microAxis;
+
+/** The error of a graph that cannot be a pipeline, with the place where the user wrote the node. */
+export function pipelineError(message: string, node?: Node, hint?: string): HeddleError {
+  const error = new HeddleError("pipeline", message, hint === undefined ? {} : { hint });
+  const position = node === undefined ? undefined : positionOf(node);
+  const where = position === undefined ? undefined : describePosition(position);
+  return where === undefined ? error : error.at(where);
+}
+
+/**
+ * Plans a graph on a mesh with its batch cut into micro-batches.
+ *
+ * @throws HeddleError `pipeline` when the rows cannot be cut evenly, or something needs the whole batch at once (such as
+ * statistics over the batch inside the network).
+ */
+export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions): MicroPlan {
+  const { microBatches, batch } = options;
+  checkRows(graph, mesh, options);
+  const extended: Mesh = { axes: [...mesh.axes, { name: microAxis, size: microBatches }] };
+  const whole = mesh.axes.map(() => replicate);
+  const plan = planGraph(graph, extended, {
+    ...options,
+    inputs: graph.inputs.map((_input, index) => [
+      ...(options.inputs[index] ?? whole),
+      batch[index] === true ? shard(0) : replicate,
+    ]),
+    outputs: graph.outputs.map((_output, index) => {
+      const layout = options.outputs[index];
+      return layout === undefined ? undefined : [...layout, replicate];
+    }),
+    // Each value is accumulated by itself; buckets are formed of what is left for the mesh.
+    buckets: { first: 0, others: 0 },
+  });
+  const local = accumulateFirst(plan.local, (index) => batch[index] === true);
+  checkAccumulations(local);
+  const onMesh = ({ name, type, layout }: (typeof plan.inputs)[number]) => ({
+    name,
+    type,
+    layout: layout.slice(0, -1),
+  });
+  plan.outputs.forEach(({ name, layout }, index) => {
+    if (layout.at(-1)?.kind === "replicate") return;
+    throw pipelineError(
+      `output '${name}' has a row for every row of the batch; a pipeline gives what is combined over the micro-batches`,
+      graph.outputs[index],
+      "return a sum or a mean over the batch",
+    );
+  });
+  return { graph: local, inputs: plan.inputs.map(onMesh), outputs: plan.outputs.map(onMesh) };
+}
+
+function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: MicroOptions): void {
+  if (!batch.includes(true)) throw pipelineError(`'${graph.name}': no input is a batch to cut into micro-batches`);
+  inputSpecs(graph).forEach(({ name, type }, index) => {
+    if (batch[index] !== true) return;
+    const devices = (inputs[index] ?? []).reduce(
+      (count, placement, axis) =>
+        placement.kind === "shard" && placement.dim === 0 ? count * (mesh.axes[axis]?.size as number) : count,
+      1,
+    );
+    const rows = type.shape[0];
+    if (rows !== undefined && rows % (microBatches * devices) === 0) return;
+    const over = devices === 1 ? "" : ` on each of ${devices} devices`;
+    throw pipelineError(
+      `input '${name}' of ${rows ?? "no"} rows cannot be cut into ${microBatches} equal micro-batches${over}`,
+      undefined,
+      `choose a batch that ${microBatches * devices} divides`,
+    );
+  });
+}
+
+/**
+ * Accumulates as early as can be: before anything travels, so that the devices exchange each sum once instead of every
+ * contribution, and before a contribution is scaled by what is the same for all micro-batches.
+ */
+function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Graph {
+  const source = microNodes(graph, (input) => isBatch(graph.inputs.indexOf(input)));
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
+    const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
+    const copy = (node: Node): Node => copies.get(node) as Node;
+    const accumulated = (node: Node, value: Node): Node => {
+      const scaled = value.inputs.filter((input) => source.has(input));
+      const travels = value.op === node.op && value.attrs["reduction"] === node.attrs["reduction"];
+      if (scaled.length === 1 && value.inputs.length === 1 && travels)
+        return apply(value.op, [accumulated(node, scaled[0] as Node)], value.attrs);
+      if (node.attrs["reduction"] === "sum" && scaled.length === 1 && isScaling(value, scaled[0] as Node))
+        return apply(
+          value.op,
+          value.inputs.map((input) => (input === scaled[0] ? accumulated(node, input) : copy(input))),
+          value.attrs,
+        );
+      // Without its number, so that equal sums are one.
+      return apply(node.op, [copy(value)], { ...node.attrs, label: "" });
+    };
+    for (const node of topological(graph.outputs)) {
+      if (copies.has(node)) continue;
+      const made = atPositionOf(node, () =>
+        isAccumulation(node)
+          ? accumulated(node, node.inputs[0] as Node)
+          : apply(node.op, node.inputs.map(copy), node.attrs),
+      );
+      copies.set(node, made);
+    }
+    return graph.outputs.map(copy);
+  });
+}
+
+/** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
+function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
+  const { linear, lower } = op;
+  const sets = typeof linear === "function" ? linear(attrs) : linear;
+  const place = inputs.indexOf(input);
+  return (
+    !isAbsent(lower) &&
+    lower.kind === "scalar" &&
+    inputs.lastIndexOf(input) === place &&
+    sets.some((set) => set.length === 1 && set[0] === place)
+  );
+}
+
+/** The nodes that differ by micro-batch. */
+export function microNodes(graph: Graph, isBatch: (input: Node) => boolean): Set<Node> {
+  const found = new Set<Node>(graph.inputs.filter(isBatch));
+  for (const node of topological(graph.outputs)) {
+    if (isAccumulation(node)) continue;
+    const here = [node, ...ownedNodes(node)].some(
+      ({ op, attrs }) => op.name === "axisIndex" && attrs["axis"] === microAxis,
+    );
+    if (here || node.inputs.some((input) => found.has(input))) found.add(node);
+  }
+  return found;
+}
+
+const ownedNodes = (node: Node): Node[] =>
+  Object.values(node.attrs).flatMap((value) =>
+    typeof value === "object" && value !== null && "kind" in value && value.kind === "graph"
+      ? nodesWithin(value as Graph)
+      : [],
+  );
+
+function checkAccumulations(graph: Graph): void {
+  for (const node of nodesWithin(graph)) {
+    if (node.attrs["axis"] !== microAxis || node.op.name === "axisIndex") continue;
+    if (isAccumulation(node) && topological(graph.outputs).includes(node)) continue;
+    throw wholeBatch(node);
+  }
+}
+
+/** The error of a value that is not known before all micro-batches have run. */
+export const wholeBatch = (node: Node): HeddleError =>
+  pipelineError(
+    `${describeNode(node.inputs[0] ?? node)} needs the whole batch at once, so it cannot be cut into micro-batches`,
+    node.inputs[0] ?? node,
+    "such are statistics over the batch inside the network; normalise by row, or use no pipeline",
+  );

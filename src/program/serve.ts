@@ -1,0 +1,68 @@
+/**
+ * @module The program of a server device: state that stays, and a closed table of handlers, each a program. What comes in
+ * names a handler and brings its arguments; nothing else can be asked for.
+ */
+import { formatType, sameType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { printProgram } from "./print.ts";
+import type { Program, ProgramInput } from "./program.ts";
+import { verifyProgram } from "./verify.ts";
+
+/** One entry of the table. Its program's first inputs are the state; what follows comes with the request. */
+export interface Handler {
+  readonly name: string;
+  readonly program: Program;
+  /** Whether its first outputs are the state's next values, which take over the buffers of the old ones. */
+  readonly writes: boolean;
+}
+
+/** Serves requests in the order of their arrival until it is ended. */
+export interface ServeStep {
+  readonly kind: "serve";
+  readonly name: string;
+  readonly state: readonly ProgramInput[];
+  readonly handlers: readonly Handler[];
+}
+
+/** Prints a serve step: its state, then each handler's program. */
+export function printServe({ name, state, handlers }: ServeStep): string {
+  const lines = [`serve @${name} {`];
+  for (const { name: value, type } of state) lines.push(`  state ${formatType(type)} ${value}`);
+  for (const handler of handlers) {
+    lines.push(`  handler ${handler.name}${handler.writes ? " writes" : ""}`);
+    for (const line of printProgram(handler.program).trimEnd().split("\n")) lines.push(`    ${line}`);
+  }
+  return `${lines.join("\n")}\n}\n`;
+}
+
+/**
+ * Verifies a serve step and the programs of its handlers.
+ *
+ * @throws HeddleError `verify` naming the handler that does not fit the state.
+ */
+export function verifyServe({ name, state, handlers }: ServeStep): void {
+  const fail = (handler: Handler, problem: string): never => {
+    throw new HeddleError("verify", `serve '${name}', handler '${handler.name}': ${problem}`);
+  };
+  const names = new Set<string>();
+  for (const handler of handlers) {
+    const { program } = handler;
+    verifyProgram(program);
+    if (names.has(handler.name)) fail(handler, "there are two of this name");
+    names.add(handler.name);
+    state.forEach(({ name: value, type }, index) => {
+      const input = program.inputs[index];
+      if (input === undefined || !sameType(input.type, type))
+        fail(handler, `does not take '${value}' ${formatType(type)}`);
+      const output = program.outputs[index];
+      if (!handler.writes) return;
+      if (output === undefined || !sameType(output.type, type))
+        fail(handler, `does not give '${value}' ${formatType(type)}`);
+      if (program.donated[index] !== index) fail(handler, `does not write '${value}' in place`);
+    });
+    const firstOther = handler.writes ? state.length : 0;
+    if (program.donated.slice(firstOther).some((input) => input !== undefined && input < state.length)) {
+      fail(handler, "gives away a buffer of the state");
+    }
+  }
+}

@@ -1,0 +1,166 @@
+/** @module Memory of the native executor: a buffer, and the queued runs that decide what it holds. */
+import { HeddleError } from "../../util/errors.ts";
+import { formatBytes } from "../../util/text.ts";
+import type { DeviceBuffer } from "../executor.ts";
+import type { NativeBinding, NativeBuffer } from "./binding.ts";
+import { nativeError } from "./error.ts";
+import type { Launch, Queue } from "./queue.ts";
+
+// Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait.
+const turnMilliseconds = 1;
+let lastTurn = 0;
+
+function turnWhenDue(): Promise<void> | undefined {
+  if (performance.now() - lastTurn < turnMilliseconds) return undefined;
+  return new Promise((resolve) => {
+    setImmediate(() => {
+      lastTurn = performance.now();
+      resolve();
+    });
+  });
+}
+
+/** A `read` that waits for a run; its contents, when they had to be saved before the buffer was given away. */
+interface Reader {
+  saved: Uint8Array | undefined;
+}
+
+/** Memory of a device, whatever it holds at the time. */
+export interface Block {
+  readonly native: NativeBuffer;
+  readonly bytes: number;
+  /** Queued runs that use it. */
+  users: number;
+}
+
+/** How a run that was given a buffer went, as far as the buffer needs to know. */
+type Loan = Pick<Launch, "settled" | "failure" | "done">;
+
+/** One buffer of one device. A run that takes over its memory leaves its results in another one of the same block. */
+export class NativeMemory implements DeviceBuffer {
+  readonly bytes: number;
+  readonly native: NativeBuffer;
+  readonly block: Block;
+  private readonly queue: Queue;
+  /** The run that the memory was given to, and whether it left it as it was, when it has failed. */
+  private lent: { readonly run: Loan; readonly unchanged: () => boolean } | undefined;
+  /** Runs that write the buffer, or that made what it is made from: those not yet settled, and those that failed. */
+  private origins: readonly Launch[] = [];
+  private readonly readers = new Set<Reader>();
+  private disposed = false;
+
+  constructor(native: NativeBuffer, queue: Queue, block: Block = { native, bytes: native.bytes, users: 0 }) {
+    this.native = native;
+    this.bytes = native.bytes;
+    this.queue = queue;
+    this.block = block;
+  }
+
+  /** The same memory for what a run writes over it, which fails by itself. */
+  again(): NativeMemory {
+    return new NativeMemory(this.native, this.queue, this.block);
+  }
+
+  /** Notes the run that takes over the memory. Failed, it spoils the contents unless it ended before it wrote. */
+  lend(run: Loan, unchanged: () => boolean): void {
+    this.lent = { run, unchanged };
+  }
+
+  /** Whether all runs that decide the contents are done. */
+  get ready(): boolean {
+    return this.lent?.run.settled !== false && this.pending.every((launch) => launch.settled);
+  }
+
+  /** The runs that still decide whether the contents are good. */
+  get pending(): readonly Launch[] {
+    this.origins = this.origins.filter((launch) => !launch.settled || launch.failure !== undefined);
+    return this.origins;
+  }
+
+  /** Notes the runs that fill the buffer. */
+  comesFrom(launches: readonly Launch[]): void {
+    this.origins = launches;
+  }
+
+  /** @throws HeddleError the error of the run that should have made the contents. */
+  checkGood(): void {
+    const failed = this.origins.find((launch) => launch.failure !== undefined);
+    if (failed !== undefined) throw failed.failure;
+    if (this.lent?.run.failure !== undefined && !this.lent.unchanged()) throw this.lent.run.failure;
+  }
+
+  /** The native buffer, for a run. @throws HeddleError `disposed`. */
+  held(): NativeBuffer {
+    if (this.disposed) throw new HeddleError("disposed", "the buffer was disposed");
+    return this.native;
+  }
+
+  write(data: Uint8Array): void {
+    try {
+      this.held().write(data);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  async read(): Promise<Uint8Array> {
+    this.held();
+    if (this.ready) {
+      // Now, not after the turn: the buffer may be given away meanwhile.
+      const data = this.contents();
+      await turnWhenDue();
+      return data;
+    }
+    const reader: Reader = { saved: undefined };
+    this.readers.add(reader);
+    try {
+      await Promise.all([...this.pending, ...(this.lent === undefined ? [] : [this.lent.run])].map(({ done }) => done));
+      return reader.saved ?? this.contents();
+    } finally {
+      this.readers.delete(reader);
+      if (this.disposed && this.readers.size === 0) this.native.dispose();
+    }
+  }
+
+  readSync(): Uint8Array {
+    this.held();
+    if (!this.ready) this.queue.drain();
+    return this.contents();
+  }
+
+  /** Before a run writes over the contents: who has asked for them gets them. */
+  giveAway(): void {
+    if (this.readers.size === 0) return;
+    if (!this.ready) this.queue.drain();
+    if (this.origins.some((launch) => launch.failure !== undefined)) return;
+    for (const reader of this.readers) reader.saved ??= this.contents();
+  }
+
+  private contents(): Uint8Array {
+    this.checkGood();
+    try {
+      const data = new Uint8Array(this.bytes);
+      this.native.read(data);
+      return data;
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    if (this.readers.size === 0) this.native.dispose();
+  }
+}
+
+/** Gets memory. @throws HeddleError `memory` when there is none, saying for what. */
+export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: number, what: string): NativeMemory {
+  try {
+    return new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), queue);
+  } catch (error) {
+    throw new HeddleError("memory", `there is no memory for ${what} (${formatBytes(bytes)})`, {
+      cause: error,
+      hint: "make it smaller, or work on it in parts",
+    });
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * @module Runs that are queued on the devices: how many there may be, what memory they hold, what became of them. A loop
+ * that never awaits lets no promise settle, so a queue without bounds would grow until memory ends.
+ */
+import { HeddleError } from "../../util/errors.ts";
+import { describePosition, type SourcePosition } from "../../util/source.ts";
+import type { NativeDevice } from "./binding.ts";
+import { nativeError, RunError } from "./error.ts";
+import type { Block } from "./memory.ts";
+
+/** Most runs in flight; more must wait. */
+const mostRuns = 64;
+/** Most bytes that queued runs may keep alive besides those that the next run uses itself. */
+const mostBytes = 256 * 2 ** 20;
+
+/** One run on all local devices, from its launch until it is known how it went. */
+export class Launch {
+  settled = false;
+  /** The first cause, where it has failed, and what became of each device. */
+  failure: HeddleError | undefined;
+  failures: readonly (HeddleError | undefined)[] = [];
+  /** Resolves, never rejects, when the run has settled. */
+  done: Promise<void> = Promise.resolve();
+  /** Its place among the runs of each device. */
+  readonly number: number;
+  /** Name of the program. */
+  readonly what: string;
+  /** Where the user launched it. */
+  readonly position: SourcePosition;
+  /** Memory that it keeps alive. */
+  buffers: readonly Block[];
+
+  constructor(number: number, what: string, position: SourcePosition, buffers: readonly Block[]) {
+    this.number = number;
+    this.what = what;
+    this.position = position;
+    this.buffers = buffers;
+  }
+}
+
+/**
+ * What native code threw in a run, with its code and the user's line: `what` names the program where the message does not.
+ */
+export function runFailure(thrown: unknown, what: string, position?: SourcePosition): HeddleError {
+  const error = nativeError(thrown);
+  // Failures of peers keep what the launcher reads of them.
+  if (error instanceof RunError && error.during !== undefined) return error;
+  const message = error.plain.startsWith(what) ? error.plain : `${what}: ${error.plain}`;
+  const where = describePosition(position) ?? error.where;
+  return new HeddleError(error.code, message, { cause: error, ...(where === undefined ? {} : { where }) });
+}
+
+/** Of several devices' errors the one that is not about another device. */
+function firstCause(failures: readonly (HeddleError | undefined)[]): HeddleError | undefined {
+  const found = failures.filter((error) => error !== undefined);
+  return found.find(({ code }) => code !== "peerAborted" && code !== "peerClosed") ?? found[0];
+}
+
+/** The runs of an executor's devices, in order. */
+export class Queue {
+  private readonly devices: readonly NativeDevice[];
+  private readonly open = new Set<Launch>();
+  private launched = 0;
+  private bytes = 0;
+  /** Promises that the event loop has not settled yet, of runs that may be done. */
+  private promises = 0;
+
+  constructor(devices: readonly NativeDevice[]) {
+    this.devices = devices;
+  }
+
+  /** Whether the runs in flight leave room for one that uses these buffers. */
+  hasRoom(buffers: readonly Block[]): boolean {
+    if (this.open.size >= mostRuns) return false;
+    const own = buffers.reduce((total, buffer) => total + (buffer.users > 0 ? buffer.bytes : 0), 0);
+    return this.bytes - own <= mostBytes;
+  }
+
+  /** Whether the event loop has not turned for so long that further promises would only pile up. */
+  get isStarved(): boolean {
+    return this.promises >= mostRuns;
+  }
+
+  /** Enqueues a run: `start` gives the promise of each device. */
+  launch(
+    what: string,
+    buffers: readonly Block[],
+    position: SourcePosition,
+    start: (device: NativeDevice, index: number) => Promise<void>,
+  ): Launch {
+    const runs = this.devices.map(start);
+    const launch = new Launch(this.launched++, what, position, buffers);
+    this.open.add(launch);
+    for (const buffer of buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
+    this.promises++;
+    // What a failed run has left behind is known only when no device runs any more.
+    launch.done = Promise.allSettled(runs).then((results) => {
+      this.promises--;
+      const failure = (reason: unknown): HeddleError => runFailure(reason, what, position);
+      this.settle(
+        launch,
+        results.map((result) => (result.status === "rejected" ? failure(result.reason) : undefined)),
+      );
+    });
+    return launch;
+  }
+
+  /** Waits, blocking, until all runs are done, and settles them. */
+  drain(): void {
+    const failed = this.devices.map(
+      (device) =>
+        new Map(
+          device.sync().map(({ run, message, ...fields }) => [run, Object.assign(new Error(message), fields)] as const),
+        ),
+    );
+    for (const launch of [...this.open]) {
+      const errors = failed.map((byRun) => byRun.get(launch.number));
+      this.settle(
+        launch,
+        errors.map((error) => (error === undefined ? undefined : runFailure(error, launch.what, launch.position))),
+      );
+    }
+  }
+
+  private settle(launch: Launch, failures: readonly (HeddleError | undefined)[]): void {
+    if (launch.settled) return;
+    launch.failures = failures;
+    launch.failure = firstCause(failures);
+    launch.settled = true;
+    this.open.delete(launch);
+    for (const buffer of launch.buffers) if (--buffer.users === 0) this.bytes -= buffer.bytes;
+    launch.buffers = [];
+  }
+}

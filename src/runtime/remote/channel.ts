@@ -1,0 +1,229 @@
+/**
+ * @module A link between a driver and a worker: mutual proof of a shared secret, then framed messages.
+ *
+ * Hello, of fixed sizes, so that nothing is parsed before both sides are known: the driver sends a magic and 32 random
+ * bytes; the worker answers with 32 of its own and HMAC-SHA256(secret, "worker" and both); the driver with that of
+ * "driver". A frame is the length of its head and of its body (u32 each, little-endian), the head as JSON, and the body,
+ * raw bytes.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import type { Socket } from "node:net";
+import { HeddleError } from "../../util/errors.ts";
+
+/** A message: a head that names it, and bytes. */
+export interface Frame {
+  readonly head: { readonly [key: string]: unknown };
+  readonly body: Uint8Array;
+}
+
+/** A link that both sides have proved themselves on. */
+export interface Channel {
+  send(head: Frame["head"], body?: Uint8Array): void;
+  /** Called for each message, in order. */
+  onFrame(take: (frame: Frame) => void): void;
+  /** Called once, when the link has ended; with the reason when it was not closed on purpose here. */
+  onEnd(take: (error: HeddleError | undefined) => void): void;
+  /** Whether the link keeps this process alive; at first it does. */
+  hold(alive: boolean): void;
+  close(reason?: string): void;
+}
+
+const magic = Buffer.from("heddle\0\x01");
+const nonceBytes = 32;
+const macBytes = 32;
+// A program is far smaller; a checkpoint's tensor may come near.
+const mostHead = 2 ** 28;
+const mostBody = 2 ** 32 - 1;
+const empty = new Uint8Array(0);
+
+const prove = (secret: string, who: "driver" | "worker", driver: Uint8Array, worker: Uint8Array): Buffer =>
+  createHmac("sha256", secret).update(who).update(driver).update(worker).digest();
+
+/** Bytes of a socket, read in exact amounts; what is not asked for waits. */
+class Reader {
+  private readonly parts: Buffer[] = [];
+  private held = 0;
+  private wanted: { bytes: number; take: (bytes: Buffer) => void } | undefined;
+
+  push(part: Buffer): void {
+    this.parts.push(part);
+    this.held += part.length;
+    while (this.wanted !== undefined && this.held >= this.wanted.bytes) {
+      const { bytes, take } = this.wanted;
+      this.wanted = undefined;
+      take(this.pull(bytes));
+    }
+  }
+
+  /** Calls `take` once, at once when the bytes are there. */
+  want(bytes: number, take: (bytes: Buffer) => void): void {
+    this.wanted = { bytes, take };
+    // Not recursively: many small frames in one part would fill the stack.
+    if (this.held >= bytes) queueMicrotask(() => this.push(Buffer.alloc(0)));
+  }
+
+  private pull(bytes: number): Buffer {
+    const result = Buffer.alloc(bytes);
+    for (let done = 0; done < bytes; ) {
+      const part = this.parts[0] as Buffer;
+      const used = Math.min(part.length, bytes - done);
+      part.copy(result, done, 0, used);
+      done += used;
+      if (used === part.length) this.parts.shift();
+      else this.parts[0] = part.subarray(used);
+    }
+    this.held -= bytes;
+    return result;
+  }
+}
+
+/** How a hello is made. */
+export interface HelloOptions {
+  readonly secret: string;
+  /** Milliseconds until the hello must be done. */
+  readonly timeout: number;
+  /** Who is at the other end, for messages. */
+  readonly peer: string;
+}
+
+/**
+ * Makes a channel of a connected socket.
+ *
+ * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time.
+ */
+export function greet(socket: Socket, side: "driver" | "worker", options: HelloOptions): Promise<Channel> {
+  const { secret, timeout, peer } = options;
+  const reader = new Reader();
+  socket.setNoDelay(true);
+  // A machine that vanished without a word is noticed by the system in the end.
+  socket.setKeepAlive(true, 10_000);
+  return new Promise((resolve, reject) => {
+    const fail = (problem: string): void => {
+      clearTimeout(late);
+      socket.destroy();
+      reject(new HeddleError("link", `${peer}: ${problem}`));
+    };
+    const late = setTimeout(() => fail("no hello in time"), timeout);
+    const done = (): void => {
+      clearTimeout(late);
+      socket.off("error", onError);
+      socket.off("close", onClose);
+      resolve(new SocketChannel(socket, reader, peer));
+    };
+    const onError = (error: Error): void => fail(error.message);
+    const onClose = (): void => fail("ended the hello; are the secrets the same?");
+    socket.on("error", onError);
+    socket.on("close", onClose);
+    socket.on("data", (part: Buffer) => reader.push(part));
+    const own = randomBytes(nonceBytes);
+    const checked = (mac: Buffer, wanted: Buffer, then: () => void): void =>
+      timingSafeEqual(mac, wanted) ? then() : fail("does not know the secret of this run");
+    if (side === "driver") {
+      socket.write(Buffer.concat([magic, own]));
+      reader.want(nonceBytes + macBytes, (answer) => {
+        const theirs = answer.subarray(0, nonceBytes);
+        checked(answer.subarray(nonceBytes), prove(secret, "worker", own, theirs), () => {
+          socket.write(prove(secret, "driver", own, theirs));
+          done();
+        });
+      });
+    } else {
+      reader.want(magic.length + nonceBytes, (first) => {
+        if (!first.subarray(0, magic.length).equals(magic)) return fail("does not speak this protocol");
+        const theirs = first.subarray(magic.length);
+        socket.write(Buffer.concat([own, prove(secret, "worker", theirs, own)]));
+        reader.want(macBytes, (mac) => checked(mac, prove(secret, "driver", theirs, own), done));
+      });
+    }
+  });
+}
+
+class SocketChannel implements Channel {
+  private readonly socket: Socket;
+  private readonly peer: string;
+  private take: ((frame: Frame) => void) | undefined;
+  private readonly waiting: Frame[] = [];
+  private ended: { error: HeddleError | undefined } | undefined;
+  private readonly enders: ((error: HeddleError | undefined) => void)[] = [];
+
+  constructor(socket: Socket, reader: Reader, peer: string) {
+    this.socket = socket;
+    this.peer = peer;
+    socket.on("error", (error) => this.finish(`${peer}: ${error.message}`));
+    socket.on("close", () => this.finish(`${peer} has ended the link`));
+    this.read(reader);
+  }
+
+  private read(reader: Reader): void {
+    reader.want(8, (lengths) => {
+      const [head, body] = [lengths.readUInt32LE(0), lengths.readUInt32LE(4)];
+      if (head > mostHead) return this.refuse(`a head of ${head} bytes`);
+      reader.want(head + body, (bytes) => {
+        const frame = parseFrame(bytes, head);
+        if (frame === undefined) return this.refuse("a head that is not a JSON object");
+        this.read(reader);
+        if (this.take === undefined) this.waiting.push(frame);
+        else this.take(frame);
+      });
+    });
+  }
+
+  private refuse(what: string): void {
+    this.finish(`${this.peer} sent ${what}`);
+  }
+
+  private finish(problem: string | undefined): void {
+    if (this.ended !== undefined) return;
+    this.ended = { error: problem === undefined ? undefined : new HeddleError("link", problem) };
+    this.socket.destroy();
+    for (const take of this.enders) take(this.ended.error);
+  }
+
+  send(head: Frame["head"], body: Uint8Array = empty): void {
+    if (this.ended !== undefined) return;
+    const text = Buffer.from(JSON.stringify(head));
+    if (body.length > mostBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
+    const lengths = Buffer.alloc(8);
+    lengths.writeUInt32LE(text.length, 0);
+    lengths.writeUInt32LE(body.length, 4);
+    this.socket.cork();
+    this.socket.write(lengths);
+    this.socket.write(text);
+    if (body.length > 0) this.socket.write(body);
+    this.socket.uncork();
+  }
+
+  onFrame(take: (frame: Frame) => void): void {
+    this.take = take;
+    for (const frame of this.waiting.splice(0)) take(frame);
+  }
+
+  onEnd(take: (error: HeddleError | undefined) => void): void {
+    if (this.ended === undefined) this.enders.push(take);
+    else take(this.ended.error);
+  }
+
+  hold(alive: boolean): void {
+    if (alive) this.socket.ref();
+    else this.socket.unref();
+  }
+
+  close(reason?: string): void {
+    if (reason === undefined) {
+      // What was sent still goes out.
+      this.socket.end();
+      this.socket.setTimeout(2000, () => this.socket.destroy());
+    }
+    this.finish(reason);
+  }
+}
+
+function parseFrame(bytes: Buffer, head: number): Frame | undefined {
+  try {
+    const value = JSON.parse(bytes.toString("utf8", 0, head)) as unknown;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    return { head: value as Frame["head"], body: bytes.subarray(head) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,128 @@
+/** @module What a driver may ask of a worker: a closed table. Everything that arrives is checked against it. */
+import { HeddleError } from "../../util/errors.ts";
+import type { Frame } from "./channel.ts";
+
+/** Requests, in the order in which a session goes. Numbers of buffers and programs are chosen by the driver. */
+export type Request =
+  | JoinRequest
+  | { readonly type: "compile"; readonly n: number; readonly program: number; readonly text: string }
+  | { readonly type: "write"; readonly buffer: number; readonly bytes: number; readonly data: Uint8Array }
+  | RunRequest
+  | { readonly type: "read"; readonly n: number; readonly buffer: number }
+  | { readonly type: "free"; readonly buffers: readonly number[] }
+  | { readonly type: "abort"; readonly reason: string }
+  | { readonly type: "ping"; readonly n: number };
+
+/** Become device `rank` of a mesh. The first worker opens the store through which all of them meet, and says where. */
+export interface JoinRequest {
+  readonly type: "join";
+  readonly n: number;
+  readonly axes: readonly { readonly name: string; readonly size: number }[];
+  readonly rank: number;
+  readonly size: number;
+  readonly runId: string;
+  /** Of the workers' own links. */
+  readonly secret: string;
+  /** Seconds that a worker waits for another. */
+  readonly timeout: number;
+  readonly host: string;
+  /** Of the store; undefined where this worker is to open it. */
+  readonly port: number | undefined;
+}
+
+/** Enqueue a run; the answer comes when it is done. */
+export interface RunRequest {
+  readonly type: "run";
+  readonly n: number;
+  readonly program: number;
+  readonly inputs: readonly number[];
+  /** Names for the outputs; those that take over an input keep that one's. */
+  readonly outputs: readonly number[];
+}
+
+const count = (value: unknown, most = Number.MAX_SAFE_INTEGER): boolean =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
+const counts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => count(one));
+const text = (value: unknown): boolean => typeof value === "string";
+const axis = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  text((value as { name?: unknown }).name) &&
+  count((value as { size?: unknown }).size, 1e6);
+
+type Check = (value: unknown) => boolean;
+const table: { readonly [type in Request["type"]]: { readonly [field: string]: Check } } = {
+  join: {
+    n: count,
+    axes: (value) => Array.isArray(value) && value.length <= 16 && value.every(axis),
+    rank: (value) => count(value, 1e6),
+    size: (value) => count(value, 1e6) && value !== 0,
+    runId: (value) => text(value) && /^[\w-]{1,64}$/.test(value as string),
+    secret: text,
+    timeout: (value) => count(value, 86_400) && value !== 0,
+    host: text,
+    port: (value) => value === undefined || count(value, 65_535),
+  },
+  compile: { n: count, program: count, text },
+  write: { buffer: count, bytes: count },
+  run: { n: count, program: count, inputs: counts, outputs: counts },
+  read: { n: count, buffer: count },
+  free: { buffers: counts },
+  abort: { reason: text },
+  ping: { n: count },
+};
+
+/** @throws HeddleError `link` for anything that is not in the table. */
+export function parseRequest({ head, body }: Frame): Request {
+  const type = head["type"];
+  if (typeof type !== "string" || !Object.hasOwn(table, type)) throw malformed(`of type ${String(type)}`);
+  for (const [field, check] of Object.entries(table[type as Request["type"]])) {
+    if (!check(head[field])) throw malformed(`'${type}' without a proper '${field}'`);
+  }
+  if (type !== "write") return head as unknown as Request;
+  if (head["bytes"] !== 0 && body.length !== head["bytes"]) throw malformed("'write' with other bytes than it says");
+  return { ...(head as unknown as Request & { type: "write" }), data: body };
+}
+
+const malformed = (what: string): HeddleError => new HeddleError("link", `a request ${what}`);
+
+/** An answer: `ok`, or the error that the request ended in. */
+export interface Answer {
+  readonly n: number;
+  readonly error: HeddleError | undefined;
+  /** Of a join: the port of the store that was opened. */
+  readonly port: number | undefined;
+  /** Of a compile. */
+  readonly arenaBytes: number;
+  readonly calls: number;
+  readonly data: Uint8Array;
+}
+
+/** What a worker sends for an error. */
+export function errorHead(n: number, error: unknown): Frame["head"] {
+  const known = error instanceof HeddleError;
+  const message = known ? error.plain : error instanceof Error ? error.message : String(error);
+  return { n, error: { code: known ? error.code : "internal", message, hint: known ? error.hint : undefined } };
+}
+
+/** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
+export function parseAnswer({ head, body }: Frame, peer: string): Answer | undefined {
+  const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
+  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
+    return undefined;
+  const problem = error as { code?: unknown; message?: unknown; hint?: unknown } | undefined;
+  if (problem !== undefined && !(text(problem?.code) && text(problem?.message))) return undefined;
+  return {
+    n: n as number,
+    error:
+      problem === undefined
+        ? undefined
+        : new HeddleError(problem.code as string, `${peer}: ${problem.message as string}`, {
+            ...(typeof problem.hint === "string" ? { hint: problem.hint } : {}),
+          }),
+    port: port as number | undefined,
+    arenaBytes: arenaBytes as number,
+    calls: calls as number,
+    data: body,
+  };
+}

@@ -1,0 +1,99 @@
+/** @module A server device: it keeps state and runs its handlers, one after another, in the order in which they are asked. */
+import type { TensorType } from "../ir/shape.ts";
+import { type Handler, type ServeStep, verifyServe } from "../program/index.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import {
+  type CompiledFunction,
+  compileFunction,
+  isTensor,
+  meshOf,
+  planFunction,
+  type Tensor,
+} from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree } from "../util/tree.ts";
+
+/** A handler as a user writes it: the state and what comes with the request, to the next state and a reply. */
+export interface HandlerFunction<State> {
+  /** Pure. A handler that gives no `state` only reads. */
+  // biome-ignore lint/suspicious/noExplicitAny: arguments of any form; their types are given beside
+  readonly run: (state: State, ...inputs: any[]) => { readonly state?: State; readonly reply?: unknown };
+  /** Types of the arguments after the state, in trees. */
+  readonly inputs: readonly unknown[];
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: see HandlerFunction
+type Compiled = CompiledFunction<(...inputs: any[]) => any>;
+
+/** A device that serves. */
+export class ServeDevice<State> {
+  /** What the device runs, as data. */
+  readonly step: ServeStep;
+  private state: State;
+  private readonly handlers: ReadonlyMap<string, { readonly compiled: Compiled; readonly writes: boolean }>;
+
+  /** @throws HeddleError `verify` when a handler does not keep to the state. */
+  constructor(
+    runtime: Runtime,
+    name: string,
+    state: State,
+    handlers: { readonly [name: string]: HandlerFunction<State> },
+  ) {
+    this.state = state;
+    const types = flattenTree(state, isTensor);
+    const stateTypes = mapLeaves(state);
+    const compiled = Object.entries(handlers).map(([handler, { run, inputs }]) => {
+      let writes = false;
+      const traced = (current: State, ...rest: unknown[]): unknown => {
+        const result = run(current, ...rest);
+        writes = result.state !== undefined;
+        return writes ? [result.state, result.reply ?? []] : [[], result.reply ?? []];
+      };
+      const example = [stateTypes, ...inputs];
+      // What is only read must not be given away, and whether it is shows in the trace.
+      planFunction(traced, example, meshOf(runtime), { name: handler });
+      const made = compileFunction(traced, example, runtime, { name: handler, donate: writes ? [0] : [] });
+      return [handler, { compiled: made as Compiled, writes }] as const;
+    });
+    this.handlers = new Map(compiled);
+    this.step = {
+      kind: "serve",
+      name,
+      state: types.leaves.map(({ shape, dtype }, index) => ({
+        name: types.paths[index] as string,
+        type: { shape, dtype },
+      })),
+      handlers: compiled.map(
+        ([handler, { compiled: made, writes }]): Handler => ({ name: handler, program: made.compiled.program, writes }),
+      ),
+    };
+    verifyServe(this.step);
+  }
+
+  /**
+   * Enqueues a request; the reply's contents come later.
+   *
+   * @throws HeddleError `argument` when there is no such handler, or the arguments are of another form than it takes.
+   */
+  ask(name: string, ...inputs: readonly unknown[]): unknown {
+    const handler = this.handlers.get(name);
+    if (handler === undefined) {
+      throw new HeddleError("argument", `${this.step.name} has no handler '${name}'`, {
+        hint: `it has ${[...this.handlers.keys()].join(", ")}`,
+      });
+    }
+    const [state, reply] = handler.compiled.run(this.state, ...inputs) as [State, unknown];
+    if (handler.writes) this.state = state;
+    return reply;
+  }
+}
+
+/** The tree with types in place of tensors. */
+function mapLeaves(tree: unknown): unknown {
+  if (isTensor(tree)) return typeOf(tree);
+  if (Array.isArray(tree)) return tree.map(mapLeaves);
+  return Object.fromEntries(Object.entries(tree as object).map(([name, value]) => [name, mapLeaves(value)]));
+}
+
+/** Shape and dtype alone. */
+export const typeOf = ({ shape, dtype }: Tensor | TensorType): TensorType => ({ shape, dtype });

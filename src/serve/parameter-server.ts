@@ -1,0 +1,210 @@
+/**
+ * @module A parameter server: one device keeps the parameters and their update rule, workers pull parameters and push
+ * gradients, and a consistency policy says who may go on. What was applied is logged in order; the same log replayed
+ * gives the same bits.
+ */
+import type { TypedArray } from "../ir/dtype.ts";
+import { learningRateAt, type Optimizer } from "../optim/index.ts";
+import { replicated } from "../plan/index.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
+import { type Grant, StaleSynchronous } from "./consistency.ts";
+import { ServeDevice, typeOf } from "./device.ts";
+
+/** One event, in the order in which the server took it. */
+export interface Applied {
+  readonly kind: "pull" | "push";
+  readonly worker: number;
+  /** Of the worker, counted from 0. */
+  readonly clock: number;
+  /** Updates applied before it. */
+  readonly version: number;
+}
+
+/** What is trained, and by whom. */
+export interface ParameterServerOptions<Batch extends Tensors> {
+  /** First values, on any one device. */
+  readonly params: Tensors;
+  readonly optimizer: Optimizer;
+  /** Gradients of a batch, and its loss first. Pure. */
+  readonly gradient: (params: Tensors, batch: Batch) => { readonly loss: Tensor; readonly grads: Tensors };
+  /** The batch of a worker's clock, a function of the two alone; all of the same shapes. */
+  readonly batch: (worker: number, clock: number) => Batch;
+  /** The device that serves. */
+  readonly server: Runtime;
+  /** One device per worker. */
+  readonly workers: readonly Runtime[];
+  /** Clocks of each worker. */
+  readonly clocks: number;
+  /** Clocks that a worker may be ahead of the slowest; default 1. 0: bulk-synchronous; Infinity: asynchronous. */
+  readonly staleness?: number;
+}
+
+/** What came of it. */
+export interface ParameterServerResult {
+  readonly params: Tensors;
+  readonly log: readonly Applied[];
+  /** Of each push, in the order of the log. */
+  readonly losses: readonly number[];
+}
+
+/** Trains: workers run at their own pace, as far as the policy lets them. */
+export async function trainOnServer<Batch extends Tensors>(
+  options: ParameterServerOptions<Batch>,
+): Promise<ParameterServerResult> {
+  const { workers, clocks, staleness = 1 } = options;
+  const server = new Server(options);
+  const policy = new StaleSynchronous(workers.length, staleness);
+  const waiting = new Map<number, (pulled: Snapshot) => void>();
+  const grant = (grants: readonly Grant[]): void => {
+    for (const { worker, clock } of grants) waiting.get(worker)?.(server.pull(worker, clock));
+  };
+  const work = async (worker: number): Promise<void> => {
+    for (let clock = 0; clock < clocks; clock++) {
+      const pulled = await new Promise<Snapshot>((resolve) => {
+        waiting.set(worker, resolve);
+        grant(policy.pull(worker));
+      });
+      const gradient = await server.compute(worker, clock, await pulled);
+      server.push(worker, clock, gradient);
+      grant(policy.push(worker));
+    }
+    grant(policy.leave(worker));
+  };
+  await Promise.all(workers.map((_runtime, worker) => work(worker)));
+  return server.result();
+}
+
+/**
+ * Repeats a run from its log, one event after another: the same parameters to the bit, on executors of the same
+ * instruction set.
+ *
+ * @throws HeddleError `log` when the log is not one of these options.
+ */
+export async function replayOnServer<Batch extends Tensors>(
+  options: ParameterServerOptions<Batch>,
+  log: readonly Applied[],
+): Promise<ParameterServerResult> {
+  const server = new Server(options);
+  const pulled = new Map<number, { readonly clock: number; readonly values: Host }>();
+  for (const { kind, worker, clock, version } of log) {
+    if (server.version !== version || worker >= options.workers.length) {
+      throw new HeddleError("log", `the log has version ${version} where the server is at ${server.version}`);
+    }
+    if (kind === "pull") {
+      pulled.set(worker, { clock, values: await server.pull(worker, clock) });
+      continue;
+    }
+    const last = pulled.get(worker);
+    if (last?.clock !== clock) throw new HeddleError("log", `worker ${worker} pushes clock ${clock} without a pull`);
+    server.push(worker, clock, await server.compute(worker, clock, last.values));
+  }
+  return server.result();
+}
+
+/** Parameters on their way: what was copied on the server, read to the host. */
+type Snapshot = Promise<Host>;
+type Host = readonly TypedArray[];
+interface Gradient {
+  readonly loss: number;
+  readonly grads: Host;
+}
+
+interface State {
+  readonly params: Tensors;
+  readonly slots: Tensors;
+}
+
+/** The serving device, the programs of the workers, and the log. */
+class Server<Batch extends Tensors> {
+  version = 0;
+  private readonly options: ParameterServerOptions<Batch>;
+  private readonly device: ServeDevice<State>;
+  private readonly types: readonly Tensor[];
+  private readonly shape: TreeShape;
+  private readonly gradients: readonly ((params: Tensors, batch: Batch) => { loss: Tensor; grads: Tensors })[];
+  private readonly log: Applied[] = [];
+  private readonly losses: number[] = [];
+
+  constructor(options: ParameterServerOptions<Batch>) {
+    this.options = options;
+    const { params, optimizer, server, workers, gradient, batch } = options;
+    const { leaves, shape } = flattenTree(params, isTensor);
+    this.types = leaves;
+    this.shape = shape;
+    const place = (tree: Tensors): Tensors => moved(tree, server, (leaf) => leaf.dataSync());
+    const state = { params: place(params), slots: place(optimizer.init(params)) };
+    const types = unflattenTree(shape, leaves.map(typeOf)) as Tensors;
+    const scalar = (dtype: "i32" | "f32"): object => ({ shape: [], dtype });
+    this.device = new ServeDevice<State>(server, "parameters", state, {
+      pull: { inputs: [], run: (kept) => ({ reply: kept.params }) },
+      push: {
+        inputs: [types, scalar("i32"), scalar("f32")],
+        run: ({ params: kept, slots }, grads: Tensors, step: Tensor, learningRate: Tensor) => {
+          const updated = optimizer.update(grads, slots, kept, { step, learningRate });
+          return { state: { params: updated.params, slots: updated.state } };
+        },
+      },
+    });
+    const example = flattenTree(batch(0, 0), isTensor);
+    const batchTypes = unflattenTree(example.shape, example.leaves.map(typeOf));
+    this.gradients = workers.map(
+      (runtime) => compileFunction(gradient, [types, batchTypes], runtime, { name: "gradient" }).run,
+    );
+  }
+
+  /** The parameters as they are between two updates. */
+  pull(worker: number, clock: number): Snapshot {
+    this.log.push({ kind: "pull", worker, clock, version: this.version });
+    const copies = flattenTree(this.device.ask("pull"), isTensor).leaves as Tensor[];
+    return Promise.all(copies.map((leaf) => leaf.data()));
+  }
+
+  /** A worker's gradient at parameters that it has pulled. */
+  async compute(worker: number, clock: number, values: Host): Promise<Gradient> {
+    const runtime = this.options.workers[worker] as Runtime;
+    const params = this.tree(runtime, values);
+    const batch = moved(this.options.batch(worker, clock), runtime, (leaf) => leaf.dataSync()) as Batch;
+    const { loss, grads } = (this.gradients[worker] as (typeof this.gradients)[number])(params, batch);
+    const leaves = flattenTree(grads, isTensor).leaves as Tensor[];
+    return { loss: await loss.item(), grads: await Promise.all(leaves.map((leaf) => leaf.data())) };
+  }
+
+  /** Applies a gradient. */
+  push(worker: number, clock: number, { loss, grads }: Gradient): void {
+    const { server, optimizer } = this.options;
+    const step = this.version;
+    this.log.push({ kind: "push", worker, clock, version: step });
+    this.losses.push(loss);
+    const layout = replicated(meshOf(server));
+    const rate = Float32Array.of(learningRateAt(optimizer, step));
+    this.device.ask(
+      "push",
+      this.tree(server, grads),
+      distribute(server, Int32Array.of(step), { shape: [], dtype: "i32" }, layout),
+      distribute(server, rate, { shape: [], dtype: "f32" }, layout),
+    );
+    this.version++;
+  }
+
+  async result(): Promise<ParameterServerResult> {
+    return { params: this.device.ask("pull") as Tensors, log: this.log, losses: this.losses };
+  }
+
+  private tree(runtime: Runtime, values: Host): Tensors {
+    const layout = replicated(meshOf(runtime));
+    const leaves = values.map((data, index) => distribute(runtime, data, typeOf(this.types[index] as Tensor), layout));
+    return unflattenTree(this.shape, leaves) as Tensors;
+  }
+}
+
+function moved(tree: Tensors, runtime: Runtime, read: (leaf: Tensor) => TypedArray): Tensors {
+  const { leaves, shape } = flattenTree(tree, isTensor);
+  const layout = replicated(meshOf(runtime));
+  return unflattenTree(
+    shape,
+    (leaves as Tensor[]).map((leaf) => distribute(runtime, read(leaf), typeOf(leaf), layout)),
+  ) as Tensors;
+}

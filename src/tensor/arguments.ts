@@ -1,0 +1,70 @@
+/** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
+import { type DType, dtypeNames, dtypes, isDType } from "../ir/dtype.ts";
+import { type Shape, sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+
+/** @throws HeddleError `argument` unless it is a function. */
+export function checkFunction(what: string, fn: unknown): void {
+  if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
+}
+
+/** @throws HeddleError `dtype` when there is no such dtype. */
+export function checkDType(what: string, dtype: unknown): asserts dtype is DType {
+  if (typeof dtype === "string" && isDType(dtype)) return;
+  throw new HeddleError("dtype", `${what}: there is no dtype ${shown(dtype)}`, {
+    hint: `dtypes are ${dtypeNames.join(", ")}`,
+  });
+}
+
+/** @throws HeddleError `shape` unless it is an array of sizes; `free` allows one size of -1. */
+export function checkShape(what: string, shape: unknown, free = false): asserts shape is Shape {
+  if (!Array.isArray(shape) || shape.some((size) => typeof size !== "number")) {
+    throw new HeddleError("shape", `${what}: a shape is an array of sizes such as [2, 3], got ${shown(shape)}`);
+  }
+  sizeOf(free ? shape.map((size) => (size === -1 ? 1 : size)) : shape);
+}
+
+/** @throws HeddleError `argument` unless it is an array of whole numbers, or, where `single`, one such number. */
+export function checkWhole(what: string, name: string, value: unknown, single = false): void {
+  const list: readonly unknown[] | undefined = Array.isArray(value) ? value : single ? [value] : undefined;
+  if (list?.every((item) => Number.isInteger(item)) === true) return;
+  const wanted = single ? "a whole number or an array of them" : "an array of whole numbers";
+  throw new HeddleError("argument", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
+}
+
+/** Why a value cannot be one of a dtype; undefined when it can. Floats are rounded, bool takes any number. */
+export function whyNotOf(dtype: DType, value: unknown): string | undefined {
+  if (typeof value === "boolean") return undefined;
+  if (typeof value !== "number") return `${shown(value)} is not a number`;
+  const { kind, lowest, highest } = dtypes[dtype];
+  if (kind === "float" || kind === "bool") return undefined;
+  return Number.isInteger(value) && value >= lowest && value <= highest
+    ? undefined
+    : `${value} is not a value of ${dtype}`;
+}
+
+/** @throws HeddleError `dtype` when the value is none of the dtype. */
+export function checkValue(what: string, dtype: DType, value: unknown): asserts value is number | boolean {
+  const reason = whyNotOf(dtype, value);
+  if (reason !== undefined) throw notOf(what, dtype, reason);
+}
+
+/** The error for {@link whyNotOf}. */
+export const notOf = (what: string, dtype: DType, reason: string): HeddleError =>
+  new HeddleError("dtype", `${what}: ${reason}`, {
+    hint: reason.endsWith(dtype)
+      ? `integers take whole numbers in [${dtypes[dtype].lowest}, ${dtypes[dtype].highest}]; make floats and cast them to round or wrap`
+      : "give numbers or booleans",
+  });
+
+/** Throws unless the padding is one of the forms of `Padding`. */
+export function checkPadding(what: string, padding: unknown): void {
+  if (padding === "same" || padding === "valid" || Number.isInteger(padding)) return;
+  const amount = (part: unknown): boolean =>
+    Number.isInteger(part) || (Array.isArray(part) && part.length === 2 && part.every(Number.isInteger));
+  if (Array.isArray(padding) && padding.length === 2 && padding.every(amount)) return;
+  throw new HeddleError("option", `${what}: padding is ${shown(padding)}`, {
+    hint: 'it can be a number, [height, width], [[top, bottom], [left, right]], "same" or "valid"',
+  });
+}

@@ -1,0 +1,150 @@
+/** @module Making tensors from numbers. */
+
+import { type DType, dtypeOf, dtypes, roundTo, type TypedArray } from "../ir/dtype.ts";
+import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import * as ops from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { checkDType, checkShape, checkValue, notOf, whyNotOf } from "./arguments.ts";
+import { deviceRuntime } from "./runtime.ts";
+import { operate, Tensor } from "./tensor.ts";
+import { replicatedValue } from "./value.ts";
+
+/** Numbers in any nesting; all rows of a level have one length. */
+export type NestedNumbers = number | boolean | readonly NestedNumbers[];
+
+/** Options of functions that make tensors. */
+export interface CreateOptions {
+  /** Default f32, or what the function says. */
+  readonly dtype?: DType;
+}
+
+/**
+ * Makes a tensor from nested arrays, a number, or a typed array with a shape. The dtype is f32 by default, bool where all
+ * values are booleans, and that of a typed array.
+ *
+ * Values must be values of the dtype: an integer dtype takes whole numbers in its range, not NaN. (NumPy and PyTorch
+ * refuse those out of range too, but cut off fractions; make a float tensor and `cast` it for that.) Floats are rounded
+ * to the nearest, f32 beyond its range to infinity; bool is true for all numbers but 0.
+ *
+ * @throws HeddleError `shape` when rows differ in length or the shape does not fit; `dtype` for a value that is none of
+ * the dtype, for what is no number, and for typed arrays that no dtype is stored in; `option` for an unknown option.
+ * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
+ */
+export function tensor(
+  data: NestedNumbers | TypedArray,
+  options: CreateOptions & { readonly shape?: Shape } = {},
+): Tensor {
+  checkOptions("tensor", options, ["dtype", "shape"]);
+  if (options.dtype !== undefined) checkDType("tensor", options.dtype);
+  if (options.shape !== undefined) checkShape("tensor", options.shape);
+  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data, options) : ofNested(data);
+  const dtype = options.dtype ?? natural;
+  const wanted = options.shape ?? shape;
+  if (flat.length !== sizeOf(wanted))
+    throw new HeddleError("shape", `tensor: ${flat.length} numbers do not fill ${formatShape(wanted)}`);
+  const ready = ArrayBuffer.isView(flat) && dtype === natural;
+  const values = ready ? (flat as TypedArray) : converted("tensor", dtype, flat);
+  return Tensor.ofValue(replicatedValue(deviceRuntime(), { shape: wanted, dtype }, values));
+}
+
+interface Given {
+  readonly flat: TypedArray | readonly unknown[];
+  readonly shape: Shape;
+  /** The dtype where none is asked for. */
+  readonly natural: DType;
+}
+
+function ofTyped(data: TypedArray, { dtype }: CreateOptions): Given {
+  const kind = Object.prototype.toString.call(data).slice("[object ".length, -1);
+  const big = kind.startsWith("Big");
+  const known = Object.values(dtypes).some((info) => info.create(0)[Symbol.toStringTag] === kind);
+  // Other arrays of numbers have values that fit a dtype that is named.
+  if ((!known && dtype === undefined) || big || kind === "DataView") {
+    throw new HeddleError("dtype", `tensor: no dtype is stored in a ${kind}`, {
+      hint: big ? "Float64Array.from(x, Number) holds whole numbers up to 2^53" : "name one with the option dtype",
+    });
+  }
+  return {
+    flat: data,
+    shape: [data.length],
+    natural: known ? dtypeOf(data) : (dtype as DType) === "f32" ? "f64" : "f32",
+  };
+}
+
+function ofNested(data: unknown): Given {
+  const shape = nestedShape(data);
+  const flat = flatten(data, shape);
+  const bool = flat.length > 0 && flat.every((value) => typeof value === "boolean");
+  return { flat, shape, natural: bool ? "bool" : "f32" };
+}
+
+/** Values as the array of a dtype. @throws HeddleError `dtype` naming the value that is none of it, and its place. */
+export function converted(what: string, dtype: DType, values: ArrayLike<unknown>): TypedArray {
+  const array = dtypes[dtype].create(values.length);
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    const reason = whyNotOf(dtype, value);
+    if (reason !== undefined) throw notOf(`${what}: element ${index}`, dtype, reason);
+    array[index] = roundTo(dtype, Number(value));
+  }
+  return array;
+}
+
+function nestedShape(data: unknown): number[] {
+  return Array.isArray(data) ? [data.length, ...(data.length === 0 ? [] : nestedShape(data[0]))] : [];
+}
+
+function flatten(data: unknown, shape: Shape): unknown[] {
+  const flat: unknown[] = [];
+  const visit = (part: unknown, depth: number): void => {
+    if (!Array.isArray(part)) {
+      if (typeof part === "object" && part !== null) throw notNumbers(part);
+      if (depth !== shape.length)
+        throw new HeddleError("shape", `tensor: rows are nested to different depths (expected ${shape.length})`);
+      flat.push(part);
+      return;
+    }
+    if (part.length !== shape[depth])
+      throw new HeddleError("shape", `tensor: a row of ${part.length} stands among rows of ${shape[depth] ?? "none"}`);
+    for (const item of part) visit(item, depth + 1);
+  };
+  visit(data, 0);
+  return flat;
+}
+
+const notNumbers = (part: object): HeddleError =>
+  new HeddleError("dtype", `tensor: ${shown(part)} stands where a number should be`, {
+    hint: part instanceof Tensor ? "join tensors with concat()" : "give numbers, booleans, or nested arrays of them",
+  });
+
+/** A tensor of one repeated value. @throws HeddleError `dtype` when it is none of the dtype. */
+export function full(shape: Shape, value: number, options: CreateOptions = {}): Tensor {
+  return filled("full", shape, value, options);
+}
+/** A tensor of zeros. */
+export const zeros = (shape: Shape, options: CreateOptions = {}): Tensor => filled("zeros", shape, 0, options);
+/** A tensor of ones. */
+export const ones = (shape: Shape, options: CreateOptions = {}): Tensor => filled("ones", shape, 1, options);
+/** Zeros of the shape and dtype of `x`. */
+export const zerosLike = (x: Tensor): Tensor => filled("zerosLike", x.shape, 0, { dtype: x.dtype });
+
+function filled(name: string, shape: Shape, value: number, options: CreateOptions): Tensor {
+  checkOptions(name, options, ["dtype"]);
+  const { dtype = "f32" } = options;
+  checkDType(name, dtype);
+  checkShape(name, shape);
+  checkValue(name, dtype, value);
+  return operate("full", () => ops.full(dtype, shape, Number(value)), [], dtype, shape, String(value));
+}
+
+/** `[0, 1, …, count - 1]`; i32 by default. @throws HeddleError `option` when the count is none, or too large for the dtype. */
+export function arange(count: number, options: CreateOptions = {}): Tensor {
+  checkOptions("arange", options, ["dtype"]);
+  const { dtype = "i32" } = options;
+  checkDType("arange", dtype);
+  checkInteger("arange", "count", count, 0);
+  if (count > 0) checkValue("arange", dtype, count - 1);
+  return operate("arange", () => ops.iota(dtype, [count], 0), [], dtype, count);
+}

@@ -1,0 +1,79 @@
+/** @module How a tensor shows in a REPL and in `console.log`: type and values, abbreviated as NumPy does. */
+
+import { type DType, isFloat, type TypedArray } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import { bytesOf, formatType, type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { formatLayout } from "../plan/layout.ts";
+import { isHere, readValueSync, type Value } from "./value.ts";
+
+/** The name of the method that Node's `util.inspect` asks; other hosts ignore it. */
+export const inspectMethod: unique symbol = Symbol.for("nodejs.util.inspect.custom") as never;
+
+/** Tensors of more elements are abbreviated (NumPy's `threshold`). */
+const threshold = 1000;
+/** Elements shown at either end of an abbreviated dim (NumPy's `edgeitems`). */
+const edge = 3;
+/** Values of larger tensors are not read for the sake of being shown. */
+const mostBytes = 16 * 2 ** 20;
+
+/**
+ * `tensor<f32[2,2]> [[1, 2], …`, with a line for each row; where the values are not there, why. Nothing is waited for or
+ * communicated.
+ *
+ * @param held undefined when the memory is gone
+ * @param gone why it is
+ */
+export function inspectTensor(type: TensorType, held: Value | Node | undefined, gone: string): string {
+  const head = `tensor<${formatType(type)}>`;
+  const why = absence(type, held, gone);
+  if (why !== undefined) return `${head} (${why})`;
+  try {
+    return `${head} ${formatValues(type.shape, type.dtype, readValueSync(held as Value), head.length + 1)}`;
+  } catch (error) {
+    // The run that made it has failed; showing a value must not throw.
+    return `${head} (failed: ${(error as Error).message.split("\n", 1)[0]})`;
+  }
+}
+
+/** Why the values cannot be shown; undefined when they can. */
+function absence(type: TensorType, held: Value | Node | undefined, gone: string): string | undefined {
+  if (held === undefined) return gone.split(";", 1)[0];
+  if ("op" in held) return "part of a function being traced";
+  if (!isHere(held)) return `${formatLayout(held.layout)}: this process holds a part`;
+  if (bytesOf(type) > mostBytes) return "too large to show; await data()";
+  return held.shards.every(({ ready }) => ready) ? undefined : "being computed; await data()";
+}
+
+/** Nested brackets; lines after the first are indented by `indent`. */
+function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: number): string {
+  const strides = stridesOf(shape);
+  const abbreviated = data.length > threshold;
+  const text = (dim: number, offset: number): string => {
+    if (dim === shape.length) return formatElement(dtype, data[offset] as number);
+    const places = shownPlaces(shape[dim] as number, abbreviated);
+    const parts = places.map((place) =>
+      place === undefined ? "..." : text(dim + 1, offset + place * (strides[dim] as number)),
+    );
+    const inner = shape.length - dim - 1;
+    // As in NumPy, an empty line more for each dim beyond a matrix.
+    const joint = inner === 0 ? ", " : `,${"\n".repeat(inner)}${" ".repeat(indent + dim + 1)}`;
+    return `[${parts.join(joint)}]`;
+  };
+  return text(0, 0);
+}
+
+/** The indices that are shown of a dim; undefined stands for those left out. */
+function shownPlaces(size: number, abbreviated: boolean): (number | undefined)[] {
+  const all = (count: number, from: number): number[] =>
+    Array.from({ length: count }, (_unused, index) => from + index);
+  if (!abbreviated || size <= 2 * edge) return all(size, 0);
+  return [...all(edge, 0), undefined, ...all(edge, size - edge)];
+}
+
+function formatElement(dtype: DType, value: number): string {
+  if (dtype === "bool") return value === 0 ? "false" : "true";
+  if (!isFloat(dtype) || Number.isInteger(value) || !Number.isFinite(value))
+    return String(Object.is(value, -0) ? "-0" : value);
+  const short = Number(value.toPrecision(dtype === "f64" ? 8 : 6));
+  return String(short);
+}

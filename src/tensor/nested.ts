@@ -1,0 +1,96 @@
+/**
+ * @module Functions traced apart from the trace around them: the bodies of loops, and what transforms differentiate and
+ * batch. What they use from outside is kept apart from their own inputs, also where both are the same value.
+ */
+import { graphFingerprint, inlineGraph } from "../ir/graph.ts";
+import type { Node } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { formatLayout } from "../plan/layout.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { Cache } from "./cache.ts";
+import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { deviceRuntime } from "./runtime.ts";
+import { isTensor, Tensor } from "./tensor.ts";
+import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
+
+export const typeOf = ({ dtype, shape }: TensorType): TensorType => ({ dtype, shape });
+
+/** A name for a graph: that of the user's function, where it has one. */
+export const graphName = (fn: { readonly name: string }, otherwise: string): string =>
+  fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
+
+/** Nodes of tensors in the trace in progress. */
+export const nodesOf = (tensors: readonly Tensor[]): Node[] => tensors.map((tensor) => tensor.node);
+
+export interface Traced extends TracedFunction<Tensor | Node> {
+  readonly output: FlatTree<Tensor>;
+}
+
+/** Traces a function over tensors of these types; what it uses from outside, concrete or traced, is captured. */
+export function traceBody(
+  name: string,
+  specs: readonly { name: string; type: TensorType }[],
+  fn: (leaves: readonly Tensor[]) => unknown,
+): Traced {
+  let output: FlatTree<Tensor> | undefined;
+  const traced = traceFunction<Tensor | Node>(
+    name,
+    specs,
+    (nodes) => {
+      const result = fn(nodes.map(Tensor.ofNode));
+      if (result instanceof Promise)
+        throw new HeddleError("trace", `${name}: a function that is traced cannot be async`);
+      output = flattenTree(result, isTensor);
+      return nodesOf(output.leaves);
+    },
+    { nested: true },
+  );
+  return { ...traced, output: output as FlatTree<Tensor> };
+}
+
+/** What a trace has captured, as nodes of the trace around it. */
+export const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
+  captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
+
+const eager = new Cache<{ readonly compiled: Compiled }>(64);
+
+/** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
+export function traced<Result>(name: string, build: () => Result): Result {
+  return isTracing() ? build() : runOnce(name, build);
+}
+
+function runOnce<Result>(name: string, build: () => Result): Result {
+  let output: FlatTree<Tensor> | undefined;
+  const { graph, captured } = traceFunction<Tensor>(name, [], () => {
+    output = flattenTree(build(), isTensor);
+    return nodesOf(output.leaves);
+  });
+  const values = captured.map((tensor) => tensor.value);
+  const runtime =
+    values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
+  const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
+  const key = `${graphFingerprint(graph)} ${layouts.map((layout) => formatLayout(layout ?? [])).join(";")}`;
+  const entry = eager.get(runtime, key) ?? { compiled: compileGraph(graph, runtime, { inputs: layouts }) };
+  eager.set(runtime, key, entry);
+  const results = runCompiled(entry.compiled, values).map(Tensor.ofValue);
+  return unflattenTree((output as FlatTree<Tensor>).shape, results) as Result;
+}
+
+/** Names of the leaves for messages: their paths. */
+export const named = (flat: FlatTree<Tensor>, what: string, types: readonly TensorType[]) =>
+  flat.paths.map((path, place) => ({ name: path === "" ? what : path, type: typeOf(types[place] as TensorType) }));
+
+/**
+ * Runs `build` on tensors that stand for `inputs` and for nothing else, and puts what it makes into the trace in progress.
+ * So a derivative by an input does not follow other uses of the same value.
+ */
+export function apart<Result>(
+  name: string,
+  inputs: FlatTree<Tensor>,
+  build: (leaves: readonly Tensor[]) => Result,
+): Result {
+  const { graph, captured, output } = traceBody(name, named(inputs, "x", inputs.leaves), build);
+  const made = inlineGraph(graph, [...nodesOf(inputs.leaves), ...capturedNodes(captured)]);
+  return unflattenTree(output.shape, made.map(Tensor.ofNode)) as Result;
+}

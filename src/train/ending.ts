@@ -1,0 +1,87 @@
+/** @module Ending a training before its last epoch: wished by any rank, agreed by all, at the same step. */
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { Settings } from "./options.ts";
+
+/**
+ * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a
+ * pipeline have no such message; they agree at the end of an epoch.
+ */
+export function wishTypes(
+  mesh: Mesh,
+  { dtype, pipeline }: Pick<Settings, "dtype" | "pipeline">,
+): { readonly wish?: TensorType } {
+  if (pipeline !== undefined) return {};
+  const shape = mesh.axes.map(({ size }) => size);
+  return shape.some((size) => size > 1) ? { wish: { shape, dtype } } : {};
+}
+
+/** Each device holds its own wish. */
+export function wishLayout(mesh: Mesh): Layout {
+  return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
+}
+
+const kinds = { none: 0, stop: 1, abort: 2 } as const;
+
+/** What the ranks of a run wish, and what they agree on. */
+export class Ending {
+  /** Whether all ranks have decided together to fail: none has to be told then. */
+  agreed = false;
+  private stopped = false;
+  private readonly runtime: Runtime;
+  private readonly settings: Settings;
+
+  constructor(runtime: Runtime, settings: Settings) {
+    this.runtime = runtime;
+    this.settings = settings;
+  }
+
+  /** Wishes to end well. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  /** Whether this rank wishes to end now. */
+  get wished(): boolean {
+    return this.kind !== kinds.none;
+  }
+
+  private get kind(): number {
+    if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
+    return this.stopped ? kinds.stop : kinds.none;
+  }
+
+  /** The wish as a step takes it; empty on one device. */
+  tensors(wished: boolean): Tensors {
+    const mesh = meshOf(this.runtime);
+    const { wish } = wishTypes(mesh, this.settings);
+    if (wish === undefined) return {};
+    const size = wish.shape.reduce((product, count) => product * count, 1);
+    const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(wished ? 1 : 0));
+    return { wish: distribute(this.runtime, data, wish, wishLayout(mesh)) };
+  }
+
+  /**
+   * Decides with all other ranks, between two steps: true to end well.
+   *
+   * @throws the reason of this rank's signal, or HeddleError `peerAborted` naming the ranks whose signal has fired.
+   */
+  async decide(step: number): Promise<boolean> {
+    const { processes, rank } = this.runtime;
+    if (processes === undefined) return this.stopped;
+    const wishes = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
+    const aborting = [...wishes.keys()].filter((other) => wishes[other] === kinds.abort);
+    if (aborting.length === 0) return wishes.includes(kinds.stop);
+    this.agreed = true;
+    if (aborting.includes(rank)) throw this.settings.signal?.reason;
+    const who = aborting.length === 1 ? `rank ${aborting[0]}` : `ranks ${aborting.join(", ")}`;
+    throw new HeddleError("peerAborted", `the signal of ${who} ended the training after ${step} steps`);
+  }
+}
+
+/** The wish of a step's result; undefined on one device. */
+export type StepEnd = { readonly wish?: Tensor };

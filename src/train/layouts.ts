@@ -1,0 +1,88 @@
+/** @module Layouts of all that a training changes, by the rules given. */
+import { isTensorType, type TensorType } from "../ir/shape.ts";
+import { type Layout, localType, type Mesh, replicated, shardedOn } from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { nearest } from "../util/options.ts";
+import { flattenTree } from "../util/tree.ts";
+import type { ModelTypes } from "./functions.ts";
+import type { LayoutRule, ParameterLayout } from "./rules.ts";
+
+/** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
+export interface StateLayouts {
+  /** Where a value is kept. */
+  kept(path: string): Layout;
+  /** The layout it is used in, where that is another. */
+  used(path: string): Layout | undefined;
+  /** Whether every value is whole on every device. */
+  readonly whole: boolean;
+}
+
+interface Both {
+  readonly kept: Layout;
+  readonly used: Layout;
+}
+
+/**
+ * Applies rules, the first that has something to say of a parameter.
+ *
+ * @throws HeddleError `option` for a name that no parameter has, `layout` for a dim that cannot be split so.
+ */
+export function stateLayouts(rules: readonly LayoutRule[], types: ModelTypes, mesh: Mesh): StateLayouts {
+  const leaves = flattenTree(types.state.params, isTensorType);
+  checkNames(rules, leaves.paths);
+  const everywhere = replicated(mesh);
+  const layouts = new Map(
+    leaves.leaves.map((type, index): [string, Both] => {
+      const name = leaves.paths[index] as string;
+      const found = rules.reduce<ParameterLayout | undefined>(
+        (known, rule) => known ?? rule({ name, ...type }, mesh),
+        undefined,
+      );
+      return [name, found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh)];
+    }),
+  );
+  const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index]?.shape]));
+  const slots = flattenTree(types.state.optimizer, isTensorType);
+  const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
+  slots.paths.forEach((path, index) => {
+    // A slot's tree holds the tree of parameters: "momentumBuffer.0.weight".
+    const name = suffixes(path).find((suffix) => layouts.has(suffix));
+    const layout = name === undefined ? undefined : layouts.get(name);
+    const sameShape = name !== undefined && `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
+    if (layout !== undefined && sameShape) both.set(`optimizer.${path}`, { kept: layout.kept, used: layout.kept });
+  });
+  return {
+    kept: (path) => both.get(path)?.kept ?? everywhere,
+    used: (path) => both.get(path)?.used,
+    whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
+  };
+}
+
+/** `"a.b.c"`: `"b.c"`, `"c"`. */
+function suffixes(path: string): string[] {
+  const parts = path.split(".");
+  return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
+}
+
+function layoutOf(name: string, type: TensorType, { shard, gather = [] }: ParameterLayout, mesh: Mesh): Both {
+  const onMesh = Object.entries(shard).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
+  const kept = shardedOn(mesh, Object.fromEntries(onMesh));
+  try {
+    localType(type, kept, mesh);
+  } catch (error) {
+    if (!(error instanceof HeddleError)) throw error;
+    throw new HeddleError("layout", `train: parameter "${name}": ${error.message}`, { cause: error });
+  }
+  const used = shardedOn(mesh, Object.fromEntries(onMesh.filter(([axis]) => !gather.includes(axis))));
+  return { kept, used };
+}
+
+function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
+  for (const name of rules.flatMap((rule) => rule.names ?? [])) {
+    if (parameters.includes(name)) continue;
+    const near = nearest(name, parameters);
+    throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
+      hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
+    });
+  }
+}

@@ -1,0 +1,216 @@
+/** @module What `heddle plan` prints of a training step: layouts, collectives, memory and cost, for people and machines. */
+
+import { formatType } from "../ir/shape.ts";
+import {
+  defaultMachine,
+  deviceCount,
+  formatPlacement,
+  type MeshAxis,
+  type Plan,
+  type PlannedValue,
+  type Traffic,
+  trafficOf,
+} from "../plan/index.ts";
+import { countProgram } from "../program/index.ts";
+import { formatBytes, formatCount, formatTable } from "../util/text.ts";
+import { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
+import { formatOperations, planSummary, type SummaryInput } from "./summary.ts";
+import { type UnusedAxis, unusedAxes, unusedLines } from "./unused.ts";
+
+/** The plan of a training step as data: what `heddle plan --json` prints. Bytes and seconds are those of one device. */
+export interface PlanReport {
+  readonly mesh: { readonly [axis: string]: number };
+  readonly devices: number;
+  readonly unusedAxes: readonly UnusedAxis[];
+  /** Inputs of a step: parameters, optimizer state, the batch. `layout` has one placement per axis, such as `"S(0)"`. */
+  readonly values: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly layout: readonly string[];
+    readonly bytes: number;
+  }[];
+  readonly collectives: readonly Traffic[];
+  readonly memory: TrainingMemory & {
+    /** All that is counted, but the host's copy of the dataset. */
+    readonly total: number;
+  };
+  readonly cost: {
+    readonly operations: number;
+    /** Estimate of bytes read and written. */
+    readonly bytesMoved: number;
+    readonly computeSeconds: number;
+    readonly communicationSeconds: number;
+    /** What the machine is assumed to do: operations, bytes of memory and of a link per second, seconds of latency. */
+    readonly machine: typeof defaultMachine;
+  };
+}
+
+/** Gathers what there is to say of a step. */
+export function planReport({ plan, program, memory }: SummaryInput): PlanReport {
+  const collectives = trafficOf(plan);
+  const { operations, bytesMoved } = countProgram(program);
+  return {
+    mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
+    devices: deviceCount(plan.mesh),
+    unusedAxes: unusedAxes(plan),
+    values: shownInputs(plan).map((value) => ({
+      name: value.name,
+      type: formatType(value.type),
+      layout: value.layout.map(formatPlacement),
+      bytes: localBytes(value, plan),
+    })),
+    collectives,
+    memory: { ...memory, total: deviceBytes(memory) + memory.dataset },
+    cost: {
+      operations,
+      bytesMoved,
+      computeSeconds: Math.max(operations / defaultMachine.flops, bytesMoved / defaultMachine.memory),
+      communicationSeconds: collectives.reduce((total, { seconds }) => total + seconds, 0),
+      machine: defaultMachine,
+    },
+  };
+}
+
+/** The report as text: the five lines, then a paragraph each for layouts, collectives, memory and cost. */
+export function formatPlanReport(input: SummaryInput): string {
+  const report = planReport(input);
+  const sections = [
+    [...planSummary(input), ...unusedLines(report.unusedAxes)],
+    layouts(input.plan),
+    collectives(report),
+    memory(report),
+    cost(report),
+  ];
+  return `${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+function layouts(plan: Plan): string[] {
+  const { axes } = plan.mesh;
+  const row = (value: PlannedValue): string[] => [
+    value.name,
+    formatType(value.type),
+    ...value.layout.map(formatPlacement),
+    formatBytes(localBytes(value, plan)),
+  ];
+  const named = (prefix: string): PlannedValue[] => plan.inputs.filter(({ name }) => name.startsWith(prefix));
+  const rows = [
+    ["value", "type", ...axes.map(({ name, size }: MeshAxis) => `${name}=${size}`), "each device"],
+    ...named("params.").map(row),
+    ...slots(plan).flatMap(({ name, values, alike }) =>
+      alike && values.length > 1
+        ? [
+            [
+              `${name}.*`,
+              "as params",
+              ...axes.map(() => "″"),
+              formatBytes(sum(values.map((one) => localBytes(one, plan)))),
+            ],
+          ]
+        : values.map(row),
+    ),
+    ...named("state.").map(row),
+    ...named("batch.").map(row),
+  ];
+  return [
+    "Layouts (S(d): dim d is split over the axis; R: whole on all of it)",
+    ...formatTable(rows, [axes.length + 2]),
+  ];
+}
+
+interface Slot {
+  readonly name: string;
+  readonly values: readonly PlannedValue[];
+  /** Whether each value has type and layout of the parameter of its name. */
+  readonly alike: boolean;
+}
+
+/** The optimizer's values by slot, such as `optimizer.momentumBuffer`. */
+function slots(plan: Plan): Slot[] {
+  const text = ({ type, layout }: PlannedValue): string => JSON.stringify([type, layout]);
+  const params = new Map(plan.inputs.map((value) => [value.name, text(value)]));
+  const found = new Map<string, PlannedValue[]>();
+  for (const value of shownInputs(plan)) {
+    const slot = /^optimizer\.[^.]+/.exec(value.name)?.[0];
+    if (slot !== undefined) found.set(slot, [...(found.get(slot) ?? []), value]);
+  }
+  return [...found].map(([name, values]) => ({
+    name,
+    values,
+    alike: values.every((value) => params.get(`params${value.name.slice(name.length)}`) === text(value)),
+  }));
+}
+
+function collectives({ collectives: all }: PlanReport): string[] {
+  if (all.length === 0) return ["Collectives: none"];
+  const rows = all.map((one) => [
+    one.label,
+    one.axis,
+    formatCount(one.values),
+    formatBytes(one.payload),
+    formatBytes(one.sent),
+    formatTime(one.seconds),
+  ]);
+  const total = [
+    "all",
+    "",
+    formatCount(sum(all.map(({ values }) => values))),
+    formatBytes(sum(all.map(({ payload }) => payload))),
+    formatBytes(sum(all.map(({ sent }) => sent))),
+    formatTime(sum(all.map(({ seconds }) => seconds))),
+  ];
+  const head = ["collective", "axis", "values", "bytes", "sent", "time"];
+  return [
+    "Collectives of a step, for each device",
+    ...formatTable([head, ...rows, ...(all.length > 1 ? [total] : [])], [2, 3, 4, 5]),
+  ];
+}
+
+function memory({ memory: held }: PlanReport): string[] {
+  const rows: [string, number | undefined][] = [
+    ["parameters", held.parameters],
+    ["optimizer state", held.optimizer],
+    ["state of layers", held.state],
+    [`${held.batchCount} batches: under way, next, and read ahead`, held.batches],
+    ["intermediate values of a step", held.step],
+    ["loss, metrics, key", held.scalars],
+    ["dataset, from which batches are gathered (once per process)", held.dataset],
+    ["all", held.total],
+  ];
+  const shown = rows
+    .filter(([, bytes]) => bytes !== 0)
+    .map(([name, bytes]) => [name, bytes === undefined ? "?" : formatBytes(bytes)]);
+  return [
+    `Memory of each device (beside it, Node and the dataset as it was read: ${formatBytes(held.host)})`,
+    ...formatTable(shown, [1]),
+  ];
+}
+
+function cost({
+  cost: { operations, bytesMoved, computeSeconds, communicationSeconds, machine },
+}: PlanReport): string[] {
+  const most = computeSeconds + communicationSeconds;
+  const least = Math.max(computeSeconds, communicationSeconds);
+  return [
+    `Cost of a step: ${least === most ? formatTime(most) : `${formatTime(least)} to ${formatTime(most)}, as far as the two overlap`}`,
+    ...formatTable(
+      [
+        ["compute", formatTime(computeSeconds), `${formatOperations(operations)}, ${formatBytes(bytesMoved)} moved`],
+        ["communicate", formatTime(communicationSeconds), ""],
+      ],
+      [1],
+    ),
+    `  assumed of a device: ${formatOperations(machine.flops)}/s, memory ${formatBytes(machine.memory)}/s, links ${formatBytes(machine.bandwidth)}/s with ${formatTime(machine.latency)} latency`,
+  ];
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** `0.00123` → `"1.23 ms"`. */
+function formatTime(seconds: number): string {
+  if (seconds === 0) return "0 s";
+  const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
+  return `${(seconds * scale).toPrecision(3)} ${unit}`;
+}
+
+/** A user has no use for each device's own wish to end. */
+const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));

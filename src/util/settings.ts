@@ -1,0 +1,184 @@
+/**
+ * @module The environment variables that Heddle reads: the only place that reads them. Every variable is checked by name,
+ * so that a misspelt value is an error and never a silent default.
+ */
+import { HeddleError } from "./errors.ts";
+import { nearest } from "./options.ts";
+
+/** What the environment says; undefined where it says nothing (an empty variable counts as none). */
+export interface Environment {
+  /** `HEDDLE_EXECUTOR`: what computes. */
+  readonly executor: "native" | "reference" | undefined;
+  /** `HEDDLE_NATIVE`: `off` leaves the native core out. */
+  readonly native: "on" | "off" | undefined;
+  /** `HEDDLE_ISA`: the instruction set that native kernels use. */
+  readonly isa: "scalar" | "avx2" | "avx512" | undefined;
+  /** `HEDDLE_THREADS`: threads of this process. */
+  readonly threads: number | undefined;
+  /** `HEDDLE_RESUME`: `1` goes on from the newest checkpoint. */
+  readonly resume: boolean;
+  /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
+  readonly timeout: number | undefined;
+  /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
+  readonly mesh: string | undefined;
+  /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
+  readonly workers: readonly string[] | undefined;
+  /** `HEDDLE_WORKERS_SECRET`: what a driver and waiting workers know of each other. */
+  readonly workersSecret: string | undefined;
+  /** `HEDDLE_PLAN`: the mesh of a plan to print instead of training. */
+  readonly plan: string | undefined;
+  /** `HEDDLE_PLAN_AS`: what of the plan is printed. */
+  readonly planAs: "summary" | "graph" | "program" | "json" | undefined;
+  /** `HEDDLE_PROFILE`: what `heddle profile` asks of a worker, as JSON. */
+  readonly profile: string | undefined;
+  /** `HEDDLE_DATA`: the folder of datasets. */
+  readonly data: string | undefined;
+  /** `HEDDLE_RUN_ID`, which tells runs apart. */
+  readonly runId: string | undefined;
+  /** `HEDDLE_LAUNCHER`: the process that started this one. */
+  readonly launcher: number | undefined;
+  /** `HEDDLE_EPOCH`: the membership epoch. */
+  readonly epoch: number;
+  /** `HEDDLE_SECRET`, with which workers authenticate. */
+  readonly secret: string | undefined;
+  /** `HEDDLE_RUN_DIR`: the folder of the run's flight records. */
+  readonly runDirectory: string | undefined;
+  /** `WORLD_SIZE`: number of processes. */
+  readonly world: number;
+  /** `RANK`: number of this process. */
+  readonly rank: number | undefined;
+  /** `MASTER_ADDR`: where the store listens. */
+  readonly host: string | undefined;
+  /** `MASTER_PORT`. */
+  readonly port: number | undefined;
+}
+
+/** Variables by name, as in `process.env`. */
+export type Variables = { readonly [name: string]: string | undefined };
+
+/** How a value is read; undefined when it is not a legal one. */
+interface Reader<Value> {
+  readonly legal: string;
+  readonly read: (text: string) => Value | undefined;
+}
+
+function oneOf<const Names extends readonly string[]>(...names: Names): Reader<Names[number]> {
+  const legal = names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`;
+  return { legal, read: (text) => (names.includes(text) ? text : undefined) };
+}
+
+function whole(lowest: number, highest: number): Reader<number> {
+  return {
+    legal: `a whole number from ${lowest} to ${highest}`,
+    read: (text) =>
+      /^\d+$/.test(text) && Number(text) >= lowest && Number(text) <= highest ? Number(text) : undefined,
+  };
+}
+
+const meshText: Reader<string> = {
+  legal: "a mesh such as data=2 or data=8,model=4",
+  read: (value) => (/^[a-z]\w*=[1-9]\d{0,5}(,[a-z]\w*=[1-9]\d{0,5})*$/i.test(value) ? value : undefined),
+};
+
+const text: Reader<string> = { legal: "text", read: (value) => value };
+
+/** Each variable and its legal values. */
+const readers = {
+  HEDDLE_EXECUTOR: oneOf("native", "reference", "auto"),
+  HEDDLE_NATIVE: oneOf("on", "off"),
+  HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
+  // Read by the native core.
+  HEDDLE_JIT: oneOf("on", "off"),
+  HEDDLE_THREADS: whole(1, 1024),
+  HEDDLE_RESUME: oneOf("0", "1"),
+  HEDDLE_TIMEOUT: whole(1, 86_400),
+  HEDDLE_MESH: meshText,
+  HEDDLE_WORKERS: {
+    legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
+    read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
+  } satisfies Reader<string>,
+  HEDDLE_WORKERS_SECRET: text,
+  HEDDLE_PLAN: meshText,
+  HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json"),
+  HEDDLE_PROFILE: text,
+  HEDDLE_DATA: text,
+  HEDDLE_RUN_ID: text,
+  HEDDLE_LAUNCHER: whole(1, 2 ** 31 - 1),
+  HEDDLE_EPOCH: whole(0, 2 ** 31 - 1),
+  HEDDLE_SECRET: text,
+  HEDDLE_RUN_DIR: text,
+  WORLD_SIZE: whole(1, 1_000_000),
+  RANK: whole(0, 999_999),
+  MASTER_ADDR: text,
+  MASTER_PORT: whole(0, 65_535),
+} as const;
+
+type Name = keyof typeof readers;
+type ValueOf<N extends Name> = NonNullable<ReturnType<(typeof readers)[N]["read"]>>;
+
+/** Read by scripts and tests of a clone, not by the library. */
+const ofClones = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
+
+/** The variables of this process; none in a browser. */
+const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
+
+/**
+ * Reads the environment.
+ *
+ * @throws HeddleError `environment` naming the variable, its value and the legal values.
+ */
+export function readEnvironment(variables: Variables = ownVariables()): Environment {
+  const value = <N extends Name>(name: N): ValueOf<N> | undefined => {
+    const given = variables[name];
+    if (given === undefined || given === "") return undefined;
+    const read = readers[name].read(given);
+    if (read !== undefined) return read as ValueOf<N>;
+    throw new HeddleError("environment", `the environment variable ${name} is '${given}'`, {
+      hint: `it can be ${readers[name].legal}, or unset`,
+    });
+  };
+  const executor = value("HEDDLE_EXECUTOR");
+  value("HEDDLE_JIT");
+  return {
+    executor: executor === "auto" ? undefined : executor,
+    native: value("HEDDLE_NATIVE"),
+    isa: value("HEDDLE_ISA"),
+    threads: value("HEDDLE_THREADS"),
+    resume: value("HEDDLE_RESUME") === "1",
+    timeout: value("HEDDLE_TIMEOUT"),
+    mesh: value("HEDDLE_MESH"),
+    workers: value("HEDDLE_WORKERS")?.split(","),
+    workersSecret: value("HEDDLE_WORKERS_SECRET"),
+    plan: value("HEDDLE_PLAN"),
+    planAs: value("HEDDLE_PLAN_AS"),
+    profile: value("HEDDLE_PROFILE"),
+    data: value("HEDDLE_DATA"),
+    runId: value("HEDDLE_RUN_ID"),
+    launcher: value("HEDDLE_LAUNCHER"),
+    epoch: value("HEDDLE_EPOCH") ?? 0,
+    secret: value("HEDDLE_SECRET"),
+    runDirectory: value("HEDDLE_RUN_DIR"),
+    world: value("WORLD_SIZE") ?? 1,
+    rank: value("RANK"),
+    host: value("MASTER_ADDR"),
+    port: value("MASTER_PORT"),
+  };
+}
+
+/** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */
+export function unknownVariables(variables: Variables = ownVariables()): string[] {
+  const known = [...Object.keys(readers), ...ofClones];
+  const unknown = Object.keys(variables).filter((name) => name.startsWith("HEDDLE_") && !known.includes(name));
+  return unknown.sort().map((name) => {
+    const near = nearest(name, known);
+    return `the environment variable ${name} means nothing${near === undefined ? "" : `; did you mean ${near}?`}`;
+  });
+}
+
+/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
+export function namedVariables(variables: Variables = ownVariables()): string[] {
+  return Object.entries(variables)
+    .filter(([name, value]) => Object.hasOwn(readers, name) && name.startsWith("HEDDLE_") && value !== "")
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
+    .sort();
+}

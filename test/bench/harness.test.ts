@@ -1,0 +1,171 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { disagreements } from "../../bench/measure.ts";
+import { parseOptions, UsageError } from "../../bench/options.ts";
+import type { Results } from "../../bench/report.ts";
+import { formatTable, type Row } from "../../bench/report.ts";
+import { fastestRun, measureInTurns } from "../../bench/schedule.ts";
+import { median, relativeDifference, smallest } from "../../bench/statistics.ts";
+import { matrixFlops, parameterShapes, tinySizes, workloadData, workloads } from "../../bench/workloads.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const workload = (name: string) => workloads.find((one) => one.name === name)!;
+
+describe("options", () => {
+  test.each([
+    { args: [], want: { only: ["mlp", "lenet", "chain", "lenet-dp", "start"], threads: [1, 2], seconds: 10 } },
+    { args: ["--quick"], want: { seconds: 2, tiny: false } },
+    { args: ["--peers", "torch-tuned,heddle"], want: { peers: ["heddle", "torch-tuned"] } },
+    {
+      args: ["--only", "lenet", "--threads", "1", "--seconds", "5"],
+      want: { only: ["lenet"], threads: [1], seconds: 5 },
+    },
+  ])("$args", ({ args, want }) => expect(parseOptions(args)).toMatchObject(want));
+
+  test.each([
+    { args: ["--only", "resnet"], says: "'resnet' is none of mlp, lenet" },
+    { args: ["--peers", "heddle,numpy"], says: "'numpy' is none of heddle" },
+    { args: ["--threads", "0"], says: "--threads: '0'" },
+    { args: ["--threads", "1.5"], says: "whole numbers" },
+    { args: ["--seconds", "soon"], says: "--seconds: 'soon'" },
+    { args: ["--fast"], says: "--fast" },
+  ])("$args is refused", ({ args, says }) => {
+    expect(() => parseOptions(args)).toThrow(UsageError);
+    expect(() => parseOptions(args)).toThrow(says);
+  });
+});
+
+describe("workloads", () => {
+  test("arithmetic and parameters, counted by hand", () => {
+    // 784 x 512 has no gradient by its input; the others have all three products.
+    expect(matrixFlops(workload("mlp").sizes)).toBe(128 * 2 * (2 * 784 * 512 + 3 * (512 * 512 + 512 * 10)));
+    const [first, second] = [28 * 28 * 25 * 32, 14 * 14 * 25 * 32 * 64];
+    expect(matrixFlops(workload("lenet").sizes)).toBe(128 * 2 * (2 * first + 3 * (second + 3136 * 512 + 512 * 10)));
+    const shapes = parameterShapes(workload("lenet").sizes).map(([, shape]) => shape.reduce((a, b) => a * b));
+    expect(shapes.reduce((a, b) => a + b)).toBe(1_663_370);
+  });
+
+  test("the data is the same every time, and as long as its parts", () => {
+    const { sizes } = { sizes: tinySizes.mlp };
+    const data = workloadData(sizes);
+    expect(Buffer.compare(data, workloadData(sizes))).toBe(0);
+    expect(data.length).toBe(4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4 + 8 * 12 + 8));
+    expect(workloadData(tinySizes.chain).length).toBe(4 * 3 * 4096);
+  });
+});
+
+test("statistics", () => {
+  expect(median([3, 1, 2])).toBe(2);
+  expect(median([4, 1, 2, 3])).toBe(2.5);
+  expect(median([])).toBeNaN();
+  expect(smallest([3, 1, 2])).toBe(1);
+  expect(relativeDifference(2, 1)).toBe(0.5);
+  expect(relativeDifference(0, 0)).toBe(0);
+  expect(fastestRun([9, 1, 2, 3, 2, 9])).toBe(2);
+  expect(fastestRun([4, 2])).toBe(3);
+});
+
+describe("turns", () => {
+  /** Steps of fixed length, and a record of who ran. */
+  function contender(name: string, milliseconds: number, record: string[], failsAt = Infinity) {
+    let calls = 0;
+    return {
+      name,
+      steps: async (count: number) => {
+        calls++;
+        record.push(`${name}${count}`);
+        if (calls >= failsAt) throw new Error(`${name} fails`);
+        return { milliseconds: Array.from({ length: count }, () => milliseconds), losses: [10 / calls, 9 / calls] };
+      },
+    };
+  }
+
+  test("blocks alternate, with as many steps as fill their time", async () => {
+    const record: string[] = [];
+    const contenders = [contender("a", 100, record), contender("b", 250, record)];
+    const found = await measureInTurns(contenders, { seconds: 1, blockSeconds: 0.5, warmUp: 2 }, () => {});
+    expect(record).toEqual(["a1", "a2", "b1", "b2", "a5", "b2", "b2", "a5"]);
+    expect(found.get("a")).toMatchObject({ firstLoss: 10, lastLoss: 9 / 4, fastestMilliseconds: 100 });
+    expect(found.get("a")?.milliseconds.length).toBe(10);
+  });
+
+  test("one that fails is told, and does not stop the others", async () => {
+    const record: string[] = [];
+    const contenders = [contender("a", 100, record, 3), contender("b", 100, record)];
+    const failures: string[] = [];
+    const duration = { seconds: 0.4, blockSeconds: 0.2, warmUp: 2 };
+    const found = await measureInTurns(contenders, duration, (name, { message }) => failures.push(name, message));
+    expect([...found.keys()]).toEqual(["b"]);
+    expect(failures).toEqual(["a", "a fails"]);
+    expect(record).toEqual(["a1", "a2", "b1", "b2", "a2", "b2", "b2"]);
+  });
+});
+
+test.each([
+  { values: [2.3001, 2.2, 2.1], wrong: false },
+  { values: [2.3, 2.25, 2.1], wrong: true },
+  { values: [2.3, 2.2], wrong: true },
+  { values: [Number.NaN, 2.2, 2.1], wrong: true },
+])("losses $values beside 2.3, 2.2, 2.1: disagree $wrong", ({ values, wrong }) => {
+  const checks = new Map([
+    ["heddle", [2.3, 2.2, 2.1]],
+    ["other", values],
+  ]);
+  expect(disagreements("mlp", checks).length).toBe(wrong ? 1 : 0);
+});
+
+test("the table", () => {
+  const none = { gflops: undefined, gigabytesPerSecond: undefined, firstLoss: undefined, lastLoss: undefined };
+  const row = (peer: string, medianMilliseconds: number, ratio: number): Row => ({
+    ...none,
+    workload: "mlp",
+    peer,
+    processes: 1,
+    threads: 2,
+    medianMilliseconds,
+    minimumMilliseconds: 1,
+    steps: 7,
+    ratio,
+    peakBytes: 2.5e8,
+    firstMilliseconds: 9,
+  });
+  expect(formatTable([row("heddle", 2, 1), row("jax-jit", 123.4, 61.7)])).toMatchInlineSnapshot(`
+    "| workload | threads | peer    | median ms | min ms | ratio | GFLOP/s | GB/s | peak MB | steps |
+    | -------- | ------: | ------- | --------: | -----: | ----: | ------: | ---: | ------: | ----: |
+    | mlp      |       2 | heddle  |      2.00 |   1.00 |  1.00 |       - |    - |     250 |     7 |
+    | mlp      |       2 | jax-jit |       123 |   1.00 | 61.70 |       - |    - |     250 |     7 |"
+  `);
+});
+
+test("the harness measures Heddle in every workload, and keeps the results", { timeout: 120_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
+  try {
+    const out = join(folder, "results.json");
+    const only = ["--only", "mlp,lenet,chain,lenet-dp", "--threads", "1", "--seconds", "0.02"];
+    const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle", "--tiny", ...only, "--out", out];
+    const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toContain("the results are in");
+    const { rows, problems, machine, versions } = JSON.parse(readFileSync(out, "utf8")) as Results;
+    expect(problems).toEqual([]);
+    expect(versions).toMatchObject({ node: process.version });
+    expect(machine.cores).toBeGreaterThan(0);
+    expect(rows.map((row) => [row.workload, row.processes, row.ratio])).toEqual([
+      ["mlp", 1, 1],
+      ["lenet", 1, 1],
+      ["chain", 1, 1],
+      ["lenet-dp", 2, 1],
+    ]);
+    for (const row of rows) {
+      expect(row.medianMilliseconds).toBeGreaterThan(0);
+      expect(row.peakBytes).toBeGreaterThan(1e7);
+      if (row.workload !== "chain") expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

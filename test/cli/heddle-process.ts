@@ -1,0 +1,53 @@
+/** @module Runs the `heddle` command from its sources. */
+
+import { spawn, spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const command = fileURLToPath(new URL("./heddle.ts", import.meta.url));
+const start = ["--import", "tsx", command];
+
+/** How a command ended. */
+export interface Ended {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The environment of a test's command: no setting of Heddle but `variables`, and "heddle" means the sources. */
+export function environment(variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("HEDDLE_"));
+  return {
+    ...Object.fromEntries(inherited),
+    NO_COLOR: "1",
+    NODE_OPTIONS: "--conditions=heddle-source",
+    ...variables,
+  };
+}
+
+/** Runs the command to its end. */
+export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {}): Ended {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...start, ...args], {
+    encoding: "utf8",
+    env: environment(variables),
+  });
+  return { status, stdout, stderr };
+}
+
+/** Runs the command with a reader that goes away after the first bytes, as `head -1` does. */
+export function heddleUnread(args: readonly string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [...start, ...args], {
+      env: environment(),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    child.stdout.once("data", () => child.stdout.destroy());
+    child.once("close", (status) => resolve({ status, stdout: "", stderr }));
+  });
+}
+
+/** A file of `test/cli/scripts`. */
+export const script = (name: string): string => fileURLToPath(new URL(`./scripts/${name}`, import.meta.url));

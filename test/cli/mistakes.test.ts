@@ -1,0 +1,127 @@
+/** What users do wrong at the command line, and with which status and words it ends: 2 for usage, 1 for a failed run. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { workerScript } from "../launch/launcher.ts";
+import { environment, heddle, heddleUnread, script } from "./heddle-process.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const trains = script("trains.ts");
+const mesh = ["--mesh", "data=2"];
+
+interface Mistake {
+  readonly args: string[];
+  readonly variables?: NodeJS.ProcessEnv;
+  readonly status: 1 | 2;
+  readonly says: RegExp;
+}
+
+const mistakes: Mistake[] = [
+  { args: ["rum", "x.ts"], status: 2, says: /unknown command 'rum'.*Did you mean run\?/s },
+  { args: ["run"], status: 2, says: /missing required argument 'file'/ },
+  { args: ["run", workerScript, "--worker", "2"], status: 2, says: /Did you mean --workers\?/ },
+  { args: ["run", workerScript, "--workers", "two"], status: 2, says: /It must be a whole number from 1 to 1024/ },
+  { args: ["run", workerScript, "--workers", "0"], status: 2, says: /It must be a whole number from 1 to 1024/ },
+  { args: ["run", workerScript, "--executor", "gpu"], status: 2, says: /Allowed choices are native, reference/ },
+  { args: ["run", "no/such/file.ts"], status: 2, says: /^heddle: there is no file no\/such\/file\.ts/ },
+  { args: ["run", root], status: 2, says: /^heddle: .* is a folder, not a file/ },
+  { args: ["plan", trains], status: 2, says: /required option '-m, --mesh <axes>' not specified/ },
+  { args: ["plan", trains, "--mesh", "data"], status: 2, says: /such as data=2/ },
+  { args: ["plan", trains, "--mesh", "data=2,data=2"], status: 2, says: /a name of its own/ },
+  { args: ["plan", trains, "--mesh", "data=0"], status: 2, says: /such as data=2/ },
+  { args: ["plan", trains, ...mesh, "--graph", "--json"], status: 2, says: /cannot be used with option/ },
+  { args: ["plan", "gone.ts", ...mesh], status: 2, says: /there is no file gone\.ts/ },
+  { args: ["doctor", "--jsn"], status: 2, says: /Did you mean --json\?/ },
+  ...(
+    [
+      ["HEDDLE_ISA", "mmx", "scalar, avx2 or avx512"],
+      ["HEDDLE_NATIVE", "maybe", "on or off"],
+      ["HEDDLE_EXECUTOR", "gpu", "native, reference or auto"],
+      ["HEDDLE_THREADS", "0", "a whole number from 1 to 1024"],
+      ["HEDDLE_TIMEOUT", "1 h", "a whole number from 1 to 86400"],
+      ["HEDDLE_RESUME", "yes", "0 or 1"],
+    ] as const
+  ).map(
+    ([name, value, legal]): Mistake => ({
+      args: ["run", workerScript],
+      variables: { [name]: value },
+      status: 2,
+      says: new RegExp(
+        `^heddle: the environment variable ${name} is '${value}'\n(?: {2}at .*\n)? {2}hint: it can be ${legal}, or unset`,
+      ),
+    }),
+  ),
+  { args: ["run", workerScript, "--", "throw:wrong"], status: 1, says: /TypeError: wrong/ },
+  { args: ["plan", workerScript, ...mesh], status: 1, says: /ended without calling train\(\)/ },
+  { args: ["doctor"], variables: { HEDDLE_ISA: "mmx" }, status: 1, says: /^$/ },
+];
+
+test.each(mistakes)("$args $variables ends with status $status", ({ args, variables, status, says }) => {
+  const ended = heddle(args, variables);
+  expect(ended.status).toBe(status);
+  expect(ended.stderr).toMatch(says);
+  // What went wrong is never told as a stack of Heddle's own.
+  expect(ended.stderr).not.toMatch(/at .*\/src\/(cli|launch)\//);
+});
+
+describe("a file that does not start is told with its place", () => {
+  let folder = "";
+  beforeAll(() => {
+    // Inside the package, so that "heddle" is found as a user's project finds it.
+    mkdirSync(join(root, ".heddle"), { recursive: true });
+    folder = mkdtempSync(join(root, ".heddle/mistakes-"));
+    writeFileSync(join(folder, "helper.ts"), "export const tastes: number = 1;\n");
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  test.each([
+    {
+      name: "misspelt.ts",
+      text: 'import {\n  nn,\n  trian,\n} from "heddle";\nconsole.log(nn, trian);\n',
+      says: /misspelt\.ts:3:3: 'heddle' has no export 'trian'\n {4}trian,\n {4}\^\n {2}hint: did you mean 'train'\?\n$/,
+    },
+    {
+      name: "relative.ts",
+      text: 'import { taste } from "./helper.ts";\nconsole.log(taste);\n',
+      says: /relative\.ts:1:10: '\.\/helper\.ts' has no export 'taste'\n.*\n.*\n {2}hint: did you mean 'tastes'\?\n$/,
+    },
+    {
+      name: "syntax.ts",
+      text: "const x: number = 1;\nconst y = = x;\n",
+      says: /syntax\.ts:2:11: Unexpected "="\n {2}const y = = x;\n {12}\^\n$/,
+    },
+    {
+      name: "nowhere.ts",
+      text: '\nimport { x } from "./nowhere-else.ts";\nconsole.log(x);\n',
+      says: /nowhere\.ts:2:19: there is no file '\.\/nowhere-else\.ts'\n/,
+    },
+    {
+      name: "package.ts",
+      text: 'import { x } from "hedle";\nconsole.log(x);\n',
+      says: /package\.ts:1:19: the package 'hedle' is not installed\n.*\n.*\n {2}hint: did you mean 'heddle'\?\n$/,
+    },
+  ])("$name", ({ name, text, says }) => {
+    writeFileSync(join(folder, name), text);
+    const { status, stderr } = heddle(["run", join(folder, name)]);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(says);
+  });
+});
+
+describe("a reader that goes away ends the command quietly", () => {
+  test.each([{ args: ["run", script("chatty.mjs")] }, { args: ["run", script("chatty.mjs"), "--prefix", "all"] }])(
+    "$args",
+    async ({ args }) => {
+      expect(await heddleUnread(args)).toEqual({ status: 141, stdout: "", stderr: "" });
+    },
+  );
+});
+
+test("doctor names the instruction set that is asked for, and variables that mean nothing", () => {
+  const { stdout } = heddle(["doctor"], { HEDDLE_ISA: "scalar", HEDDLE_THRAEDS: "2" });
+  expect(stdout).toMatch(/native core +(ok, .*uses scalar|missing)/);
+  expect(stdout).toMatch(/environment +HEDDLE_ISA=scalar\n/);
+  expect(stdout).toContain("HEDDLE_THRAEDS means nothing; did you mean HEDDLE_THREADS?");
+  expect(environment({ HEDDLE_ISA: "scalar" })["HEDDLE_ISA"]).toBe("scalar");
+});

@@ -1,0 +1,102 @@
+/** `heddle plan`: what is printed, and what is said when there is nothing to plan. */
+import { describe, expect, test } from "vitest";
+import { parsePlan } from "../../src/plan/index.ts";
+import { parseProgram } from "../../src/program/index.ts";
+import type { PlanReport } from "../../src/train/plan-report.ts";
+import { workerScript } from "../launch/launcher.ts";
+import { heddle, script } from "./heddle-process.ts";
+
+const trains = script("trains.ts");
+const plan = (mesh: string, ...flags: string[]) => heddle(["plan", trains, "--mesh", mesh, ...flags]);
+
+/** Weights [3, 4], [2, 3] and biases [3], [2] in f32. */
+const parameterBytes = 4 * (12 + 3 + 6 + 2);
+/** Rows of four f32 and one i32. */
+const rowBytes = 20;
+
+describe("the summary", () => {
+  test("has five lines and a paragraph each for layouts, collectives, memory and cost; no graph", () => {
+    const { status, stdout, stderr } = plan("data=2");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "before train\n" });
+    const [lines, layouts, collectives, memory, cost, ...more] = stdout.split("\n\n");
+    expect(more).toEqual([]);
+    expect(lines?.split("\n").map((line) => line.split(" ")[0])).toEqual([
+      "plan",
+      "sharded",
+      "all-reduce",
+      "memory",
+      "model",
+    ]);
+    expect(layouts).toMatch(/\n {2}params\.0\.weight +f32\[3,4\] +R +48 B\n/);
+    expect(layouts).toMatch(/\n {2}optimizer\.momentumBuffer\.\* +as params +″ +92 B\n/);
+    expect(layouts).toMatch(/\n {2}batch\.x +f32\[12,4\] +S\(0\) +96 B\n/);
+    // Four gradients, loss and accuracy, and whether to end.
+    expect(collectives).toMatch(/\n {2}allReduce 0 +data +7 +104 B +104 B +[\d.]+ us$/);
+    expect(memory).toMatch(/\n {2}all +\d/);
+    expect(cost).toMatch(/^Cost of a step: [\d.]+ us to [\d.]+ us/);
+  });
+
+  test.each([
+    {
+      mesh: "data=5",
+      says: [
+        /^unused +axis data=5: .*the 12 rows of x f32\[12,4\], y i32\[12\] are not a multiple of 5; batches of 10 or 15 rows would be/m,
+      ],
+    },
+    { mesh: "data=16", says: [/^unused +axis data=16: .*batches of 16 rows would be/m] },
+    {
+      mesh: "data=2,foo=3",
+      says: [/^unused +axis foo=3: train splits batches over the axis 'data' and nothing over 'foo'; the 3 devices/m],
+    },
+    { mesh: "data=5,foo=3", says: [/^unused +axis data=5/m, /^unused +axis foo=3/m] },
+  ])("an axis of $mesh that is of no use is named with the reason", ({ mesh, says }) => {
+    const { stdout } = plan(mesh);
+    for (const pattern of says) expect(stdout).toMatch(pattern);
+  });
+
+  test("axes that are used, or of one device, are not complained of", () => {
+    expect(plan("data=2,model=1").stdout).not.toContain("unused");
+  });
+});
+
+test("--json counts memory part by part", () => {
+  const { memory, values, collectives, mesh, cost } = JSON.parse(plan("data=2", "--json").stdout) as PlanReport;
+  expect(mesh).toEqual({ data: 2 });
+  expect(memory).toMatchObject({
+    parameters: parameterBytes,
+    optimizer: parameterBytes,
+    state: 0,
+    // The epoch has two batches, and each device half of each.
+    batchCount: 2,
+    batches: 2 * 6 * rowBytes,
+    dataset: 24 * rowBytes,
+    host: 24 * rowBytes,
+  });
+  const { parameters, optimizer, batches, scalars, step, dataset } = memory;
+  expect(memory.total).toBe(parameters + optimizer + batches + scalars + (step ?? Number.NaN) + dataset);
+  expect(values.filter(({ layout }) => layout[0] === "S(0)").map(({ name }) => name)).toEqual(["batch.x", "batch.y"]);
+  // A ring of two sends each byte once.
+  expect(collectives.map(({ payload, sent }) => ({ payload, sent }))).toEqual([
+    { payload: parameterBytes + 12, sent: parameterBytes + 12 },
+  ]);
+  expect(cost.communicationSeconds).toBeCloseTo(collectives[0]?.seconds as number, 12);
+});
+
+test("--graph and --program print what reads back", () => {
+  expect(parsePlan(plan("data=2", "--graph").stdout).mesh.axes).toEqual([{ name: "data", size: 2 }]);
+  expect(parseProgram(plan("data=2", "--program").stdout).name).toBe("trainStep");
+});
+
+describe("a file with nothing to plan", () => {
+  test("is told so, with what to do", () => {
+    const { status, stdout, stderr } = heddle(["plan", workerScript, "--mesh", "data=2", "--", "env:HEDDLE_PLAN"]);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toMatch(/^HEDDLE_PLAN=data=2\nheddle: .*worker\.mjs ended without calling train\(\)/);
+    expect(stderr).toMatch(/hint: .*give the file that calls train\(\), or use planFunction/);
+  });
+
+  test("its own failure comes first", () => {
+    const { status, stderr } = heddle(["plan", workerScript, "--mesh", "data=2", "--", "exit:5"]);
+    expect({ status, stderr }).toEqual({ status: 5, stderr: "heddle: the script ended with exit status 5\n" });
+  });
+});

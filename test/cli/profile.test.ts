@@ -1,0 +1,133 @@
+import { describe, expect, test } from "vitest";
+import { formatReport, reportOf } from "../../src/cli/profile-report.ts";
+import { traceOf } from "../../src/cli/profile-trace.ts";
+import type { ProgramProfile, RankProfile } from "../../src/runtime/index.ts";
+
+const call = (kernel: string, text: string, depth: number, flops: number, bytes: number) => ({
+  kernel,
+  text,
+  depth,
+  flops,
+  bytes,
+});
+
+/** Two runs of a product, a loop of two iterations over a sum, and a collective; milliseconds as nanoseconds. */
+const step: ProgramProfile = {
+  name: "step",
+  warmUp: 1,
+  calls: [
+    call("dot", "dot a", 0, 4e6, 1e3),
+    call("loop", "loop 2", 0, 0, 0),
+    call("reduce", "reduce b", 1, 1e3, 1e6),
+    call("collective allReduce", "collective allReduce c", 0, 0, 1e6),
+    call("branch", "branch", 0, 0, 0),
+    call("dot", "dot d", 1, 1, 1),
+  ],
+  // biome-ignore format: begin, length; then start, total, count of each call
+  runs: [
+    [1000, 10e6,   0, 4e6, 1,   4e6, 3e6, 1,   4.1e6, 2e6, 2,   7e6, 2e6, 1,   9e6, 0.5e6, 1,   0, 0, 0],
+    [13_000, 10e6, 0, 4e6, 1,   4e6, 3e6, 1,   4.1e6, 2e6, 2,   7e6, 2e6, 1,   9e6, 0.5e6, 1,   0, 0, 0],
+  ],
+};
+
+const rank = (number: number, programs: readonly ProgramProfile[] = [step]): RankProfile => ({
+  version: 1,
+  rank: number,
+  threads: 1,
+  isa: "avx2",
+  limits: { flops: 2e9, bytes: 2e9 },
+  programs,
+});
+
+describe("the report", () => {
+  const report = reportOf([rank(0), rank(1)]);
+  const [program] = report.programs;
+
+  test("a step: its length, what is idle, what is communication, what is outside calls", () => {
+    expect(program).toMatchObject({
+      name: "step",
+      runs: 2,
+      warmUp: 1,
+      medianMilliseconds: 10,
+      minimumMilliseconds: 10,
+    });
+    expect(program?.idleMilliseconds).toBeCloseTo(2);
+    expect(program?.communicationMilliseconds).toBeCloseTo(2);
+    expect(program?.betweenMilliseconds).toBeCloseTo(0.5);
+    expect(report.ranks.map((one) => one.rank)).toEqual([0, 1]);
+  });
+
+  test.each([
+    // 4 MFLOP in 4 ms of a possible 2 ms.
+    { name: "dot a", calls: 1, milliseconds: 4, share: 0.4, bound: "arithmetic", efficiency: 0.5 },
+    // What a loop holds is not its own time; twice 1 MB in 2 ms of a possible 1 ms.
+    { name: "loop 2", calls: 1, milliseconds: 1, share: 0.1, bound: undefined, efficiency: 0 },
+    { name: "reduce b", calls: 2, milliseconds: 2, share: 0.2, bound: "memory", efficiency: 0.5 },
+    { name: "collective allReduce c", calls: 1, milliseconds: 2, share: 0.2, bound: undefined, efficiency: 0 },
+    { name: "branch", calls: 1, milliseconds: 0.5, share: 0.05, bound: undefined, efficiency: 0 },
+  ])("$name", ({ name, ...want }) => {
+    const line = program?.byCall.find((one) => one.name === name);
+    expect(line?.bound).toBe(want.bound);
+    for (const key of ["calls", "milliseconds", "share", "efficiency"] as const)
+      expect(line?.[key]).toBeCloseTo(want[key]);
+  });
+
+  test("calls that did not run are left out, kernels are added up, the longest is first", () => {
+    expect(program?.byCall.map(({ name }) => name)).not.toContain("dot d");
+    expect(program?.byKernel[0]).toMatchObject({ name: "dot", calls: 1, flopsPerSecond: 1e9 });
+    const times = program?.byCall.map(({ milliseconds }) => milliseconds) ?? [];
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+  });
+
+  test("for people", () =>
+    expect(`\n${formatReport(report)}\n`).toMatchInlineSnapshot(`
+    "
+    machine: 2.00 GFLOP/s (multiply-adds in registers), 2.00 GB/s (a = b + s c in memory), 1 thread, avx2
+
+    step: 2 steps after 1 to warm up, median 10.0 ms, least 10.0 ms
+    communication 2.00 ms (20 %), between calls 0.500 ms (5.0 %), idle between steps 2.00 ms
+
+      ms/step  share  calls  FLOP/s     B/s  of limit    bound by  by kernel
+         4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot
+         2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce
+         2.00   20 %      1       -   500 M         -           -  collective allReduce
+         1.00   10 %      1       -       -         -           -  loop
+        0.500  5.0 %      1       -       -         -           -  branch
+
+      ms/step  share  calls  FLOP/s     B/s  of limit    bound by  by call
+         4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot a
+         2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce b
+         2.00   20 %      1       -   500 M         -           -  collective allReduce c
+         1.00   10 %      1       -       -         -           -  loop 2
+        0.500  5.0 %      1       -       -         -           -  branch
+
+    step by rank
+      rank 0  median 10.0 ms, communication 2.00 ms
+      rank 1  median 10.0 ms, communication 2.00 ms
+    "
+  `));
+});
+
+describe("the trace", () => {
+  const { traceEvents } = traceOf([rank(0), rank(1)]);
+
+  test("has a process for each rank, and times in microseconds from the first run on", () => {
+    expect(new Set(traceEvents.map(({ pid }) => pid))).toEqual(new Set([0, 1]));
+    const steps = traceEvents.filter(({ cat, pid }) => cat === "step" && pid === 0);
+    expect(steps.map(({ ts, dur }) => [ts, dur])).toEqual([
+      [0, 10_000],
+      [12_000, 10_000],
+    ]);
+  });
+
+  test("calls lie within their step; what a loop holds is told by the loop", () => {
+    const calls = traceEvents.filter(({ pid, ts, ph }) => pid === 1 && ph === "X" && (ts as number) < 12_000).slice(1);
+    expect(calls.map(({ name, cat, ts, dur }) => [name, cat, ts, dur])).toEqual([
+      ["dot", "kernel", 0, 4000],
+      ["loop", "kernel", 4000, 3000],
+      ["collective allReduce", "communication", 7000, 2000],
+      ["branch", "kernel", 9000, 500],
+    ]);
+    expect(calls[1]?.args).toMatchObject({ inner: [{ call: "reduce b", microseconds: 2000, count: 2 }] });
+  });
+});

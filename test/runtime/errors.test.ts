@@ -1,0 +1,67 @@
+/** Errors of the native core: their codes and fields, not their texts, say what they are. */
+import { describe, expect, test } from "vitest";
+import { loadNative, type NativeBinding, type NativeGroup } from "../../src/runtime/native/binding.ts";
+import { nativeError } from "../../src/runtime/native/error.ts";
+
+const native = loadNative();
+
+/** Two ranks in one process. */
+function pair(binding: NativeBinding): { groups: NativeGroup[]; abort: (reason: string) => void } {
+  const worlds = binding.NativeWorld.inProcess(2);
+  return {
+    groups: worlds.map((world) => world.group([0, 1], "pair")),
+    abort: (reason) => worlds[1]?.abort(reason),
+  };
+}
+
+type Case = readonly [string, (binding: NativeBinding) => unknown, { readonly [field: string]: unknown }];
+
+const nobody = { host: "127.0.0.1", port: 1, secret: "s", runId: "r", timeout: 0.2 };
+const cases: readonly Case[] = [
+  ["a program that is none", (binding) => new binding.NativeProgram("{"), { code: "run" }],
+  ["a wrong argument", (binding) => new binding.NativeBuffer(-1), { code: "run" }],
+  ["a file that is not there", (binding) => binding.readFlight("/there/is/none"), { code: "io" }],
+  ["a store that does not answer", (binding) => binding.NativeStore.connect(nobody), { code: "timeout" }],
+  [
+    "a peer that aborts",
+    (binding) => {
+      const { groups, abort } = pair(binding);
+      const waiting = groups[0]?.barrier("here");
+      abort("why");
+      return waiting;
+    },
+    { code: "peerAborted", rank: 1, during: expect.stringMatching(/^barrier 'here'/) },
+  ],
+  [
+    "an abort of one's own",
+    (binding) => {
+      const { groups, abort } = pair(binding);
+      abort("why");
+      return groups[1]?.barrier("here");
+    },
+    { code: "aborted", during: expect.stringMatching(/^barrier 'here'/) },
+  ],
+  [
+    "different collectives",
+    (binding) => {
+      const [left, right] = pair(binding).groups;
+      right?.barrier("there").catch(() => {});
+      return left?.barrier("here");
+    },
+    { code: "mismatch" },
+  ],
+];
+
+describe.skipIf("error" in native)("the native core", () => {
+  test.each(cases)("%s", async (_name, act, fields) => {
+    const thrown = await Promise.resolve()
+      .then(() => act(native as NativeBinding))
+      .then(() => undefined, nativeError);
+    expect(thrown).toMatchObject(fields);
+  });
+});
+
+test("a code that is not in the table, and a text that looks like another error, are errors of the run", () => {
+  const error = Object.assign(new Error("rank 1 closed its connection"), { code: "toString" });
+  expect(nativeError(error)).toMatchObject({ code: "run", rank: undefined, during: undefined });
+});

@@ -1,0 +1,95 @@
+/** @module Rows of the op table on batches, compared with one run for each element of the batch. */
+import { expect } from "vitest";
+import { batchGraph } from "../../src/autodiff/index.ts";
+import { dtypes, isFloat } from "../../src/ir/dtype.ts";
+import { inputSpecs, traceGraph } from "../../src/ir/graph.ts";
+import type { Graph, HostTensor } from "../../src/ir/node.ts";
+import { range, sizeOf } from "../../src/ir/shape.ts";
+import { broadcastInDim, evaluateGraph } from "../../src/ops/index.ts";
+import { type Evaluate, type Row, rowGraph } from "./row.ts";
+import { difference, makeTensor, type Source } from "./tensors.ts";
+
+export const batchSize = 3;
+
+/** Other values of the same kind: other random numbers, given ones in another order, scalars near by. */
+function varied(source: Source, element: number): HostTensor {
+  const { dtype, shape, values } = source;
+  if ("seed" in values) return makeTensor({ dtype, shape, values: { ...values, seed: values.seed + 1000 * element } });
+  if (shape.length > 0)
+    return makeTensor({
+      dtype,
+      shape,
+      values: values.map((_value, at) => values[(at + element) % values.length] as number),
+    });
+  const [value] = values as [number];
+  const near = dtype === "bool" ? (value + element) % 2 : Math.abs(value - element);
+  return makeTensor({ dtype, shape, values: [isFloat(dtype) ? value + 0.25 * element : near] });
+}
+
+/** The sets of inputs that are batched: each alone, and all. */
+export function batchings(row: Row): boolean[][] {
+  const places = range(row.inputs.length);
+  const alone = places.map((one) => places.map((place) => place === one));
+  return places.length > 1 ? [...alone, places.map(() => true)] : alone;
+}
+
+/** The graph on a batch in front of some of its inputs; all results have it in front. */
+export function onBatch(graph: Graph, batched: readonly boolean[], size: number): Graph {
+  const specs = inputSpecs(graph).map(({ name, type }, place) => ({
+    name,
+    type: batched[place] ? { ...type, shape: [size, ...type.shape] } : type,
+  }));
+  return traceGraph(graph.name, specs, (...nodes) =>
+    batchGraph(
+      graph,
+      nodes.map((node, place) => ({ node, batched: batched[place] === true })),
+      size,
+    ).map(({ node, batched: has }) =>
+      has
+        ? node
+        : broadcastInDim(
+            node,
+            [size, ...node.shape],
+            range(node.shape.length).map((dim) => dim + 1),
+          ),
+    ),
+  );
+}
+
+/** Tensors of one type, stacked along a new dim 0. */
+export function stack(tensors: readonly HostTensor[]): HostTensor {
+  const { dtype, shape } = tensors[0] as HostTensor;
+  const data = dtypes[dtype].create(tensors.flatMap((tensor) => [...tensor.data]));
+  return { dtype, shape: [tensors.length, ...shape], data };
+}
+
+/** Runs a row on a batch of some of its inputs, and fails where an element differs from a run of the row on its own. */
+export async function runBatched(row: Row, batched: readonly boolean[], evaluate: Evaluate): Promise<void> {
+  const graph = rowGraph(row);
+  const elements = range(batchSize).map((element) =>
+    row.inputs.map((source, place) =>
+      varied(source, batched[place] === true && row.fails === undefined && row.fixed !== true ? element : 0),
+    ),
+  );
+  const first = elements[0] as HostTensor[];
+  const inputs = first.map((input, place) =>
+    batched[place] ? stack(elements.map((element) => element[place] as HostTensor)) : input,
+  );
+  const wide = onBatch(graph, batched, batchSize);
+  if (row.fails !== undefined) {
+    await expect((async () => evaluate(wide, inputs))()).rejects.toThrow(row.fails);
+    return;
+  }
+  const results = await evaluate(wide, inputs);
+  const alone = elements.map((element) => evaluateGraph(graph, element));
+  results.forEach((result, place) => {
+    const size = sizeOf(graph.outputs[place]?.shape ?? []);
+    expect(result.shape).toEqual([batchSize, ...(graph.outputs[place]?.shape ?? [])]);
+    alone.forEach((expected, element) => {
+      const own = result.data.subarray(element * size, (element + 1) * size);
+      const tolerance = row.tolerance ?? (isFloat(result.dtype) ? 1e-5 : 0);
+      const text = difference(own, (expected[place] as HostTensor).data, tolerance);
+      if (text !== undefined) expect.fail(`${row.op}, ${row.title}: element ${element} of result ${place}: ${text}`);
+    });
+  });
+}

@@ -1,0 +1,264 @@
+import { describe, expect, test } from "vitest";
+import * as data from "../../src/data/index.ts";
+import * as losses from "../../src/losses/index.ts";
+import * as nn from "../../src/nn/index.ts";
+import * as heddle from "../../src/tensor/index.ts";
+import { HeddleError } from "../../src/util/errors.ts";
+
+// What a user of plain JavaScript can write.
+// biome-ignore lint/suspicious/noExplicitAny: the mistakes are those that types would forbid
+const [h, n, l, d] = [heddle, nn, losses, data] as any[];
+const { tensor, zeros, random, jit, grad, conv2d } = h;
+const image = () => zeros([1, 1, 4, 4]);
+const kernel = () => zeros([1, 1, 3, 3]);
+const column = (x: object) => d.fromArrays({ x });
+const i32 = { dtype: "i32" };
+const broken = { kind: "mine", init: () => ({}), apply: () => 3 };
+const none = { params: {}, state: {} };
+
+const mistakes: readonly (readonly [what: string, make: () => unknown, code: string, message: RegExp])[] = [
+  [
+    "an unknown dtype",
+    () => tensor([1], { dtype: "f16" }),
+    "dtype",
+    /tensor: there is no dtype "f16".*hint: dtypes are f32, /s,
+  ],
+  ["a cast to an unknown dtype", () => tensor([1]).cast("float"), "dtype", /cast: there is no dtype "float"/],
+  ["zeros of an unknown dtype", () => zeros([2], { dtype: 32 }), "dtype", /zeros: there is no dtype 32/],
+  [
+    "big integers",
+    () => tensor(new BigInt64Array(2)),
+    "dtype",
+    /no dtype is stored in a BigInt64Array.*hint: Float64Array/s,
+  ],
+  ["an array of no dtype", () => tensor(new Int8Array(2)), "dtype", /no dtype is stored in a Int8Array/],
+  [
+    "a negative byte",
+    () => tensor([1, -1], { dtype: "u8" }),
+    "dtype",
+    /element 1: -1 is not a value of u8.*\[0, 255\]/s,
+  ],
+  ["a byte too large", () => tensor([256], { dtype: "u8" }), "dtype", /256 is not a value of u8/],
+  ["a fraction", () => tensor([1.5], i32), "dtype", /1\.5 is not a value of i32.*cast/s],
+  ["NaN for an integer", () => tensor([Number.NaN], i32), "dtype", /NaN is not a value of i32/],
+  ["infinity for an integer", () => tensor([Infinity], { dtype: "u32" }), "dtype", /Infinity is not a value of u32/],
+  [
+    "a fraction in a typed array",
+    () => tensor(Float32Array.of(0.5), i32),
+    "dtype",
+    /element 0: 0\.5 is not a value of i32/,
+  ],
+  ["null", () => tensor([1, null]), "dtype", /element 1: null is not a number/],
+  ["nothing at all", () => tensor(undefined), "dtype", /undefined is not a number/],
+  ["a text", () => tensor(["a"]), "dtype", /"a" is not a number/],
+  ["a hole", () => tensor([undefined]), "dtype", /undefined is not a number/],
+  ["a bigint", () => tensor([1n]), "dtype", /1n is not a number/],
+  ["a tensor for a number", () => tensor([tensor(1)]), "dtype", /Tensor\(f32\[\]\) stands where.*concat/s],
+  ["rows of other lengths", () => tensor([[1, 2], [3]]), "shape", /a row of 1 stands among rows of 2/],
+  ["full of a fraction", () => h.full([1], 1.5, i32), "dtype", /full: 1\.5 is not a value of i32/],
+  ["full of nothing", () => h.full([1]), "dtype", /full: undefined is not a number/],
+  ["a size for a shape", () => zeros(3), "shape", /zeros: a shape is an array of sizes such as \[2, 3\], got 3/],
+  [
+    "a count too large for the dtype",
+    () => h.arange(300, { dtype: "u8" }),
+    "dtype",
+    /arange: 299 is not a value of u8/,
+  ],
+  [
+    "an option of zeros",
+    () => zeros([1], { dtpe: "i32" }),
+    "option",
+    /zeros: unknown option 'dtpe'.*did you mean 'dtype'/s,
+  ],
+  ["an option of tensor", () => tensor([1], { shpe: [1] }), "option", /unknown option 'shpe'.*'shape'/s],
+  [
+    "an option of sum",
+    () => tensor([1]).sum(0, { keepdims: true }),
+    "option",
+    /sum: unknown option 'keepdims'.*'keepDims'/s,
+  ],
+  [
+    "an option of conv2d",
+    () => conv2d(image(), kernel(), { stride: 2 }),
+    "option",
+    /unknown option 'stride'.*'strides'/s,
+  ],
+  [
+    "an option of maxPool2d",
+    () => h.maxPool2d(image(), 2, { stride: 2 }),
+    "option",
+    /unknown option 'stride'.*'strides'/s,
+  ],
+  [
+    "an option of uniform",
+    () => random.uniform(random.key(1), [2], { minn: 3 }),
+    "option",
+    /unknown option 'minn'.*'min'/s,
+  ],
+  [
+    "an option of jit",
+    () => jit((x: unknown) => x, { donated: [0] }),
+    "option",
+    /jit: unknown option 'donated'.*'donate'/s,
+  ],
+  [
+    "an option of scan",
+    () => h.scan(() => [], tensor(0), tensor([1]), { revers: true }),
+    "option",
+    /'revers'.*'reverse'/s,
+  ],
+  [
+    "an option of batch",
+    () => column({ shape: [2], data: [1, 2] }).batch(1, { dropRemainer: true }),
+    "option",
+    /dropRemainder/,
+  ],
+  [
+    "padding",
+    () => conv2d(image(), kernel(), { padding: "samee" }),
+    "option",
+    /conv2d: padding is "samee".*"same" or "valid"/s,
+  ],
+  [
+    "padding of a layer",
+    () => n.conv2d({ out: 1, kernel: 3, padding: "samee" }),
+    "option",
+    /conv2d: padding is "samee"/,
+  ],
+  [
+    "a kernel that is missing",
+    () => n.conv2d({ out: 1 }),
+    "option",
+    /conv2d: kernel must be a number or \[height, width\]/,
+  ],
+  ["dims", () => tensor([1]).sum("a"), "argument", /sum: dims must be a whole number or an array of them, got "a"/],
+  ["an operand that is missing", () => tensor([1]).add(), "argument", /add: operand 1 is undefined, not a tensor/],
+  ["an array for a tensor", () => tensor([1]).mul([2]), "argument", /mul: operand 1 is \[2\], not a tensor.*tensor\(/s],
+  ["a number for a tensor", () => h.exp(3), "argument", /exp: takes at least one tensor, got 3/],
+  ["a size for a new shape", () => tensor([1, 2]).reshape(2), "shape", /reshape: a shape is an array.*got 2/],
+  [
+    "an order",
+    () => tensor([[1]]).transpose(1),
+    "argument",
+    /transpose: order must be an array of whole numbers, got 1/,
+  ],
+  [
+    "a truth value for a predicate",
+    () =>
+      h.cond(
+        true,
+        () => tensor(1),
+        () => tensor(2),
+      ),
+    "argument",
+    /cond: the predicate is true/,
+  ],
+  ["a seed with a fraction", () => random.key(1.5), "option", /random\.key: seed must be a whole number, got 1\.5/],
+  ["a seed that is NaN", () => random.key(Number.NaN), "option", /seed .*got NaN/],
+  ["a negative seed", () => random.key(-1), "option", /seed must be at least 0 .*got -1/],
+  ["a seed too large", () => random.key(2 ** 60), "option", /seed must be .*at most 9007199254740991/],
+  [
+    "a probability above 1",
+    () => random.bernoulli(random.key(1), 2, [1]),
+    "option",
+    /probability must be at least 0 and at most 1, got 2/,
+  ],
+  [
+    "a probability that is NaN",
+    () => random.bernoulli(random.key(1), Number.NaN, [1]),
+    "option",
+    /probability .*got NaN/,
+  ],
+  [
+    "a gradient of nothing",
+    () => grad(() => undefined)(tensor(1)),
+    "gradient",
+    /must return a scalar tensor.*got undefined/,
+  ],
+  ["a gradient by a number", () => grad(() => tensor(1))(3), "gradient", /first argument must be a tensor.*got 3/],
+  ["no function", () => jit(undefined), "argument", /jit: takes a function, got undefined/],
+  [
+    "a donation of no argument",
+    () => jit((x: unknown) => x, { donate: [3] })(tensor(1)),
+    "option",
+    /argument 3 is to be donated/,
+  ],
+  [
+    "a tree for a type",
+    () => h.evalShape((x: unknown) => x, { a: tensor(1) }),
+    "argument",
+    /evalShape: input 0 is \{ a \}, not/,
+  ],
+  [
+    "a type without dtype",
+    () => h.evalShape((x: unknown) => x, { shape: [2] }),
+    "argument",
+    /evalShape: input 0 is \{ shape \}/,
+  ],
+  [
+    "a layer that gives a number",
+    () => n.sequential(broken).apply(none, tensor([1])),
+    "model",
+    /layer 0 \(mine\): mine: apply must give \{ y, state \}.*gave 3/,
+  ],
+  [
+    "a function that gives a number",
+    () => n.sequential(() => 3).apply(none, tensor([1])),
+    "model",
+    /must give a tensor, but gave 3/,
+  ],
+  ["no input", () => n.linear(1).apply(none), "argument", /linear: apply takes a tensor, got undefined/],
+  [
+    "no variables",
+    () => n.linear(1).apply(undefined, tensor([1])),
+    "argument",
+    /linear: apply takes \{ params, state \}/,
+  ],
+  ["a loss without target", () => l.mse(tensor(1)), "argument", /mse: takes output and target, got .* and undefined/],
+  ["no column", () => d.fromArrays({ x: [1, 2] }), "data", /column "x" is \[1,2\], not \{ shape, data \}/],
+  ["nested values", () => column({ shape: [1, 2], data: [[1, 2]] }), "data", /a value is \[1,2\].*flat/s],
+  [
+    "a text in a column",
+    () => column({ shape: [1], data: ["a"] }),
+    "dtype",
+    /column "x": element 0: "a" is not a number/,
+  ],
+  ["a value out of range", () => column({ shape: [1], dtype: "u8", data: [300] }), "dtype", /300 is not a value of u8/],
+  [
+    "a truth value of 2",
+    () => column({ shape: [1], dtype: "bool", data: Uint8Array.of(2) }),
+    "dtype",
+    /element 0 is 2/,
+  ],
+  [
+    "an option of a column",
+    () => column({ shape: [1], dtpe: "u8", data: [1] }),
+    "option",
+    /unknown option 'dtpe'.*'dtype'/s,
+  ],
+];
+
+describe("mistakes are named, with the user's line", () => {
+  test.each(mistakes)("%s", (_what, make, code, message) => {
+    let caught: unknown;
+    try {
+      make();
+    } catch (error) {
+      caught = error;
+    }
+    expect(caught).toBeInstanceOf(HeddleError);
+    const error = caught as HeddleError;
+    expect(error.message).toMatch(message);
+    expect(error.code).toBe(code);
+    expect(error.where).toMatch(/mistakes\.test\.ts:\d+:\d+$/);
+  });
+
+  test("what is no mistake", () => {
+    expect([...tensor([2, 0, true], { dtype: "bool" }).dataSync()]).toEqual([1, 0, 1]);
+    expect(tensor([true, false]).dtype).toBe("bool");
+    expect([...tensor(new Int16Array([-3, 4]), i32).dataSync()]).toEqual([-3, 4]);
+    expect([...tensor(Float64Array.of(255, 0), { dtype: "u8" }).dataSync()]).toEqual([255, 0]);
+    expect(tensor([1e300]).itemSync()).toBe(Infinity);
+    expect(tensor([[], []]).shape).toEqual([2, 0]);
+  });
+});

@@ -1,0 +1,96 @@
+/** Two processes of which one wishes to end, fails, or leaves: who is told what. */
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+
+const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
+const script = fileURLToPath(new URL("./scripts/endings.ts", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "heddle-endings-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stderr: string;
+  /** What each rank said. */
+  readonly said: readonly (readonly string[])[];
+}
+
+function run(...args: string[]): Promise<Ended> {
+  const child = spawn(process.execPath, ["--import", "tsx", command, "run", script, "--workers", "2", "--", ...args], {
+    env: { ...process.env, TMPDIR: folder, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      output[name] += text;
+    });
+  }
+  const of = (rank: number): string[] =>
+    output.stdout.split("\n").flatMap((line) => new RegExp(`@${rank} (.*)`).exec(line)?.slice(1) ?? []);
+  return new Promise((resolve) =>
+    child.once("close", (code) => resolve({ code, stderr: output.stderr, said: [of(0), of(1)] })),
+  );
+}
+
+describe.skipIf("error" in loadNative())("one of two ranks", { timeout: 60_000 }, () => {
+  test("throws: its own error comes first, with its stack; the other says in what it was", async () => {
+    const { code, stderr } = await run("1:throw");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^heddle: rank 1 failed[^\n]*: an error of the user's\n {2}TypeError: an error of the user's\n/,
+    );
+    expect(stderr).toMatch(/endings\.ts:\d+:\d+/);
+    expect(stderr).toMatch(
+      /\n {2}then rank 0 failed[^\n]*rank 1 aborted: an error of the user's \(while this rank was in/,
+    );
+  });
+
+  test("leaves with status 0: that is what is reported", async () => {
+    const { code, stderr } = await run("1:exit");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^heddle: rank 1 ended with exit status 0[^\n]* while others still worked with it\n/);
+    expect(stderr).toMatch(/\n {2}then rank 0 failed[^\n]*rank 1 closed its connection/);
+  });
+
+  // Step 3 is known when step 5 is next: its sum ends the run after 7; the epoch has 8 steps.
+  const trained = ["trained 7 steps, 0 epochs"];
+  test.each([
+    ["1:stop", [trained, trained]],
+    ["all:stop", [trained, trained]],
+    ["0:stopEpoch", [["trained 16 steps, 2 epochs"], ["trained 16 steps, 2 epochs"]]],
+    [
+      "1:abort",
+      [
+        [
+          "caught the signal of rank 1 ended the training after 7 steps",
+          "again the signal of rank 1 ended the training after 2 steps",
+        ],
+        ["caught enough of it", "again enough of it"],
+      ],
+    ],
+    // A caught error on both; then a second training, in a new attempt at meeting.
+    [
+      "all:again",
+      [
+        ["caught nan", "trained 32 steps, 4 epochs"],
+        ["caught nan", "trained 32 steps, 4 epochs"],
+      ],
+    ],
+  ])("%s: both end after the same step", async (what, said) => {
+    expect(await run(what)).toEqual({ code: 0, stderr: "", said });
+  });
+
+  test("cannot write checkpoints: all are told before the first step", async () => {
+    const file = join(folder, "a-file");
+    writeFileSync(file, "");
+    const { code, said } = await run("0:nothing", join(file, "checkpoints"));
+    expect(code).toBe(0);
+    expect(said[0]?.[0]).toMatch(/^no folder: file: checkpoints cannot be written to .*a-file/);
+    expect(said[1]?.[0]).toMatch(/^no folder: file: rank 0: checkpoints cannot be written to .*a-file/);
+  });
+});

@@ -1,0 +1,199 @@
+/** Parameters in parts: the answer of one device, the bytes that travel, checkpoints between meshes. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
+import { isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
+import { modelTypes } from "../../src/train/functions.ts";
+import { resolveOptions } from "../../src/train/options.ts";
+import { planStep } from "../../src/train/programs.ts";
+import { flattenTree } from "../../src/util/tree.ts";
+import { missing } from "../native/evaluate.ts";
+import { bars, options } from "./synthetic.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "heddle-layouts-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A perceptron of four layers: the two in the middle are the pair that tensor parallelism splits. */
+const perceptron = (): nn.Layer =>
+  nn.sequential(
+    nn.flatten(),
+    nn.linear(16),
+    nn.relu(),
+    nn.linear(32),
+    nn.relu(),
+    nn.dropout(0.25),
+    nn.linear(16),
+    nn.relu(),
+    nn.linear(4),
+  );
+const pair = layouts.named({ "3.weight": { model: 0 }, "3.bias": { model: 0 }, "6.weight": { model: 1 } });
+
+const task = (more: Partial<TrainOptions>): TrainOptions =>
+  options({ model: perceptron(), data: bars(64).shuffle().batch(16), dtype: "f64", epochs: 2, ...more });
+
+interface Trained {
+  readonly losses: readonly number[];
+  readonly values: readonly number[];
+}
+
+async function trained(more: Partial<TrainOptions>): Promise<Trained> {
+  const steps: StepRecord[] = [];
+  const result = await train(task({ ...more, callbacks: { onStep: (record) => void steps.push(record) } }));
+  const { leaves } = flattenTree([result.params, result.optimizerState], isTensor);
+  const values = await Promise.all(leaves.map(async (leaf: Tensor) => Array.from(await replicate(leaf).data())));
+  return { losses: steps.map(({ loss }) => loss), values: values.flat() };
+}
+
+const optimizers = {
+  sgd: optim.sgd({ learningRate: 0.1, momentum: 0.9, nesterov: true }),
+  adam: optim.adam({ learningRate: 0.01 }),
+};
+
+function expectNear(actual: readonly number[], expected: readonly number[]): void {
+  expect(actual).toHaveLength(expected.length);
+  actual.forEach((value, index) => {
+    const wanted = expected[index] as number;
+    expect(Math.abs(value - wanted)).toBeLessThanOrEqual(1e-9 * Math.max(1, Math.abs(wanted)));
+  });
+}
+
+const cases: readonly [string, Record<string, number>, TrainOptions["layout"] & object][] = [
+  ["columns, then rows", { model: 2 }, pair],
+  ["columns, then rows, times data", { data: 2, model: 2 }, pair],
+  ["fully sharded", { data: 2 }, layouts.fullySharded()],
+  ["fully sharded over four", { data: 4 }, layouts.fullySharded()],
+  ["the pair, and all else fully sharded", { data: 2, model: 2 }, [pair, layouts.fullySharded()]],
+];
+
+describe.each(["reference", ...(missing === undefined ? (["native"] as const) : [])] as const)(
+  "%s executor",
+  (executor) => {
+    describe.each(Object.entries(optimizers))("%s", (_name, optimizer) => {
+      test.each(cases)("%s gives the answer of one device", async (_what, axes, layout) => {
+        const alone = await trained({ executor, optimizer });
+        const apart = await trained({ executor, optimizer, mesh: mesh(axes), layout });
+        expectNear(apart.losses, alone.losses);
+        expectNear(apart.values, alone.values);
+      });
+    });
+  },
+);
+
+/** Bytes that each device sends in a step for values of more than one element, by collective and axis. */
+function sent(axes: Mesh, more: Partial<TrainOptions>): Record<string, number> {
+  const settings = resolveOptions(task({ data: bars(64).batch(64), mesh: axes, ...more }));
+  const bytes: Record<string, number> = {};
+  for (const { name, axis, sent: each } of trafficOf(planStep(settings, modelTypes(settings), axes).plan)) {
+    const key = `${name} ${axis}`;
+    bytes[key] = (bytes[key] ?? 0) + each;
+  }
+  return bytes;
+}
+
+describe("traffic of a step", () => {
+  const weights = [64 * 16, 16 * 32, 32 * 16, 16 * 4];
+  const biases = [16, 32, 16, 4];
+  const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + 8 * size, 0);
+  const activations = 8 * 64 * 16;
+  // The loss and the number of right answers travel with the gradients.
+  const counts = 8 * 2;
+  const wish = 8;
+
+  test("columns, then rows: one all-reduce forwards and one backwards, of one activation each", () => {
+    const settings = resolveOptions(task({ data: bars(64).batch(64), layout: pair }));
+    const axes = mesh({ model: 2 });
+    const traffic = trafficOf(planStep(settings, modelTypes(settings), axes).plan);
+    // On two devices each sends what it reduces.
+    expect(traffic.map(({ name, values, sent: bytes }) => [name, values, bytes])).toEqual([
+      // The first one carries whether to end, too.
+      ["allReduce", 2, activations + wish],
+      ["allReduce", 1, activations],
+    ]);
+  });
+
+  test("data times model: gradients of the parts over data, activations of half the batch over model", () => {
+    expect(sent(mesh({ data: 2, model: 2 }), { layout: pair })).toEqual({
+      // Half of the rows, once forwards and once backwards.
+      "allReduce model": 2 * (activations / 2) + wish,
+      "allReduce data":
+        sum([
+          weights[0] as number,
+          biases[0] as number,
+          biases[2] as number,
+          weights[3] as number,
+          biases[3] as number,
+        ]) +
+        sum([weights[1] as number, biases[1] as number, weights[2] as number]) / 2 +
+        counts +
+        wish,
+    });
+  });
+
+  test.each([2, 4])(
+    "fully sharded over %i: 1.5 times the gradients of data parallel for each weight used twice",
+    (parts) => {
+      const whole = sent(mesh({ data: parts }), {})["allReduce data"] as number;
+      expect(whole).toBeCloseTo(((sum(weights) + sum(biases) + counts + wish) * 2 * (parts - 1)) / parts, 9);
+      for (const optimizer of Object.values(optimizers)) {
+        const split = sent(mesh({ data: parts }), { layout: layouts.fullySharded(), optimizer });
+        const share = (parts - 1) / parts;
+        // The first weight is used once, as nobody asks for the gradient by the images; biases are used once.
+        const twice = sum(weights.slice(1));
+        expect(split["allGather data"]).toBeCloseTo((sum(weights) + twice + sum(biases)) * share, 9);
+        expect(split["reduceScatter data"]).toBeCloseTo((sum(weights) + sum(biases)) * share, 9);
+        expect(split["allReduce data"]).toBeCloseTo((counts + wish) * 2 * share, 9);
+      }
+    },
+  );
+});
+
+describe("checkpoints", () => {
+  test.each([
+    ["fully sharded", "one device", { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() }, {}],
+    ["one device", "fully sharded", {}, { mesh: mesh({ data: 4 }), layout: layouts.fullySharded() }],
+    ["split by model", "split by data", { mesh: mesh({ model: 2 }), layout: pair }, { mesh: mesh({ data: 2 }) }],
+  ] as const)("written %s, read %s", async (_from, _to, first, second) => {
+    const checkpoint = { directory: folder };
+    await trained({ ...first, checkpoint, epochs: 1 });
+    const resumed = await trained({ ...second, checkpoint, resume: true });
+    const uninterrupted = await trained({});
+    expectNear(resumed.losses, uninterrupted.losses.slice(4));
+    expectNear(resumed.values, uninterrupted.values);
+  });
+});
+
+describe("mistakes", () => {
+  test.each<[string, TrainOptions["layout"] & object, RegExp]>([
+    [
+      "a name that no parameter has",
+      layouts.named({ "3.weigth": { model: 0 } }),
+      /layout names "3.weigth".*no such parameter/,
+    ],
+    [
+      "a dim that does not divide",
+      layouts.named({ "8.bias": { model: 0 } }),
+      /parameter "8.bias": .*dim 0 has 3 elements/,
+    ],
+    ["a dim that is not there", layouts.named({ "8.bias": { model: 1 } }), /parameter "8.bias": .*there is no dim 1/],
+  ])("%s", async (_what, layout, message) => {
+    const model = nn.sequential(
+      ...[nn.flatten(), nn.relu(), nn.relu(), nn.linear(4), nn.relu(), nn.relu(), nn.relu(), nn.relu(), nn.linear(3)],
+    );
+    await expect(train(task({ model, mesh: mesh({ model: 2 }), layout }))).rejects.toThrow(message);
+  });
+
+  test("something that is not a rule", async () => {
+    const layout = { "0.weight": { model: 0 } } as unknown as layouts.LayoutRule;
+    await expect(train(task({ layout }))).rejects.toThrow("train: layout is not a rule");
+  });
+
+  test("an axis that the mesh does not have is passed over", async () => {
+    expect((await trained({ layout: pair, epochs: 1 })).losses).toEqual((await trained({ epochs: 1 })).losses);
+  });
+});

@@ -1,0 +1,85 @@
+/** One writer to a folder of checkpoints. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type FolderLock, lockFolder } from "../../src/train/lock.ts";
+
+let root = "";
+let folder = "";
+const open: FolderLock[] = [];
+const children: ChildProcess[] = [];
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "heddle-lock-"));
+  folder = join(root, "run");
+});
+afterEach(() => {
+  for (const lock of open.splice(0)) lock.release();
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  rmSync(root, { recursive: true, force: true });
+});
+
+const take = async (path = folder, patience = 0): Promise<FolderLock> => {
+  const lock = await lockFolder(path, { patience });
+  open.push(lock);
+  return lock;
+};
+
+test("a folder that cannot be made is an error that names it", async () => {
+  writeFileSync(join(root, "file"), "");
+  const path = join(root, "file", "run");
+  await expect(take(path)).rejects.toThrow(`checkpoints cannot be written to ${path}: `);
+});
+
+describe.skipIf(process.platform !== "linux")("a folder", () => {
+  const held = (who: string): string => `another run writes its checkpoints to ${folder}: ${who}`;
+
+  test("is made, taken, refused to a second by any path, given free", async () => {
+    const lock = await take();
+    expect(lock.exclusive).toBe(true);
+    expect(readdirSync(folder)).toEqual([]);
+    symlinkSync(folder, join(root, "link"));
+    for (const path of [folder, `${folder}/../run`]) {
+      await expect(take(path)).rejects.toThrow(held("another training of this process"));
+    }
+    await expect(take(join(root, "link"))).rejects.toThrow("another training of this process");
+    await take(join(root, "other"));
+    lock.release();
+    lock.release();
+    await take();
+  });
+
+  /** A process that holds the folder; `busy` when it no longer answers. */
+  async function holder(busy: boolean): Promise<ChildProcess> {
+    const module = fileURLToPath(new URL("../../src/train/lock.ts", import.meta.url));
+    const body = `import { lockFolder } from ${JSON.stringify(module)};
+      await lockFolder(${JSON.stringify(folder)});
+      process.stdout.write("held", () => { if (${busy}) for (;;); else setInterval(() => {}, 1000); });`;
+    const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", body], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.push(child);
+    await new Promise((done) => child.stdout?.once("data", done));
+    return child;
+  }
+
+  test.each([
+    ["answers", false],
+    ["is busy", true],
+  ])("held by a process that %s is refused, and free once that was killed", async (_name, busy) => {
+    const child = await holder(busy);
+    await expect(take()).rejects.toThrow(held(`process ${busy ? "unknown" : child.pid}`));
+    const waiting = take(folder, 60_000);
+    await sleep(120);
+    child.kill("SIGKILL");
+    await waiting;
+  });
+
+  test("wanted by many at once is taken by one", async () => {
+    const results = await Promise.allSettled([take(), take(), take(), take()]);
+    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  });
+});
