@@ -25,6 +25,9 @@ function bucketKey(node: Node): string | undefined {
   return bucket === undefined || isAbsent(bucket) ? undefined : `${node.op.name} ${bucket(node.attrs)}`;
 }
 
+/** Whether the plan has numbered a collective itself, for devices that are not alike. */
+const isNumbered = (node: Node): boolean => /^\d+$/.test(String(node.attrs["label"]));
+
 /** Joins single all-reduces into buckets and gives every collective a label. */
 export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
   const order = topological(graph.outputs);
@@ -33,9 +36,9 @@ export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): 
     // Readiness: the order in which the values that are reduced were made.
     // Where devices are not alike their nodes are numbered differently, but their collectives are not.
     const nodes = group.sort((left, right) =>
-      left.attrs["label"] === ""
-        ? (left.inputs[0] as Node).id - (right.inputs[0] as Node).id
-        : Number(left.attrs["label"]) - Number(right.attrs["label"]),
+      isNumbered(left)
+        ? Number(left.attrs["label"]) - Number(right.attrs["label"])
+        : (left.inputs[0] as Node).id - (right.inputs[0] as Node).id,
     );
     let open: Node[] = [];
     let bytes = 0;
@@ -76,7 +79,7 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
     const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
     const counts = new Map<string, number>();
     const label = (node: Node): string => {
-      if (node.attrs["label"] !== "") return `${node.op.name} ${node.attrs["label"]}`;
+      if (isNumbered(node)) return `${node.op.name} ${node.attrs["label"]}`;
       const count = counts.get(node.op.name) ?? 0;
       counts.set(node.op.name, count + 1);
       return `${node.op.name} ${count}`;

@@ -101,6 +101,11 @@ class Localizer {
     return (this.decisions.get(node) as Decision).layouts[0] as Layout;
   }
 
+  /** In which a value is there before any use of it: a parameter as it is kept. */
+  private heldLayout(node: Node): Layout {
+    return this.kept.get(node) ?? this.layoutOf(node);
+  }
+
   /** The local node that holds `node` in `layout`. */
   obtain(node: Node, layout: Layout): Node {
     const known = this.made.get(node)?.get(formatLayout(layout));
@@ -117,7 +122,7 @@ class Localizer {
   }
 
   private make(node: Node, layout: Layout): Node {
-    const own = this.kept.get(node) ?? this.layoutOf(node);
+    const own = this.heldLayout(node);
     if (sameLayout(own, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
     const started = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
     // Zeros are their own contributions.
@@ -250,7 +255,7 @@ class Localizer {
       strategies.map((strategy) => strategy.inputs[index] as Placement),
     );
     const free = node.inputs.every((input, index) =>
-      this.layoutOf(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)),
+      this.heldLayout(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)),
     );
     if (!free) return undefined;
     const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
@@ -266,13 +271,13 @@ class Localizer {
     const scattered = layout.some((wanted, axis) => own[axis]?.kind === "partial" && wanted.kind === "shard");
     if (!scattered || this.remakeSeconds(node, layout, remakeDepth) >= this.moveSeconds(node, layout)) return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
-    const inputs = node.inputs.map((input, index) => this.obtain(input, wantedOf(strategies, index)));
+    const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));
     return this.localOp(node, inputs, strategies);
   }
 
   private moveSeconds(node: Node, layout: Layout): number {
     const type = node.types[0] as TensorType;
-    return cheapestPath(type, this.layoutOf(node), layout, this.mesh, this.machine)?.seconds ?? Infinity;
+    return cheapestPath(type, this.heldLayout(node), layout, this.mesh, this.machine)?.seconds ?? Infinity;
   }
 
   /** Seconds of communication to make a cheap value in a layout from its inputs; infinite where it is not cheap. */
