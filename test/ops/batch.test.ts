@@ -19,6 +19,9 @@ const withoutBatch: { readonly [op: string]: string } = {
   allGather: "appears in planned graphs only",
   reduceScatter: "appears in planned graphs only",
   allToAll: "appears in planned graphs only",
+  exchange: "appears in planned graphs only",
+  gatherPart: "appears in planned graphs only",
+  scatterAddPart: "appears in planned graphs only",
   send: "appears in programs of pipelines only",
   receive: "appears in programs of pipelines only",
 };

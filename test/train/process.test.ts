@@ -97,7 +97,7 @@ describe("heddle plan", () => {
     const { code, stdout } = await start(["plan", script, "--mesh", "data=64", "--", '{"epochs":1}']).ended;
     expect(code).toBe(0);
     expect(stdout).toContain("sharded    nothing");
-    expect(stdout).toMatch(/^unused +axis data=64: .*a multiple of 64/m);
+    expect(stdout).toMatch(/^unused +axis data=64: .*too few for 64 devices/m);
   });
 });
 
