@@ -265,6 +265,6 @@ fn nothing_is_sent_to_or_received_from_a_device_that_is_not_there() {
         json!({ "k": "receive", "axis": 0, "from": 1, "dtype": "f32", "parts": [{ "out": [1, 0], "count": 3 }], "label": "x" }),
     ] {
         let error = run_all(0, &[zeros("f32", 3)], &[step]).expect_err("a lone device");
-        assert!(error.0.contains("there is no device 1 on axis 0 of 1"), "{error}");
+        assert!(error.message.contains("there is no device 1 on axis 0 of 1"), "{error}");
     }
 }

@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn the_switch_refuses_nonsense() {
-        assert_eq!(Generate::parse(None), Ok(Generate::On));
-        assert_eq!(Generate::parse(Some("on")), Ok(Generate::On));
-        assert_eq!(Generate::parse(Some("off")), Ok(Generate::Off));
+        assert_eq!(Generate::parse(None).expect("legal"), Generate::On);
+        assert_eq!(Generate::parse(Some("on")).expect("legal"), Generate::On);
+        assert_eq!(Generate::parse(Some("off")).expect("legal"), Generate::Off);
         let error = Generate::parse(Some("maybe")).expect_err("nonsense");
-        assert!(error.0.contains("\"maybe\""), "{error}");
+        assert!(error.message.contains("\"maybe\""), "{error}");
     }
 
     fn group(ops: &[&str]) -> Description {
