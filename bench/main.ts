@@ -22,12 +22,14 @@ async function main(args: readonly string[]): Promise<number> {
   const before = load();
   const found: Found = { rows: [], problems: [], versions: {} };
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
+  // Peers end when their link does; the files would stay.
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
   const hub = await Hub.open();
   try {
     await measureAll(options, { hub, folder, python }, found);
   } finally {
     hub.close();
-    rmSync(folder, { recursive: true, force: true });
   }
   const { rows, problems, versions } = found;
   const machine = machineInfo();
@@ -78,7 +80,7 @@ async function measureAll(options: Options, place: Place, found: Found): Promise
     }
   }
   if (!options.only.includes("start")) return;
-  for (const threads of options.threads) take(await measureStart({ ...options, python: place.python, threads }));
+  for (const threads of options.threads) take(await measureStart({ ...place, ...options, threads }));
 }
 
 /** The Python of the peers, installed when it is not there. */

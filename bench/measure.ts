@@ -159,6 +159,8 @@ function rowOf(
 }
 
 export interface StartRequest {
+  /** For files of this run. */
+  readonly folder: string;
   readonly python: string | undefined;
   readonly peers: readonly PeerName[];
   readonly threads: number;
@@ -169,7 +171,7 @@ export interface StartRequest {
 const starts = { warm: 1, counted: 3 };
 
 /** The time from start to first step, in turns. */
-export async function measureStart({ python, peers, threads }: StartRequest): Promise<Measurement> {
+export async function measureStart({ folder, python, peers, threads }: StartRequest): Promise<Measurement> {
   console.log(`\nstart: heddle run examples/mnist.ts to its first step, ${threads} threads`);
   const times = new Map<string, number[]>();
   const problems: Problem[] = [];
@@ -177,7 +179,7 @@ export async function measureStart({ python, peers, threads }: StartRequest): Pr
   for (let turn = 0; turn < starts.warm + starts.counted; turn++) {
     for (const peer of peers.filter((one) => startPeers.includes(one) && !failed.has(one))) {
       try {
-        const milliseconds = await timeToFirstStep(startCommand(peer, threads, python));
+        const milliseconds = await timeToFirstStep(startCommand(peer, threads, python), folder);
         if (turn >= starts.warm) times.set(peer, [...(times.get(peer) ?? []), milliseconds]);
       } catch (error) {
         failed.add(peer);

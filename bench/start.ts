@@ -3,7 +3,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { onCores, pythonEnvironment, root } from "./commands.ts";
@@ -29,10 +28,12 @@ export function startCommand(peer: PeerName, threads: number, python: string | u
   return onCores({ program: python, args, env: pythonEnvironment(peer, threads, python) }, threads);
 }
 
-/** Milliseconds from the start of a command to the line that it prints after its first step. It is ended then. */
-export async function timeToFirstStep(command: Command, seconds = 120): Promise<number> {
-  // Checkpoints of the example go where the process runs.
-  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
+/**
+ * Milliseconds from the start of a command to the line that it prints after its first step. It is ended then. Checkpoints
+ * of the example go into a new folder in `parent`.
+ */
+export async function timeToFirstStep(command: Command, parent: string, seconds = 120): Promise<number> {
+  const folder = mkdtempSync(join(parent, "start-"));
   const started = performance.now();
   const child = spawn(command.program, command.args, {
     cwd: folder,
@@ -40,7 +41,9 @@ export async function timeToFirstStep(command: Command, seconds = 120): Promise<
     stdio: ["ignore", "pipe", "pipe"],
   });
   const closed = once(child, "close");
-  const timer = setTimeout(() => child.kill("SIGKILL"), 1000 * seconds);
+  const kill = (): void => void child.kill("SIGKILL");
+  process.once("exit", kill);
+  const timer = setTimeout(kill, 1000 * seconds);
   let output = "";
   let done: number | undefined;
   for (const stream of [child.stdout, child.stderr]) {
@@ -53,6 +56,7 @@ export async function timeToFirstStep(command: Command, seconds = 120): Promise<
   }
   await closed;
   clearTimeout(timer);
+  process.off("exit", kill);
   rmSync(folder, { recursive: true, force: true });
   if (done === undefined) throw new Error(`${command.program} ended without a first step\n${output.slice(-2000)}`);
   return done;

@@ -3,6 +3,7 @@
 //   npm test                               all of it
 //   npm test -- --only vitest test/cli     one section; what follows goes to its command
 //   npm test -- --only lint,types          several
+//   npm run test:processes                 the suites that start, kill and time processes; not a part of npm test
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -13,6 +14,17 @@ import { missingTools, SetupError, setup, withCargo } from "./setup.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name) => join(root, "node_modules", ...name.split("/"));
+
+/** Suites that do little but start processes and wait for them. */
+const processSuites = [
+  "test/train/process.test.ts",
+  "test/launch/local.test.ts",
+  "test/cli/mistakes.test.ts",
+  "test/cli/plan.test.ts",
+  "test/e2e/failures.test.ts",
+  "test/e2e/profile.test.ts",
+  "test/bench/harness.test.ts",
+];
 
 /** Every section: a name, the command, and a reason to leave it out here, if there is one. */
 const sections = [
@@ -40,7 +52,20 @@ const sections = [
     cwd: "native",
     skip: skipCargo,
   },
-  { name: "vitest", what: "vitest", command: [process.execPath, bin("vitest/vitest.mjs"), "run"] },
+  {
+    name: "vitest",
+    what: "vitest",
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
+    // Who names files gets those.
+    unlessGiven: processSuites.flatMap((suite) => ["--exclude", suite]),
+  },
+  {
+    name: "processes",
+    what: "vitest on processes",
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
+    unlessGiven: processSuites,
+    onRequest: true,
+  },
 ];
 
 function skipCargo(env) {
@@ -58,7 +83,7 @@ async function main(args) {
   const env = withCargo(process.env);
   const counts = { passed: 0, failed: 0, skipped: 0 };
   const failed = [];
-  for (const section of sections.filter(({ name }) => only === undefined || only.includes(name))) {
+  for (const section of sections.filter(({ name, onRequest }) => only?.includes(name) ?? onRequest !== true)) {
     const outcome = await runSection(section, rest, env);
     for (const key of Object.keys(counts)) counts[key] += outcome[key];
     if (outcome.failed > 0) failed.push(section.name);
@@ -70,7 +95,7 @@ async function main(args) {
   return failed.length > 0 ? 1 : 0;
 }
 
-async function runSection({ name, what, command, cwd, skip }, rest, env) {
+async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, rest, env) {
   const started = performance.now();
   heading(name, what);
   const reason = skip?.(env);
@@ -79,7 +104,7 @@ async function runSection({ name, what, command, cwd, skip }, rest, env) {
     return { passed: 0, failed: 0, skipped: 1 };
   }
   const [program, ...args] = command;
-  const { status, output } = await run(program, [...args, ...rest], {
+  const { status, output } = await run(program, [...args, ...(rest.length === 0 ? unlessGiven : rest)], {
     cwd: cwd === undefined ? root : join(root, cwd),
     env,
     stdio: "both",
@@ -94,7 +119,7 @@ async function runSection({ name, what, command, cwd, skip }, rest, env) {
 /** The counts that a test runner's output closes with; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
-  if (name === "vitest") {
+  if (name === "vitest" || name === "processes") {
     const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
     const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
     return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };
