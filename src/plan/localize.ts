@@ -4,7 +4,7 @@ import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart } from "../ops/index.ts";
@@ -25,10 +25,7 @@ import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import type { Decision } from "./propagate.ts";
 import { pathOrThrow, type Transition } from "./redistribute.ts";
-import { type Strategy, strategiesOf } from "./strategy.ts";
-
-// An op that does at most this much work per element is made again in parts rather than cut from the whole.
-const cheapPerElement = 32;
+import { isCheap, type Strategy, strategiesOf } from "./strategy.ts";
 
 /** What making local graphs depends on besides the decisions. */
 export interface LocalTarget {
@@ -181,12 +178,7 @@ class Localizer {
     const own = this.layoutOf(node);
     if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted)))
       return undefined;
-    const cost = node.op.cost(
-      node.inputs.flatMap((input) => input.types),
-      node.types,
-      node.attrs,
-    );
-    if (cost > cheapPerElement * sizeOf(node.shape) || node.types.length > 1) return undefined;
+    if (!isCheap(node) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
     const wanted = node.inputs.map((_input, index) =>
