@@ -2,6 +2,8 @@
  * A parameter server with two workers that may be one clock apart, and its log replayed to the same bits.
  *
  *     npx heddle run examples/parameter-server.ts
+ *
+ * Server and workers are devices of this one process (with --workers n each process would run the whole of it).
  */
 import { optim, type Tensor, type Tensors, tensor, valueAndGrad } from "heddle";
 import { localRuntime } from "heddle/runtime";

@@ -1,6 +1,8 @@
 /** @module Parsers of command line values. */
 
 import { InvalidArgumentError } from "commander";
+import { formatMesh, parseMesh } from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
 
 /** A parser for whole numbers in a range. */
 export function wholeNumber(lowest: number, highest: number): (text: string) => number {
@@ -13,13 +15,13 @@ export function wholeNumber(lowest: number, highest: number): (text: string) => 
 
 /** Checks a mesh, such as `data=2,model=1` or, with shares, `data=2:1`, and returns it without spaces. */
 export function meshText(text: string): string {
-  const axes = text.split(",").map((axis) => axis.trim());
-  const names = axes.map((axis) => /^([a-z][A-Za-z0-9]*)=([1-9]\d{0,5}(?::[1-9]\d{0,5})*)$/.exec(axis)?.[1]);
-  if (names.includes(undefined)) {
+  const compact = text.replace(/\s+/g, "");
+  try {
+    return formatMesh(parseMesh(compact));
+  } catch (error) {
+    if (!(error instanceof HeddleError)) throw error;
     throw new InvalidArgumentError(
-      "A mesh is a list of named axes with their sizes, such as data=2 or data=8,model=4.",
+      `${error.plain}. A mesh is named axes with their sizes, such as data=2 or data=8,model=4.`,
     );
   }
-  if (new Set(names).size < names.length) throw new InvalidArgumentError("Each axis of a mesh has a name of its own.");
-  return axes.join(",");
 }

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { type Address, parseAddress } from "../runtime/remote/address.ts";
 import { serveDrivers } from "../runtime/remote/worker.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -27,17 +28,18 @@ interface WorkerFlags {
   readonly executor?: "native" | "reference";
 }
 
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
+const anywhere = "127.0.0.1:0";
 
 /** The `worker` command. */
 export function workerCommand({ finish, signal }: CommandContext): Command {
   return new Command("worker")
     .summary("wait for a driver and run its programs")
     .description("Waits for a driver (heddle run --on), one at a time, and is a device of its mesh.")
-    .option("-l, --listen <host:port>", "where to wait (port 0: any free one)", address, address("127.0.0.1:0"))
+    .addOption(
+      new Option("-l, --listen <host:port>", "where to wait (port 0: any free one)")
+        .argParser(address)
+        .default(address(anywhere), anywhere),
+    )
     .option("--secret-file <file>", "file with the secret (default: HEDDLE_WORKERS_SECRET)")
     .option("-t, --threads <number>", "threads (default: the cores of this process)", wholeNumber(1, 1024))
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
@@ -54,12 +56,9 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
 }
 
 function address(text: string): Address {
-  const match = /^\[?([^\]]+?)\]?:(\d{1,5})$/.exec(text);
-  const port = Number(match?.[2]);
-  if (match === null || port > 65_535) {
-    throw new InvalidArgumentError("It must be a host and a port, such as 127.0.0.1:4101.");
-  }
-  return { host: match[1] as string, port };
+  const found = parseAddress(text);
+  if (found === undefined) throw new InvalidArgumentError("It must be a host and a port, such as 127.0.0.1:4101.");
+  return found;
 }
 
 function secretOf(file: string | undefined): { secret: string; made: boolean } {

@@ -10,6 +10,9 @@ export interface TensorType {
   readonly dtype: DType;
 }
 
+/** Shape and dtype alone, of something that has them. */
+export const typeOf = ({ dtype, shape }: TensorType): TensorType => ({ dtype, shape });
+
 /** Whether a value of a tree is a type, or something that has one. */
 export const isTensorType = (value: unknown): value is TensorType =>
   typeof value === "object" && value !== null && "dtype" in value && "shape" in value;

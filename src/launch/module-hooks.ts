@@ -12,11 +12,13 @@ import { fileURLToPath } from "node:url";
 
 /** The hook: what was resolved as CommonJS only for want of a `type` becomes a module if it is written as one. */
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
-  const resolved = await nextResolve(specifier, context);
+  const found = await nextResolve(specifier, context);
+  // tsx marks what it takes for CommonJS in the address; a module is known by its plain one.
+  const resolved = { ...found, url: found.url.replace(/(?:%3F|\?)tsx-commonjs-.*$/, "") };
   const candidate = resolved.format === "commonjs" && /^file:.*\.tsx?(?:\?|$)/.test(resolved.url);
-  if (!candidate || resolved.url.includes("/node_modules/")) return resolved;
+  if (!candidate || resolved.url.includes("/node_modules/")) return found;
   const file = fileURLToPath(resolved.url);
-  return declaresType(dirname(file)) || !isModule(file) ? resolved : { ...resolved, format: "module" };
+  return declaresType(dirname(file)) || !isModule(file) ? found : { ...resolved, format: "module" };
 };
 
 /** Whether the nearest package.json says which kind its files are. */

@@ -9,7 +9,7 @@ import { type HloBlock, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { checkOperands, map } from "./scalar.ts";
+import { checkOperands, map } from "./scalar-ops.ts";
 
 const { select } = emit;
 

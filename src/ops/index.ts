@@ -11,7 +11,7 @@ import "./pieces.ts";
 import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
-import "./scalar.ts";
+import "./scalar-ops.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";

@@ -4,7 +4,7 @@ import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
@@ -26,10 +26,8 @@ import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import type { Decision } from "./propagate.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, type Strategy } from "./strategy.ts";
+import { AxisWalk, isCheap, type Strategy } from "./strategy.ts";
 
-// An op that does at most this much work per element is made again in parts rather than cut from the whole.
-const cheapPerElement = 32;
 // Through how many cheap values the source of a part is looked for.
 const remakeDepth = 4;
 
@@ -248,7 +246,7 @@ class Localizer {
     const own = this.layoutOf(node);
     if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted)))
       return undefined;
-    if (!isCheap(node)) return undefined;
+    if (!isCheap(node) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
     const wanted = node.inputs.map((_input, index) =>
@@ -283,7 +281,7 @@ class Localizer {
   /** Seconds of communication to make a cheap value in a layout from its inputs; infinite where it is not cheap. */
   private remakeSeconds(node: Node, layout: Layout, depth: number): number {
     const decision = this.decisions.get(node) as Decision;
-    if (depth === 0 || decision.strategies.length === 0 || !isCheap(node)) return Infinity;
+    if (depth === 0 || decision.strategies.length === 0 || !isCheap(node) || node.types.length > 1) return Infinity;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return Infinity;
     return node.inputs.reduce((total, input, index) => {
@@ -341,16 +339,6 @@ class Localizer {
       ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[place] as number } }),
     });
   }
-}
-
-/** Whether a value takes little work per element. */
-function isCheap(node: Node): boolean {
-  const cost = node.op.cost(
-    node.inputs.flatMap((input) => input.types),
-    node.types,
-    node.attrs,
-  );
-  return node.types.length === 1 && cost <= cheapPerElement * sizeOf(node.shape);
 }
 
 /** The layout in which strategies want an input. */

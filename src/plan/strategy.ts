@@ -1,7 +1,7 @@
 /** @module Which ways of splitting an op over one mesh axis are legal: derived from its index equation and linearity. */
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Sizes, sizesOn } from "./partition.ts";
@@ -163,4 +163,16 @@ function passPartials(
     outputs: outputs.map(() => partial("sum")),
     letter: undefined,
   }));
+}
+
+// A cheap op is one that does at most this much work per element of its result.
+const cheapPerElement = 32;
+
+/**
+ * Whether an op is cheap: its parts are then made anew rather than cut from the whole or sent, and it follows the layout that is
+ * wanted of its result.
+ */
+export function isCheap(node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean {
+  const inputs = node.inputs.flatMap((input) => input.types);
+  return node.op.cost(inputs, node.types, node.attrs) <= cheapPerElement * sizeOf(node.shape);
 }

@@ -4,17 +4,15 @@
  */
 import { controlOf } from "../ir/control.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import type { TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import type { Layout, Placement } from "./layout.ts";
+import { isCheap } from "./strategy.ts";
 
 /** For each mesh axis how it had best split the value; undefined: no wish. */
 export type Wish = readonly (Split | undefined)[];
 
 type Split = Placement & { readonly kind: "shard" };
-
-// An op that does at most this much work per element follows its result; beyond, it follows its inputs.
-const cheapPerElement = 32;
 
 /** Carries the layouts wanted of the outputs back through cheap ops, by their index equations. The first wish stands. */
 export function wishesOf(graph: Graph, outputs: readonly (Layout | undefined)[]): Map<Node, Wish> {
@@ -42,9 +40,9 @@ export function wishesOf(graph: Graph, outputs: readonly (Layout | undefined)[])
 }
 
 function passBack(node: Node, wanted: Wish, wish: (input: Node, splits: Wish) => void): void {
-  const { equation, cost } = node.op;
+  const { equation } = node.op;
   const types = node.inputs.map((input) => input.types[0] as TensorType);
-  if (isAbsent(equation) || cost(types, node.types, node.attrs) > cheapPerElement * sizeOf(node.shape)) return;
+  if (isAbsent(equation) || !isCheap(node)) return;
   const { inputs, outputs, whole } = equation(types, node.attrs);
   node.inputs.forEach((input, index) => {
     wish(

@@ -1,17 +1,10 @@
 /** @module A server device: it keeps state and runs its handlers, one after another, in the order in which they are asked. */
-import type { TensorType } from "../ir/shape.ts";
+import { typeOf } from "../ir/shape.ts";
 import { type Handler, type ServeStep, verifyServe } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import {
-  type CompiledFunction,
-  compileFunction,
-  isTensor,
-  meshOf,
-  planFunction,
-  type Tensor,
-} from "../tensor/index.ts";
+import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree } from "../util/tree.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** A handler as a user writes it: the state and what comes with the request, to the next state and a reply. */
 export interface HandlerFunction<State> {
@@ -41,17 +34,16 @@ export class ServeDevice<State> {
   ) {
     this.state = state;
     const types = flattenTree(state, isTensor);
-    const stateTypes = mapLeaves(state);
+    const stateTypes = unflattenTree(types.shape, types.leaves.map(typeOf));
     const compiled = Object.entries(handlers).map(([handler, { run, inputs }]) => {
-      let writes = false;
       const traced = (current: State, ...rest: unknown[]): unknown => {
-        const result = run(current, ...rest);
-        writes = result.state !== undefined;
-        return writes ? [result.state, result.reply ?? []] : [[], result.reply ?? []];
+        const { state: next = [], reply = [] } = run(current, ...rest);
+        return [next, reply];
       };
       const example = [stateTypes, ...inputs];
-      // What is only read must not be given away, and whether it is shows in the trace.
-      planFunction(traced, example, meshOf(runtime), { name: handler });
+      // What is only read must not be given away: first see whether the handler gives a next state.
+      const { outputPaths } = planFunction(traced, example, meshOf(runtime), { name: handler });
+      const writes = outputPaths.some((path) => path.split(".")[0] === "0");
       const made = compileFunction(traced, example, runtime, { name: handler, donate: writes ? [0] : [] });
       return [handler, { compiled: made as Compiled, writes }] as const;
     });
@@ -59,10 +51,7 @@ export class ServeDevice<State> {
     this.step = {
       kind: "serve",
       name,
-      state: types.leaves.map(({ shape, dtype }, index) => ({
-        name: types.paths[index] as string,
-        type: { shape, dtype },
-      })),
+      state: types.leaves.map((leaf, index) => ({ name: types.paths[index] as string, type: typeOf(leaf) })),
       handlers: compiled.map(
         ([handler, { compiled: made, writes }]): Handler => ({ name: handler, program: made.compiled.program, writes }),
       ),
@@ -87,13 +76,3 @@ export class ServeDevice<State> {
     return reply;
   }
 }
-
-/** The tree with types in place of tensors. */
-function mapLeaves(tree: unknown): unknown {
-  if (isTensor(tree)) return typeOf(tree);
-  if (Array.isArray(tree)) return tree.map(mapLeaves);
-  return Object.fromEntries(Object.entries(tree as object).map(([name, value]) => [name, mapLeaves(value)]));
-}
-
-/** Shape and dtype alone. */
-export const typeOf = ({ shape, dtype }: Tensor | TensorType): TensorType => ({ shape, dtype });

@@ -4,6 +4,7 @@
  * gives the same bits.
  */
 import type { TypedArray } from "../ir/dtype.ts";
+import { typeOf } from "../ir/shape.ts";
 import { learningRateAt, type Optimizer } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -11,7 +12,7 @@ import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensor
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
 import { type Grant, StaleSynchronous } from "./consistency.ts";
-import { ServeDevice, typeOf } from "./device.ts";
+import { ServeDevice } from "./device.ts";
 
 /** One event, in the order in which the server took it. */
 export interface Applied {

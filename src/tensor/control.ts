@@ -4,13 +4,13 @@
  */
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Graph, Node } from "../ir/node.ts";
-import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { formatShape, formatType, sameType, type TensorType, typeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced, typeOf } from "./nested.ts";
+import { capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced } from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 
 export interface LoopOptions {

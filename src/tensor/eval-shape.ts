@@ -1,5 +1,5 @@
 /** @module Shapes without values: what a function would give, found by tracing it. */
-import type { TensorType } from "../ir/shape.ts";
+import { type TensorType, typeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -39,10 +39,7 @@ export function evalShape<Result>(
   let result: unknown;
   traceFunction("evalShape", specs, (nodes) => {
     const { leaves, shape } = flattenTree(fn(...nodes.map(Tensor.ofNode)), isTensor);
-    result = unflattenTree(
-      shape,
-      leaves.map((leaf): TensorType => ({ shape: leaf.shape, dtype: leaf.dtype })),
-    );
+    result = unflattenTree(shape, leaves.map(typeOf));
     return [];
   });
   return result as Shapes<Result>;

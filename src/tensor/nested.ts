@@ -4,7 +4,7 @@
  */
 import { graphFingerprint, inlineGraph } from "../ir/graph.ts";
 import type { Node } from "../ir/node.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { type TensorType, typeOf } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
@@ -13,8 +13,6 @@ import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
-
-export const typeOf = ({ dtype, shape }: TensorType): TensorType => ({ dtype, shape });
 
 /** A name for a graph: that of the user's function, where it has one. */
 export const graphName = (fn: { readonly name: string }, otherwise: string): string =>

@@ -46,13 +46,13 @@ export interface PlanReport {
 }
 
 /** Gathers what there is to say of a step. */
-export function planReport({ plan, program, memory }: SummaryInput): PlanReport {
+export function planReport({ plan, program, memory, rules }: SummaryInput): PlanReport {
   const collectives = trafficOf(plan);
   const { operations, bytesMoved } = countProgram(program);
   return {
     mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
     devices: deviceCount(plan.mesh),
-    unusedAxes: unusedAxes(plan),
+    unusedAxes: unusedAxes(plan, rules),
     values: shownInputs(plan).map((value) => ({
       name: value.name,
       type: formatType(value.type),

@@ -26,6 +26,8 @@ export interface LayoutRule {
   (parameter: Parameter, mesh: Mesh): ParameterLayout | undefined;
   /** Names that must be parameters of the model. */
   readonly names?: readonly string[];
+  /** Axes that it splits over, where the mesh has them. */
+  readonly axes?: readonly string[];
 }
 
 /**
@@ -38,7 +40,10 @@ export function named(dims: { readonly [parameter: string]: { readonly [axis: st
     const found = dims[name];
     return found === undefined ? undefined : { shard: found };
   };
-  return Object.assign(rule, { names: Object.keys(dims) });
+  return Object.assign(rule, {
+    names: Object.keys(dims),
+    axes: Object.values(dims).flatMap((one) => Object.keys(one)),
+  });
 }
 
 /**
@@ -49,9 +54,10 @@ export function named(dims: { readonly [parameter: string]: { readonly [axis: st
  * @param axis default `"data"`
  */
 export function fullySharded(axis = "data"): LayoutRule {
-  return ({ shape }, mesh) => {
+  const rule = ({ shape }: Parameter, mesh: Mesh): ParameterLayout | undefined => {
     const parts = mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
     const dim = shape.findIndex((length) => length > 0 && length % parts === 0);
     return parts === 1 || dim < 0 ? undefined : { shard: { [axis]: dim }, gather: [axis] };
   };
+  return Object.assign(rule, { axes: [axis] });
 }

@@ -8,6 +8,7 @@ import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import { deviceBytes, type TrainingMemory } from "./memory.ts";
+import type { LayoutRule } from "./rules.ts";
 import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
@@ -17,6 +18,8 @@ export interface SummaryInput {
   readonly types: ModelTypes;
   /** Processes; 0 when nothing is run. */
   readonly processes: number;
+  /** The rules for where parameters live, if there are any. */
+  readonly rules?: readonly LayoutRule[];
   readonly executor: string;
   readonly threads: number;
   readonly memory: TrainingMemory;

@@ -8,9 +8,10 @@ import { printPipeline, printProgram } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
+import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
-import { canonicalJson } from "../util/text.ts";
+import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { Ending } from "./ending.ts";
@@ -22,7 +23,7 @@ import { trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { pipelineMesh } from "./pipeline.ts";
 import { formatPlanReport, planReport } from "./plan-report.ts";
-import { type CompiledStep, Programs, planPipelineStep, planStep } from "./programs.ts";
+import { Programs, planPipelineStep, planStep } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
@@ -90,9 +91,9 @@ async function endProfile(runtime: Runtime): Promise<never> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { executor, pipeline } = settings;
-  const { world, executor: named, mesh: axes, workers } = readEnvironment();
+  const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
-  const mesh = settings.mesh ?? (axes === undefined ? staged : undefined);
+  const mesh = settings.mesh ?? environmentMesh() ?? staged;
   if (world > 1 && executor === "reference") {
     throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
@@ -100,8 +101,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   }
   const elsewhere = world > 1 || workers !== undefined;
   if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
-  const asked = mesh ?? (axes === undefined ? makeMesh({ data: 1 }) : parseMesh(axes));
-  return localRuntime({ axes: asked.axes, executor });
+  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
 }
 
 function reporterFor(settings: Settings): Reporter {
@@ -167,29 +167,6 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
   return new Run(parts, values, key, position);
 }
 
-/** What every rank must have in common, compared before the first step. */
-async function agree({ settings, runtime, programs, types }: Omit<RunParts, "saver">): Promise<void> {
-  if (runtime.processes === undefined) return;
-  const { data, epochs, seed, evaluate, optimizer } = settings;
-  const lines = [
-    ...Object.entries(data.describe(seed)).map(([name, value]) => `data: ${name} ${canonicalJson(value)}`),
-    ...Object.entries(evaluate?.describe(seed) ?? {}).map(
-      ([name, value]) => `evaluate: ${name} ${canonicalJson(value)}`,
-    ),
-    `epochs: ${epochs}`,
-    `seed: ${seed}`,
-    `metrics: ${Object.keys(types.metrics).join(", ")}`,
-    `optimizer: ${optimizer.name}`,
-    stepText(programs.step(data.batchSizes[0] as number)),
-  ];
-  await runtime.processes.agree("program", lines.join("\n"));
-}
-
-const stepText = (step: CompiledStep): string =>
-  "compiled" in step
-    ? printPlan(step.plan)
-    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");
-
 /** Shows on rank 0 what is about to happen. */
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
@@ -211,7 +188,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     memory: trainingMemory(settings, plan, program, arenaBytes),
   });
   for (const line of lines) reporter.line(line);
-  for (const line of unusedLines(unusedAxes(plan))) reporter.line(colors.yellow(line));
+  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.line(colors.yellow(line));
 }
 
 /**
@@ -255,7 +232,8 @@ function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
   const threads = defaultThreads(1);
   const { arenaBytes } = lowerProgram(program, { slots: threads });
   const memory = trainingMemory(settings, plan, program, arenaBytes);
-  const input = { plan, program, types, processes: 0, executor: "native", threads, memory };
+  const rules = settings.layoutRules;
+  const input = { plan, program, types, processes: 0, executor: "native", threads, memory, rules };
   const texts = {
     summary: () => formatPlanReport(input),
     graph: () => printPlan(plan),

@@ -4,6 +4,7 @@ import { formatType } from "../ir/shape.ts";
 import type { Plan, PlannedValue } from "../plan/index.ts";
 import { formatCount } from "../util/text.ts";
 import { dataAxis } from "./feed.ts";
+import type { LayoutRule } from "./rules.ts";
 
 /** An axis along which every device does the same work. */
 export interface UnusedAxis {
@@ -19,7 +20,7 @@ export const splitInputs = (plan: Plan): PlannedValue[] =>
   );
 
 /** The axes of more than one device on which nothing is split, each with the reason. */
-export function unusedAxes(plan: Plan): UnusedAxis[] {
+export function unusedAxes(plan: Plan, rules: readonly LayoutRule[] = []): UnusedAxis[] {
   const shared = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
@@ -30,9 +31,15 @@ export function unusedAxes(plan: Plan): UnusedAxis[] {
     const reason =
       name === dataAxis
         ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are too few for ${size} devices`
-        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'`;
+        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'${layoutAxes(rules, plan)}`;
     return [{ axis: name, size, reason }];
   });
+}
+
+/** The axes of the layout that the mesh does not have: one of them may be what was meant. */
+function layoutAxes(rules: readonly LayoutRule[], { mesh }: Plan): string {
+  const missing = rules.flatMap(({ axes = [] }) => axes).filter((axis) => !mesh.axes.some(({ name }) => name === axis));
+  return missing.length === 0 ? "" : ` (the layout splits over ${[...new Set(missing)].join(", ")})`;
 }
 
 /** A line for each, in the form of the plan's other lines. */

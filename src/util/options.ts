@@ -1,5 +1,6 @@
 /** @module Checking of option objects: a misspelt name is an error, not a silent default. */
 import { HeddleError } from "./errors.ts";
+import { shown } from "./show.ts";
 
 /**
  * Throws for a name that is not among `allowed`, naming the nearest one that is.
@@ -54,7 +55,8 @@ export function checkNumber(
   if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
   const below = highest === Number.MAX_VALUE ? "" : ` and at most ${highest}`;
   const range = lowest === -Number.MAX_VALUE ? "finite" : `at least ${lowest}${below}`;
-  throw new HeddleError("option", `${what}: ${name} must be ${range}, got ${String(value)}`);
+  const wanted = typeof value === "number" ? range : "a number";
+  throw new HeddleError("option", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
 }
 
 /** Throws unless a number is an integer in `[lowest, highest]`. */

@@ -13,6 +13,8 @@ export interface Environment {
   readonly native: "on" | "off" | undefined;
   /** `HEDDLE_ISA`: the instruction set that native kernels use. */
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
+  /** `HEDDLE_JIT`: `off` leaves generated kernels out. The native core reads it; here it is only checked. */
+  readonly jit: "on" | "off" | undefined;
   /** `HEDDLE_THREADS`: threads of this process. */
   readonly threads: number | undefined;
   /** `HEDDLE_RESUME`: `1` goes on from the newest checkpoint. */
@@ -87,7 +89,6 @@ const readers = {
   HEDDLE_EXECUTOR: oneOf("native", "reference", "auto"),
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
-  // Read by the native core.
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_RESUME: oneOf("0", "1"),
@@ -138,11 +139,11 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     });
   };
   const executor = value("HEDDLE_EXECUTOR");
-  value("HEDDLE_JIT");
   return {
     executor: executor === "auto" ? undefined : executor,
     native: value("HEDDLE_NATIVE"),
     isa: value("HEDDLE_ISA"),
+    jit: value("HEDDLE_JIT"),
     threads: value("HEDDLE_THREADS"),
     resume: value("HEDDLE_RESUME") === "1",
     timeout: value("HEDDLE_TIMEOUT"),

@@ -28,7 +28,11 @@ const mistakes: Mistake[] = [
   { args: ["run", root], status: 2, says: /^heddle: .* is a folder, not a file/ },
   { args: ["plan", trains], status: 2, says: /required option '-m, --mesh <axes>' not specified/ },
   { args: ["plan", trains, "--mesh", "data"], status: 2, says: /such as data=2/ },
-  { args: ["plan", trains, "--mesh", "data=2,data=2"], status: 2, says: /a name of its own/ },
+  {
+    args: ["plan", trains, "--mesh", "data=2,data=2"],
+    status: 2,
+    says: /mesh axis 'data' is given twice\. A mesh is named axes/,
+  },
   { args: ["plan", trains, "--mesh", "data=0"], status: 2, says: /such as data=2/ },
   { args: ["plan", trains, ...mesh, "--graph", "--json"], status: 2, says: /cannot be used with option/ },
   { args: ["plan", "gone.ts", ...mesh], status: 2, says: /there is no file gone\.ts/ },

@@ -97,7 +97,7 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
   test.skipIf(!nativeBuilt)(
     "an MLP trains on the native executor, in one process and in two",
     () => {
-      copyFileSync(join(root, "examples/mlp.ts"), join(app, "mlp.ts"));
+      for (const file of ["mlp.ts", "spirals.ts"]) copyFileSync(join(root, "examples", file), join(app, file));
       for (const workers of ["1", "2"]) {
         const output = run("npx", ["heddle", "run", "mlp.ts", "--workers", workers], app);
         expect(output).toMatch(/native executor/);

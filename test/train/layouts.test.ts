@@ -9,6 +9,7 @@ import { isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { unusedAxes } from "../../src/train/unused.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { bars, options } from "./synthetic.ts";
@@ -191,6 +192,14 @@ describe("mistakes", () => {
   test("something that is not a rule", async () => {
     const layout = { "0.weight": { model: 0 } } as unknown as layouts.LayoutRule;
     await expect(train(task({ layout }))).rejects.toThrow("train: layout is not a rule");
+  });
+
+  test("a mesh whose axis is misspelt: the plan says which one the layout splits over", () => {
+    const settings = resolveOptions(task({ layout: pair }));
+    const { plan } = planStep(settings, modelTypes(settings), mesh({ modle: 2 }));
+    const [unused] = unusedAxes(plan, settings.layoutRules);
+    expect(unused).toMatchObject({ axis: "modle", size: 2 });
+    expect(unused?.reason).toMatch(/nothing over 'modle' \(the layout splits over model\)$/);
   });
 
   test("an axis that the mesh does not have is passed over", async () => {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use napi::bindgen_prelude::{ClassInstance, Float64Array, Object};
+use napi::bindgen_prelude::{ClassInstance, Float64Array, Object, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
 
@@ -186,12 +186,7 @@ impl NativeDevice {
         program: &NativeProgram,
         args: Vec<ClassInstance<NativeBuffer>>,
     ) -> Result<Object<'e>> {
-        let arguments = self.arguments(program, &args)?;
-        let (settle, promise) = Settle::new(env)?;
-        let done: Done = Box::new(move |result| settle.settle(result, |_, _| Ok(())));
-        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
-        self.send(Job::Run { number, program: program.program.clone(), arguments, profile: false, done })?;
-        Ok(promise)
+        self.enqueue(env, program, &args, false, |_, _| Ok(()))
     }
 
     /// Runs and gives the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
@@ -203,12 +198,7 @@ impl NativeDevice {
         program: &NativeProgram,
         args: Vec<ClassInstance<NativeBuffer>>,
     ) -> Result<Object<'e>> {
-        let arguments = self.arguments(program, &args)?;
-        let (settle, promise) = Settle::new(env)?;
-        let done: Done = Box::new(move |result| settle.settle(result, |_, times| Ok(Float64Array::new(times))));
-        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
-        self.send(Job::Run { number, program: program.program.clone(), arguments, profile: true, done })?;
-        Ok(promise)
+        self.enqueue(env, program, &args, true, |_, times| Ok(Float64Array::new(times)))
     }
 
     /// Operations and bytes per second that this device could reach at most, measured for about a tenth of a second.
@@ -270,6 +260,23 @@ impl NativeDevice {
     }
 
     /// Checks what can be checked before queueing.
+    /// Queues a run; `into` makes what its promise gives.
+    fn enqueue<'e, D: ToNapiValue + 'static>(
+        &self,
+        env: &'e Env,
+        program: &NativeProgram,
+        args: &[ClassInstance<NativeBuffer>],
+        profile: bool,
+        into: impl FnOnce(Env, Vec<f64>) -> Result<D> + Send + 'static,
+    ) -> Result<Object<'e>> {
+        let arguments = self.arguments(program, args)?;
+        let (settle, promise) = Settle::new(env)?;
+        let done: Done = Box::new(move |result| settle.settle(result, into));
+        let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
+        self.send(Job::Run { number, program: program.program.clone(), arguments, profile, done })?;
+        Ok(promise)
+    }
+
     fn arguments(&self, program: &NativeProgram, args: &[ClassInstance<NativeBuffer>]) -> Result<Vec<Use>> {
         let program = &program.program;
         if args.len() != program.buffers.len() {

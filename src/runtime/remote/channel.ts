@@ -34,6 +34,8 @@ const macBytes = 32;
 // A program is far smaller; a checkpoint's tensor may come near.
 const mostHead = 2 ** 28;
 const mostBody = 2 ** 32 - 1;
+/** Time for what was sent before a link is closed on purpose. */
+const drainMilliseconds = 2000;
 const empty = new Uint8Array(0);
 
 const prove = (secret: string, who: "driver" | "worker", driver: Uint8Array, worker: Uint8Array): Buffer =>
@@ -172,10 +174,16 @@ class SocketChannel implements Channel {
     this.finish(`${this.peer} sent ${what}`);
   }
 
+  /** Ends the link: with a problem at once, else when what was sent has gone out. */
   private finish(problem: string | undefined): void {
     if (this.ended !== undefined) return;
     this.ended = { error: problem === undefined ? undefined : new HeddleError("link", problem) };
-    this.socket.destroy();
+    if (problem === undefined) {
+      this.socket.end();
+      this.socket.setTimeout(drainMilliseconds, () => this.socket.destroy());
+    } else {
+      this.socket.destroy();
+    }
     for (const take of this.enders) take(this.ended.error);
   }
 
@@ -209,11 +217,6 @@ class SocketChannel implements Channel {
   }
 
   close(reason?: string): void {
-    if (reason === undefined) {
-      // What was sent still goes out.
-      this.socket.end();
-      this.socket.setTimeout(2000, () => this.socket.destroy());
-    }
     this.finish(reason);
   }
 }

@@ -9,6 +9,7 @@ import { type Program, type ProgramAxis, printProgram } from "../../program/inde
 import { HeddleError } from "../../util/errors.ts";
 import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
 import { allDevices, type Runtime } from "../runtime.ts";
+import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer } from "./messages.ts";
 
@@ -87,10 +88,10 @@ class Link {
 
   /** Reaches a worker. @throws HeddleError `link`. */
   static async to(address: string, rank: number, secret: string, timeout: number): Promise<Link> {
-    const match = /^\[?([^\]]+?)\]?:(\d{1,5})$/.exec(address);
-    if (match === null)
+    const place = parseAddress(address);
+    if (place === undefined)
       throw new HeddleError("link", `'${address}' is not the address of a worker, such as 127.0.0.1:4100`);
-    const [host, port] = [match[1] as string, Number(match[2])];
+    const { host, port } = place;
     const name = `worker ${rank} at ${address}`;
     const socket = connectSocket({ host, port });
     await new Promise<void>((resolve, reject) => {

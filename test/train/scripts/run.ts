@@ -13,8 +13,8 @@ interface Settings {
   readonly dtype?: "f32" | "f64";
   readonly directory?: string;
   readonly every?: number;
-  /** Another batch size on rank 1. */
-  readonly odd?: boolean;
+  /** What rank 1 does otherwise than the others. */
+  readonly odd?: "batch" | "data" | "schedule";
   readonly rate?: number;
   /** The mesh; in one process its devices are virtual. */
   readonly axes?: { readonly [axis: string]: number };
@@ -46,15 +46,21 @@ const rules = {
   dense: layouts.named({ "4.weight": { model: 0 }, "4.bias": { model: 0 }, "7.weight": { model: 1 } }),
   all: layouts.fullySharded(),
 };
+const isOdd = (what: Settings["odd"]): boolean => odd === what && process.env["RANK"] === "1";
 const found: number[] = [];
 const result = await train({
   model: convnet(),
-  data: bars(64)
+  data: bars(64, { seed: isOdd("data") ? 2 : 1 })
     .shuffle()
-    .batch(odd === true && process.env["RANK"] === "1" ? batch / 2 : batch),
+    .batch(isOdd("batch") ? batch / 2 : batch),
   evaluate: bars(33, { seed: 5 }),
   loss: losses.softmaxCrossEntropy,
-  optimizer: optim.sgd({ learningRate: rate, momentum: 0.9, nesterov: true }),
+  optimizer: optim.sgd({
+    // Alike for the first steps.
+    learningRate: (step) => (isOdd("schedule") && step >= 3 ? rate / 2 : rate),
+    momentum: 0.9,
+    nesterov: true,
+  }),
   epochs,
   dtype,
   report: "lines",

@@ -1,5 +1,6 @@
 //! The functions in f64: fdlibm's reductions and polynomials, without branches; errors stay below 1e-15.
 
+use super::clamp;
 use super::ops::{Ops, Steps};
 
 const MAGIC: f64 = 6755399441055744.0;
@@ -39,13 +40,6 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let m = o.div(top, bottom);
     let m = o.sub(m, lo);
     (n, o.add(m, hi))
-}
-
-#[inline(always)]
-fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
-    let (low, high) = (o.number(low), o.number(high));
-    let x = o.greater(low, x);
-    o.lesser(high, x)
 }
 
 #[inline(always)]

@@ -14,6 +14,15 @@ use crate::dtype::Element;
 use crate::isa::Level;
 use ops::{Ops, Plain};
 
+/// `x` within [low, high]; NaN stays.
+#[inline(always)]
+fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
+    // The constant comes first, for NaN.
+    let (low, high) = (o.number(low), o.number(high));
+    let x = o.greater(low, x);
+    o.lesser(high, x)
+}
+
 pub trait Float:
     Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {

@@ -1,5 +1,6 @@
 //! The functions in f32: fused polynomials, each at most 2 ULP from the exact value (see the tests of `scalar`).
 
+use super::clamp;
 use super::ops::{Ops, Steps};
 
 /// Rounds to an integer when added and taken away: 1.5·2^23.
@@ -19,14 +20,6 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let low = o.number(-LN2_LOW);
     let r = o.fma(n, low, r);
     (n, r)
-}
-
-#[inline(always)]
-fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
-    // The constant comes first: then NaN stays.
-    let (low, high) = (o.number(low), o.number(high));
-    let x = o.greater(low, x);
-    o.lesser(high, x)
 }
 
 #[inline(always)]

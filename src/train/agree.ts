@@ -1,0 +1,63 @@
+/** @module What every rank of a training must have in common, compared before the first step. */
+import { createHash } from "node:crypto";
+import type { Column, Dataset } from "../data/index.ts";
+import { learningRateAt } from "../optim/index.ts";
+import { printPlan } from "../plan/index.ts";
+import { printPipeline, printProgram } from "../program/index.ts";
+import { canonicalJson } from "../util/text.ts";
+import { columnNames } from "./functions.ts";
+import type { Settings } from "./options.ts";
+import type { CompiledStep } from "./programs.ts";
+import type { RunParts } from "./run.ts";
+
+/**
+ * Compares with all other ranks what the result depends on: the program of a step, and what flows into it as values (the
+ * contents of the columns that are read, the learning rates), since ranks that differ there would part without a word.
+ *
+ * @throws HeddleError `mismatch` naming both sides.
+ */
+export async function agree({ settings, runtime, programs, types }: Omit<RunParts, "saver">): Promise<void> {
+  if (runtime.processes === undefined) return;
+  const { data, epochs, seed, evaluate, optimizer } = settings;
+  const lines = [
+    ...(await dataLines("data", data, settings)),
+    ...(evaluate === undefined ? [] : await dataLines("evaluate", evaluate, settings)),
+    `epochs: ${epochs}`,
+    `seed: ${seed}`,
+    `metrics: ${Object.keys(types.metrics).join(", ")}`,
+    `optimizer: ${optimizer.name}`,
+    ...sampledSteps(epochs * data.batchesPerEpoch).map(
+      (step) => `learning rate of step ${step}: ${learningRateAt(optimizer, step)}`,
+    ),
+    stepText(programs.step(data.batchSizes[0] as number)),
+  ];
+  await runtime.processes.agree("program", lines.join("\n"));
+}
+
+/** A dataset's description, and a digest of each column that a run reads. */
+async function dataLines(what: string, dataset: Dataset, settings: Settings): Promise<string[]> {
+  const described = Object.entries(dataset.describe(settings.seed)).map(
+    ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
+  );
+  const digests = columnNames(settings).map(async (name) => {
+    const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
+    const digest = createHash("sha256")
+      .update(new Uint8Array(buffer, byteOffset, byteLength))
+      .digest("hex");
+    return `${what}: contents of column "${name}" ${digest.slice(0, 16)}`;
+  });
+  return [...described, ...(await Promise.all(digests))];
+}
+
+/** The first step, those that are powers of two, and the last: schedules that differ do so early or late. */
+function sampledSteps(count: number): number[] {
+  const steps = [0];
+  for (let step = 1; step < count; step *= 2) steps.push(step);
+  if (count > 0 && !steps.includes(count - 1)) steps.push(count - 1);
+  return steps;
+}
+
+const stepText = (step: CompiledStep): string =>
+  "compiled" in step
+    ? printPlan(step.plan)
+    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");
