@@ -21,6 +21,7 @@ const processSuites = [
   "test/launch/local.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
+  "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
   "test/e2e/profile.test.ts",
   "test/bench/harness.test.ts",
