@@ -245,7 +245,8 @@ impl<'a> Drive<'a> {
         let rank = self.job.ranks[message.peer];
         let mut end = message.into.len;
         if message.with.is_some()
-            && let Some((left, count)) = self.transport.here(rank, (self.incoming.text_len + end) - self.incoming.done)?
+            && let Some((left, count)) =
+                self.transport.here(rank, (self.incoming.text_len + end) - self.incoming.done)?
         {
             let element = self.job.reduce.0.size();
             let whole = count - count % element;

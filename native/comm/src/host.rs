@@ -164,7 +164,7 @@ impl Frame {
         let part = |at: usize| bytes[at..at + NONCE].try_into().expect("16 bytes");
         let reason: Vec<u8> = bytes[44..].iter().copied().take_while(|byte| *byte != 0).collect();
         let ring = u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"));
-        if bytes[..4] != MAGIC || (ring == 0) != !reason.is_empty() {
+        if bytes[..4] != MAGIC || (ring == 0) == reason.is_empty() {
             return Err(Trouble::Broken("its message about memory is malformed"));
         }
         let ring = if ring == 0 { Err(String::from_utf8_lossy(&reason).into_owned()) } else { Ok(ring) };
@@ -264,10 +264,7 @@ impl Talk<'_> {
     }
 
     /// The higher rank's part.
-    fn follow(
-        &self,
-        bell: &OwnedFd,
-    ) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+    fn follow(&self, bell: &OwnedFd) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
         let invite = self.hear()?;
         let ring = match &invite.ring {
             Ok(ring) => *ring as usize,
@@ -368,7 +365,9 @@ fn send_fds(stream: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> std::result::Resu
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(fds));
     // Descriptors travel with at least one byte.
-    sendmsg(stream, &[std::io::IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL).map(drop).map_err(refused("passing descriptors"))
+    sendmsg(stream, &[std::io::IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL)
+        .map(drop)
+        .map_err(refused("passing descriptors"))
 }
 
 fn receive_fds<const N: usize>(stream: BorrowedFd<'_>, deadline: Instant) -> std::result::Result<[OwnedFd; N], String> {

@@ -31,15 +31,16 @@ fn sum<T: Element>(group: &mut Group, values: &mut [T]) -> Result<(), Error> {
 #[test]
 fn who_shares_memory_with_whom() {
     let refused = Some("so TCP carries the data: ftruncate: ");
-    // What each rank wants, the size of the rings, what each rank gets, and what it says.
-    let table: [(&[TransportKind], Option<usize>, &[&[usize]], Option<&str>); 5] = [
-        (&[Auto, Auto, Auto], None, &[&[1, 2], &[0, 2], &[0, 1]], None),
-        (&[Auto, Shared], None, &[&[1], &[0]], None),
-        (&[Auto, Tcp, Auto], None, &[&[2], &[], &[0]], None),
-        (&[Tcp, Auto], None, &[&[], &[]], None),
-        (&[Auto, Auto, Auto], Some(TOO_MUCH), &[&[], &[], &[]], refused),
+    /// What each rank wants, the size of the rings, what each rank gets, and what it says.
+    struct Row<'a>(&'a [TransportKind], Option<usize>, &'a [&'a [usize]], Option<&'a str>);
+    let table = [
+        Row(&[Auto, Auto, Auto], None, &[&[1, 2], &[0, 2], &[0, 1]], None),
+        Row(&[Auto, Shared], None, &[&[1], &[0]], None),
+        Row(&[Auto, Tcp, Auto], None, &[&[2], &[], &[0]], None),
+        Row(&[Tcp, Auto], None, &[&[], &[]], None),
+        Row(&[Auto, Auto, Auto], Some(TOO_MUCH), &[&[], &[], &[]], refused),
     ];
-    for (kinds, ring, memory, says) in table {
+    for Row(kinds, ring, memory, says) in table {
         let worlds: Vec<World> = connect(kinds, ring).into_iter().map(|world| world.expect("a world")).collect();
         for world in &worlds {
             assert_eq!(world.in_memory(), memory[world.rank()], "{kinds:?}");
@@ -57,19 +58,14 @@ fn who_shares_memory_with_whom() {
 
 #[test]
 fn a_rank_that_must_have_memory_fails_without() {
-    let table: [(&[TransportKind; 2], Option<usize>, [Option<&str>; 2]); 2] = [
-        (
-            &[Shared, Tcp],
-            None,
-            [Some("there is no shared memory with rank 1: it is on another host, or is to use TCP"), None],
-        ),
-        (
-            &[Shared, Shared],
-            Some(TOO_MUCH),
-            [Some("there is no shared memory with rank 1: ftruncate: "), Some("rank 0: ftruncate: ")],
-        ),
+    let elsewhere = Some("there is no shared memory with rank 1: it is on another host, or is to use TCP");
+    let refused = [1, 0].map(|peer| format!("there is no shared memory with rank {peer}: ftruncate: "));
+    let table = [
+        ([Shared, Tcp], None, [elsewhere, None]),
+        ([Shared; 2], Some(TOO_MUCH), refused.each_ref().map(|t| Some(&t[..]))),
     ];
     for (kinds, ring, expected) in table {
+        let kinds = &kinds;
         for (world, expected) in connect(kinds, ring).into_iter().zip(expected) {
             match expected {
                 Some(text) => assert!(world.unwrap_err().to_string().contains(text), "{kinds:?}"),
@@ -145,13 +141,13 @@ fn steps(group: &mut Group) -> Result<(), Error> {
     sum(group, &mut values)?;
     sum(group, &mut values[..10])?;
     let (me, other) = (group.index(), 1 - group.index());
-    let mut parts = [Part::in_place(&mut values)];
+    let parts = [Part::in_place(&mut values)];
     if me == 0 {
         group.send(&parts, Dtype::F32, other, "activations")?;
         group.receive(&parts, Dtype::F32, other, "gradients")
     } else {
         group.receive(&parts, Dtype::F32, other, "activations")?;
-        group.send(&mut parts, Dtype::F32, other, "gradients")
+        group.send(&parts, Dtype::F32, other, "gradients")
     }
 }
 

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use memmap2::MmapRaw;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate};
 use rustix::fs::memfd_create;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+};
 
 use super::ring::{Counters, Ring, receive_all, send_all};
 use super::{LinkError, TcpTransport, Transport};
