@@ -25,6 +25,7 @@ export {
   rmsProp,
   rprop,
 } from "./adaptive.ts";
+export { clipByGlobalNorm, clipByValue, globalNorm } from "./clip.ts";
 export {
   type DecayMask,
   type LearningRate,
@@ -39,4 +40,5 @@ export {
   type WeightDecay,
   weightsOnly,
 } from "./optimizer.ts";
+export * as schedules from "./schedules.ts";
 export { type SgdOptions, sgd } from "./sgd.ts";

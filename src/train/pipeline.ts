@@ -4,6 +4,7 @@ import { stageAxis } from "../program/index.ts";
 import { isOnStage, isTensor, type PipelineOptions, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { mostParts } from "./accumulate.ts";
 import { batchParts } from "./feed.ts";
 import type { TrainState } from "./functions.ts";
 import type { PipelineTraining } from "./options.ts";
@@ -51,12 +52,6 @@ export function pipelineOptions(
     microBatches: mostParts(rows / batchParts(mesh), microBatches),
     schedule,
   };
-}
-
-/** The largest number of equal parts that is not above `most`. A short last batch takes fewer. */
-function mostParts(rows: number, most: number): number {
-  for (let parts = most; parts > 1; parts--) if (rows % parts === 0) return parts;
-  return 1;
 }
 
 /** The values of a training on every device. Communicates where some are on one stage; every worker must call it. */

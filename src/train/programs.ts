@@ -25,11 +25,11 @@ import {
   keyType,
   type ModelTypes,
   predictionFunction,
-  stepFunction,
 } from "./functions.ts";
 import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
 import { pipelineOptions } from "./pipeline.ts";
+import { stepFunction } from "./step.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;

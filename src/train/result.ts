@@ -7,7 +7,7 @@ import { distribute, isTensor, meshOf, type Tensor, type Tensors, tensor } from 
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
-import { seenType } from "./functions.ts";
+import { seenType, type TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
 import type { Run, RunParts } from "./run.ts";
 
@@ -15,6 +15,8 @@ import type { Run, RunParts } from "./run.ts";
 export interface TrainResult {
   /** The parameters, as a named tree: `result.params["0"].weight`. */
   readonly params: Tensors;
+  /** Their moving average, with `ema`; undefined without. */
+  readonly averaged: Tensors | undefined;
   /** What layers keep besides. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;
@@ -43,11 +45,13 @@ export interface TrainResult {
 export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
+  const evaluated = run.evaluated();
   const last = position.history.at(-1)?.evaluation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
   return {
     params: values.params,
+    averaged: settings.ema === undefined ? undefined : evaluated.params,
     state: values.state,
     optimizerState: values.optimizer,
     history: position.history,
@@ -55,10 +59,10 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
-    evaluate: (dataset) => evaluateDataset(later, values, batched(dataset, settings.data)),
+    evaluate: (dataset) => evaluateDataset(later, evaluated, batched(dataset, settings.data)),
     async predict(input) {
-      if (!(input instanceof DatasetClass)) return predictBatch(parts, run, input);
-      const { data, shape, dtype } = await predictDataset(later, values, batched(input, settings.data));
+      if (!(input instanceof DatasetClass)) return predictBatch(parts, evaluated, input);
+      const { data, shape, dtype } = await predictDataset(later, evaluated, batched(input, settings.data));
       return tensor(data, { shape, dtype });
     },
     print: (text) => {
@@ -67,7 +71,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   };
 }
 
-async function predictBatch({ settings, runtime }: RunParts, { values }: Run, x: Tensor): Promise<Tensor> {
+async function predictBatch({ settings, runtime }: RunParts, values: TrainState, x: Tensor): Promise<Tensor> {
   const { model, data, input, dtype } = settings;
   if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
   const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
