@@ -52,6 +52,17 @@ const features: readonly [string, Partial<TrainOptions>][] = [
   ["accumulate", { accumulate: 4 }],
   ["moving average", { ema: 0.8 }],
   ["all of them, guarded", { clip: { norm: 0.5, value: 0.1 }, accumulate: 2, ema: 0.9, lossScale: true }],
+  [
+    "a mean by the weights of the rows",
+    {
+      loss: (y, t) =>
+        losses.softmaxCrossEntropy(y, t, {
+          weight: tensor([0.5, 2, 1], { dtype: "f64" }),
+          ignoreIndex: 1,
+          labelSmoothing: 0.1,
+        }),
+    },
+  ],
   ["norms of parameters", { optimizer: optim.lamb({ learningRate: 0.05, weightDecay: 0.1 }) }],
   ["rows and columns", { optimizer: optim.adafactor({ learningRate: 0.05 }) }],
 ];
