@@ -209,17 +209,13 @@ function checkCheckpoint(checkpoint: CheckpointOptions): void {
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
 }
 
-function checkPipeline({ pipeline, checkpoint }: TrainOptions): void {
+function checkPipeline({ pipeline }: TrainOptions): void {
   const { stages, microBatches } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
-  if (checkpoint !== undefined)
-    throw new HeddleError("option", "train: checkpoints of a pipeline cannot be written yet", {
-      hint: "leave out checkpoint or pipeline",
-    });
 }
 
 function checkColumns(dataset: Dataset, wanted: readonly string[]): void {

@@ -14,7 +14,6 @@ import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
-import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
@@ -68,7 +67,6 @@ export class Run {
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
-      this.values = wholeState(this.values);
       await this.parts.saver?.finished();
     } catch (error) {
       this.failed = true;
@@ -195,9 +193,7 @@ export class Run {
     const { position } = this;
     const { loss, metrics } = position.tally.means();
     const evaluation =
-      settings.evaluate === undefined
-        ? undefined
-        : await evaluateDataset(this.parts, wholeState(this.values), settings.evaluate);
+      settings.evaluate === undefined ? undefined : await evaluateDataset(this.parts, this.values, settings.evaluate);
     const record: EpochRecord = {
       epoch: position.epoch,
       steps: position.steps,
