@@ -249,17 +249,13 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
     throw new HeddleError("option", "train: a pipeline accumulates by itself", { hint: "set pipeline.microBatches" });
 }
 
-function checkPipeline({ pipeline, checkpoint }: TrainOptions): void {
+function checkPipeline({ pipeline }: TrainOptions): void {
   const { stages, microBatches } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
-  if (checkpoint !== undefined)
-    throw new HeddleError("option", "train: checkpoints of a pipeline cannot be written yet", {
-      hint: "leave out checkpoint or pipeline",
-    });
 }
 
 function checkColumns(dataset: Dataset, wanted: readonly string[]): void {

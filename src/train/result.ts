@@ -9,11 +9,15 @@ import { shown } from "../util/show.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
 import { seenType, type TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
 
 /** A trained model, and how it came about. */
 export interface TrainResult {
-  /** The parameters, as a named tree: `result.params["0"].weight`. */
+  /**
+   * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
+   * were trained; `replicate(x)`, called on every worker, makes one whole.
+   */
   readonly params: Tensors;
   /** Their moving average, with `ema`; undefined without. */
   readonly averaged: Tensors | undefined;
@@ -34,7 +38,7 @@ export interface TrainResult {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first).
+   * a batch as the model sees it (floats, batch dim first). Where parameters are in parts, every worker must call either.
    */
   predict(input: Dataset | Tensor): Promise<Tensor>;
   /** Prints a line on rank 0 only. */
@@ -49,6 +53,12 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const last = position.history.at(-1)?.evaluation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
+  // Of a pipeline's values, wherever they are; asked for once.
+  let everywhere: TrainState | undefined;
+  const whole = (): TrainState => {
+    everywhere ??= wholeState(evaluated);
+    return everywhere;
+  };
   return {
     params: values.params,
     averaged: settings.ema === undefined ? undefined : evaluated.params,
@@ -61,8 +71,8 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     rank: runtime.rank,
     evaluate: (dataset) => evaluateDataset(later, evaluated, batched(dataset, settings.data)),
     async predict(input) {
-      if (!(input instanceof DatasetClass)) return predictBatch(parts, evaluated, input);
-      const { data, shape, dtype } = await predictDataset(later, evaluated, batched(input, settings.data));
+      if (!(input instanceof DatasetClass)) return predictBatch(parts, whole(), input);
+      const { data, shape, dtype } = await predictDataset(later, whole(), batched(input, settings.data));
       return tensor(data, { shape, dtype });
     },
     print: (text) => {

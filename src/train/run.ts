@@ -15,7 +15,6 @@ import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./h
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
-import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
@@ -90,7 +89,6 @@ export class Run {
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
-      this.values = wholeState(this.values);
       await this.parts.saver?.finished();
     } catch (error) {
       this.failed = true;
@@ -240,10 +238,10 @@ export class Run {
     if (this.isDue(true)) await this.save();
   }
 
-  /** What evaluation and prediction compute with, on every device. */
+  /** What evaluation and prediction compute with, where it is. */
   evaluated(): TrainState {
-    const whole = wholeState(this.values);
-    return { ...whole, params: evaluated(this.parts.settings, whole.params, whole.optimizer) };
+    const { settings } = this.parts;
+    return { ...this.values, params: evaluated(settings, this.values.params, this.values.optimizer) };
   }
 
   private isDue(epochEnds: boolean): boolean {
