@@ -12,7 +12,7 @@ mod translate;
 mod value;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use kernel::{View, HEAD};
 pub use translate::{Description, Instruction};
@@ -99,6 +99,32 @@ pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
     cache.order.push(key.clone());
     cache.kernels.insert(key, kernel.clone());
     Some(kernel)
+}
+
+/// A group and its kernels for AVX2 and AVX-512, made when they are first asked for.
+pub struct Prepared {
+    pub description: Description,
+    kernels: [OnceLock<Option<Arc<Kernel>>>; 2],
+}
+
+impl Prepared {
+    /// Makes the kernel for the set that this process runs by.
+    pub fn new(description: Description) -> Prepared {
+        let prepared = Prepared { description, kernels: Default::default() };
+        if let Ok(isa) = Isa::choose(None) {
+            prepared.kernel(isa);
+        }
+        prepared
+    }
+
+    pub fn kernel(&self, isa: Isa) -> Option<&Kernel> {
+        let cell = match isa {
+            Isa::Scalar => return None,
+            Isa::Avx2 => &self.kernels[0],
+            Isa::Avx512 => &self.kernels[1],
+        };
+        cell.get_or_init(|| kernel(&self.description, isa)).as_deref()
+    }
 }
 
 /// How many kernels are kept.
