@@ -80,7 +80,8 @@ export type LowerRule<A extends Attrs> =
 
 /** What a kernel combines along which dims of its one input; its output has the other dims. */
 export interface FoldRule {
-  readonly op: "sum" | "max" | "min" | "and" | "or";
+  /** `argMax` is the i32 index of the first of the largest elements, or of the first NaN, along one dim. */
+  readonly op: "sum" | "max" | "min" | "and" | "or" | "argMax";
   /** Ascending. */
   readonly dims: readonly number[];
 }

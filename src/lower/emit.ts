@@ -1,5 +1,6 @@
 /** @module From units of work to kernel calls whose addresses are still symbolic. */
 
+import { type DType, isFloat } from "../ir/dtype.ts";
 import {
   denseOrder,
   isContiguous,
@@ -158,7 +159,7 @@ interface Walk {
 
 interface Step {
   readonly name: string;
-  readonly dtype: string;
+  readonly dtype: DType;
   readonly literal?: number | string;
   readonly operands: readonly Operand[];
 }
@@ -195,7 +196,8 @@ class GroupBuilder {
   private add(node: Node): void {
     const operands = node.inputs.map((input) => this.operand(input));
     const fold = foldOf(node);
-    if (fold !== undefined) this.steps.push({ name: "fold", dtype: node.dtype, literal: fold.op, operands });
+    if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, (node.inputs[0] as Node).dtype);
+    else if (fold !== undefined) this.push("fold", node.dtype, operands, fold.op);
     else {
       const rule = ruleOf(node);
       if (rule.kind !== "scalar") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
@@ -207,6 +209,22 @@ class GroupBuilder {
       this.steps.push({ ...this.placed(instruction), operands });
     }
     this.members.set(this.values.storage(node), this.steps.length - 1);
+  }
+
+  private push(name: string, dtype: DType, operands: readonly Operand[], literal?: number | string): Operand {
+    this.steps.push({ name, dtype, operands, ...(literal === undefined ? {} : { literal }) });
+    return { step: this.steps.length - 1 };
+  }
+
+  /** The least index of the elements that equal the largest or are NaN, as the largest is if one of them is. */
+  private addArgMax(x: Operand, dtype: DType): void {
+    const largest = this.push("fold", dtype, [x], "max");
+    const equal = this.push("eq", dtype, [x, largest]);
+    const found = isFloat(dtype) ? this.push("or", "bool", [equal, this.push("ne", dtype, [x, x])]) : equal;
+    const length = this.walk.shape.at(-1) as number;
+    const place = this.push("iota", "i32", [], this.walk.shape.length - 1);
+    const none = this.push("const", "i32", [], length);
+    this.push("fold", "i32", [this.push("select", "i32", [found, place, none])], "min");
   }
 
   private instructions(): (string | number)[][] {

@@ -135,7 +135,10 @@ class Folder {
     const node = cluster.nodes[0] as Node;
     const fold = cluster.kind === "kernel" ? foldOf(node) : undefined;
     const input = node.inputs[0];
-    return fold === undefined || input === undefined ? undefined : spaceOf(this.values.view(input), fold.dims);
+    if (fold === undefined || input === undefined) return undefined;
+    const space = spaceOf(this.values.view(input), fold.dims);
+    // An index is found in two walks, which columns do not have.
+    return fold.op === "argMax" && space?.form === "columns" ? undefined : space;
   }
 
   private reads(part: Part, node: Node): View[] {

@@ -13,7 +13,7 @@ import * as emit from "./emit.ts";
 import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 
-type ReduceAttrs = { op: FoldRule["op"]; dims: readonly number[] };
+type ReduceAttrs = { op: Exclude<FoldRule["op"], "argMax">; dims: readonly number[] };
 
 const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
   sum: (x, y, dtype) => (dtype === "f32" || dtype === "f64" ? x + y : roundTo(dtype, x + y)),
@@ -211,6 +211,7 @@ defineOp<{ dim: number }>({
   lower: {
     kind: "kernel",
     strided: [0],
+    fold: ({ dim }) => ({ op: "argMax", dims: [dim] }),
     emit: (context) => {
       const x = context.inputs[0] as View;
       const { dim } = context.attrs;

@@ -142,6 +142,13 @@ test("what is computed before a fold and after it joins it, values of the rows t
   ]);
 });
 
+test("the index of the largest of what is computed takes two walks in one call", () => {
+  const program = lowered([[16, 10]], (x) => [ops.argMax(ops.exp(x as Node), 1)]);
+  expect(lines(program)).toEqual(["0 fusedRows exp+max+eq+ne+or+iota+select+min [16,10] f32 -> i32[16]"]);
+  const columns = lowered([[16, 10]], (x) => [ops.argMax(ops.exp(x as Node), 0)]);
+  expect(lines(columns).at(-1)).toMatch(/^\d argMax/);
+});
+
 test("sums over the outer dims are columns, folded while their values are made", () => {
   const program = lowered(
     [

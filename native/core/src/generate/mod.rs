@@ -46,6 +46,8 @@ impl Generate {
 pub struct Kernel {
     pages: memory::Pages,
     constants: Vec<u64>,
+    /// Lanes of folds stay in registers: a row ends with 16 of them for each fold, and nothing need be there before.
+    pub holds: bool,
 }
 
 impl Kernel {
@@ -140,7 +142,7 @@ fn compile(description: &Description, wide: bool) -> Option<Kernel> {
         word[..c.len()].copy_from_slice(c);
         u64::from_le_bytes(word)
     });
-    Some(Kernel { constants: words.collect(), pages: memory::map(&code).ok()? })
+    Some(Kernel { constants: words.collect(), pages: memory::map(&code).ok()?, holds: !graph.held.is_empty() })
 }
 
 #[cfg(test)]
@@ -161,7 +163,7 @@ mod tests {
     }
 
     fn group(ops: &[&str]) -> Description {
-        let view = View { dtype: DType::F32, along: true, streamed: false };
+        let view = View { dtype: DType::F32, along: true, streamed: false, lanes: None };
         let mut registers = vec![(Instruction::Input(0), DType::F32)];
         for (i, name) in ops.iter().enumerate() {
             registers.push((Instruction::Compute(name.to_string(), vec![i]), DType::F32));

@@ -1,23 +1,14 @@
 //! The operations of reductions, and the order in which they combine.
 //!
-//! Element `i` of a run belongs to lane `i mod lanes(n)`; a lane folds its elements in order from the identity, and the
-//! lanes combine by halves. All of it depends on the length alone.
+//! Element `i` of a run belongs to lane `i mod 64`; a lane folds its elements in order from the identity, and the lanes
+//! combine by halves, whatever the processor.
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::isa::{by_isa, Level};
 use crate::program::ReduceOp;
 
-/// Most lanes of a run.
-pub const LANES: usize = 256;
-
-/// The lanes of a run of `n` elements.
-pub const fn lanes(n: usize) -> usize {
-    if n >= 1024 {
-        LANES
-    } else {
-        64
-    }
-}
+/// The lanes of a run.
+pub const LANES: usize = 64;
 
 pub trait Fold: 'static {
     fn identity<T: Element>() -> T;
@@ -119,14 +110,13 @@ pub fn defined(op: ReduceOp, dtype: DType) -> bool {
     }
 }
 
-/// Combines lanes by halves; lanes from `used` on hold the identity.
+/// Combines lanes by halves.
 #[inline(always)]
-pub fn tree<T: Element, F: Fold>(lanes: &mut [T], used: usize) -> T {
-    let mut width = used.next_power_of_two().min(lanes.len()) / 2;
+pub fn tree<T: Element, F: Fold, const W: usize>(lanes: &mut [T; W]) -> T {
+    let mut width = W / 2;
     while width > 0 {
-        let (low, high) = lanes.split_at_mut(width);
-        for (a, b) in low.iter_mut().zip(high) {
-            *a = F::fold(*a, *b);
+        for l in 0..width {
+            lanes[l] = F::fold(lanes[l], lanes[l + width]);
         }
         width /= 2;
     }
@@ -144,31 +134,30 @@ pub fn pairwise<T: Element, F: Fold>(low: usize, high: usize, value: &dyn Fn(usi
     F::fold(pairwise::<T, F>(low, low + left, value), pairwise::<T, F>(low + left, high, value))
 }
 
-by_isa! { fn trees<T: Element, F: Fold>(lanes: *mut T, width: usize, used: usize, rows: usize, out: *mut T) => trees_body }
+by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body }
 
 #[inline(always)]
-unsafe fn trees_body<L: Level, T: Element, F: Fold>(
-    lanes: *mut T,
-    width: usize,
-    used: usize,
-    rows: usize,
-    out: *mut T,
-) {
+unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) {
     for r in 0..rows {
-        let lanes = std::slice::from_raw_parts_mut(lanes.add(r * width), width);
-        *out.add(r) = tree::<T, F>(lanes, used);
+        let from = lanes.add(r * LANES);
+        // Lanes beyond the used ones hold the identity, which changes nothing.
+        *out.add(r) = if used <= 16 {
+            tree::<T, F, 16>(&mut from.cast::<[T; 16]>().read())
+        } else {
+            tree::<T, F, LANES>(&mut from.cast::<[T; LANES]>().read())
+        };
     }
 }
 
-/// The result of each of `rows` groups of `width` lanes, of which `used` hold elements.
+/// The result of each of `rows` groups of lanes, of which the first `used` hold elements.
 pub unsafe fn finish(
     isa: crate::isa::Isa,
     (op, dtype): (ReduceOp, DType),
     lanes: *mut u8,
-    (rows, width, used): (usize, usize, usize),
+    (rows, used): (usize, usize),
     out: *mut u8,
 ) {
-    for_dtype!(dtype, T => with_fold!(op, F => trees::<T, F>(isa, lanes.cast(), width, used, rows, out.cast())));
+    for_dtype!(dtype, T => with_fold!(op, F => trees::<T, F>(isa, lanes.cast(), used, rows, out.cast())));
 }
 
 /// Fills with the value that a fold starts from; truth values are 0 or 1.

@@ -2,7 +2,7 @@
 //!
 //! Runs are folded in lanes, columns in order, pieces of either by a binary tree (see `fold.rs`).
 
-use super::fold::{defined, lanes, pairwise, tree, with_fold, Fold, Max, LANES};
+use super::fold::{defined, pairwise, tree, with_fold, Fold, Max, LANES};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa, Level};
@@ -221,33 +221,24 @@ by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    if lanes(n) == LANES {
-        in_lanes::<T, F, LANES>(from, stride, n)
-    } else {
-        in_lanes::<T, F, 64>(from, stride, n)
-    }
-}
-
-#[inline(always)]
-unsafe fn in_lanes<T: Element, F: Fold, const L: usize>(from: *const T, stride: isize, n: usize) -> T {
-    let mut lanes = [F::identity::<T>(); L];
+    let mut lanes = [F::identity::<T>(); LANES];
     if stride != 1 {
         for i in 0..n {
-            lanes[i % L] = F::fold(lanes[i % L], *from.offset(i as isize * stride));
+            lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride));
         }
-        return tree::<T, F>(&mut lanes, n);
+        return tree::<T, F, LANES>(&mut lanes);
     }
-    let chunks = std::slice::from_raw_parts(from, n).chunks_exact(L);
+    let chunks = std::slice::from_raw_parts(from, n).chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
-        for l in 0..L {
+        for l in 0..LANES {
             lanes[l] = F::fold(lanes[l], chunk[l]);
         }
     }
     for (lane, x) in lanes.iter_mut().zip(rest) {
         *lane = F::fold(*lane, *x);
     }
-    tree::<T, F>(&mut lanes, n)
+    tree::<T, F, LANES>(&mut lanes)
 }
 
 #[inline(always)]

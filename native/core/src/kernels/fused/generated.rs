@@ -124,7 +124,7 @@ fn describe(
         let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
         let lines = operand.strides[..inner].iter().all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
         let streamed = is_output(k) && bytes > STREAMED && alone && lines && operand.dtype.size() > 1;
-        views.push(View { dtype: operand.dtype, along: stride == 1, streamed });
+        views.push(View { dtype: operand.dtype, along: stride == 1, streamed, lanes: None });
     }
     let instruction = |register: &Register| match &register.source {
         Source::Input(operand) => Some(Instruction::Input(*operand)),

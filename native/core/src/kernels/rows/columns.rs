@@ -10,13 +10,15 @@ use crate::exec::Run;
 use crate::kernels::fold::{pairwise, start, with_fold, Fold};
 use crate::kernels::fused::generated::STREAMED;
 use crate::kernels::fused::Source;
-use crate::kernels::reduce::{chunks, WIDTH};
+use crate::kernels::reduce::chunks;
 use crate::program::{FusedJson, ReduceOp};
 use crate::verify::Checker;
 use crate::{bail, Result};
 
 /// Most folds of a group.
 const FOLDS: usize = 8;
+/// Columns of one task: the more, the longer what rows have in common stays out of the way of what they have not.
+const WIDTH: usize = 1024;
 
 pub struct FusedColumns {
     group: Group,
@@ -34,7 +36,7 @@ impl FusedColumns {
     pub fn new(json: &FusedJson, checker: Checker) -> Result<FusedColumns> {
         let generate = checker.generate;
         let group = read(json, checker, 0)?;
-        let mut builder = Builder::new(&group);
+        let mut builder = Builder::new(&group, false);
         let mut folds = Vec::new();
         for output in group.outputs.iter().filter(|o| o.single) {
             let register = &group.registers[output.register];

@@ -7,14 +7,13 @@ mod pass;
 
 use std::mem::MaybeUninit;
 
-use super::fold::{finish, lanes, start, LANES};
+use super::fold::{finish, start, LANES};
 use super::fused::generated::STREAMED;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
 use crate::dtype::DType;
 use crate::exec::Run;
 use crate::generate::Generate;
-use crate::isa::Isa;
 use crate::program::{FusedJson, ReduceOp};
 use crate::verify::{Checker, MAX_RANK};
 use crate::{bail, Result};
@@ -147,7 +146,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn new(group: &'a Group) -> Result<Plan<'a>> {
         let deepest = group.natures.iter().map(|n| n.level).max().unwrap_or(0);
-        let passes = (0..=deepest).map(|_| Builder::new(group)).collect();
+        let passes = (0..=deepest).map(|_| Builder::new(group, true)).collect();
         let mut plan = Plan { group, passes, kept: Vec::new(), block: ROWS };
         let whole = |o: &&Output| !o.single;
         let last_written = group.outputs.iter().filter(whole).map(|o| group.natures[o.register].level).max();
@@ -218,11 +217,9 @@ impl<'a> Plan<'a> {
     fn layout(&self) -> Result<Layout> {
         let group = self.group;
         let singles = group.natures.iter().filter(|n| n.single).count();
-        let width = lanes(group.length);
-        let folded = if group.length <= width { self.block * width } else { LANES };
         let folds = self.passes.iter().map(|p| p.folds.len()).max().unwrap_or(0);
         let lanes = (singles * self.block * 8).next_multiple_of(64);
-        let kept = lanes + (folds * folded * 8).next_multiple_of(64);
+        let kept = lanes + folds * self.block * LANES * 8;
         let bytes = kept + self.kept.len() * 64 + self.block * self.kept_bytes();
         if bytes > SCRATCH {
             bail!("{singles} values per row and {folds} folds at once are more than one folded group can hold");
@@ -318,49 +315,50 @@ impl Block<'_> {
     }
 
     unsafe fn pass(&self, pass: &Pass) {
-        let length = self.step.group.length;
-        let width = lanes(length);
-        let whole = length <= width;
+        let (length, isa) = (self.step.group.length, self.run.isa);
         let mut at: [Address; VIEWS] = [(0, 0); VIEWS];
         for (view, place) in pass.places.iter().enumerate() {
-            at[view] = self.address(pass, *place, view, if whole { width } else { LANES });
+            at[view] = self.address(pass, *place, view);
         }
         let at = &mut at[..pass.places.len()];
-        if pass.folds.is_empty() || whole {
-            (0..pass.folds.len()).for_each(|f| self.start(pass, f, self.rows, width));
-            pass.call(self.run.isa, (self.rows, length), at);
-            (0..pass.folds.len()).for_each(|f| self.finish(pass, f, 0, (self.rows, width, length)));
-            return;
+        if pass.folds.is_empty() {
+            return pass.call(isa, (self.rows, length), at);
         }
-        for row in 0..self.rows {
-            (0..pass.folds.len()).for_each(|f| self.start(pass, f, 1, width));
-            self.long(pass, at, row, width);
-            (0..pass.folds.len()).for_each(|f| self.finish(pass, f, row, (1, width, width)));
+        let holds = length > 0 && pass.kernel(isa, at).is_some_and(|k| k.holds);
+        if !holds {
+            (0..pass.folds.len()).for_each(|f| start(self.fold(pass, f), self.lanes(f), self.rows * LANES));
+        }
+        if holds || length <= LANES {
+            pass.call(isa, (self.rows, length), at);
+        } else {
+            (0..self.rows).for_each(|row| self.long(pass, at, row));
+        }
+        let used = if holds { 16 } else { length.min(LANES) };
+        for (f, register) in pass.folds.iter().enumerate() {
+            finish(isa, self.fold(pass, f), self.lanes(f), (self.rows, used), self.values(*register));
         }
     }
 
     /// One row, walked as rows of as many elements as there are lanes.
-    unsafe fn long(&self, pass: &Pass, at: &[Address], row: usize, width: usize) {
+    unsafe fn long(&self, pass: &Pass, at: &[Address], row: usize) {
         let length = self.step.group.length;
         let mut part: [Address; VIEWS] = [(0, 0); VIEWS];
         for (view, place) in pass.places.iter().enumerate() {
             let size = pass.description().views[view].dtype.size() as isize;
             let (first, by) = at[view];
-            part[view] = match place {
-                Place::Lanes(_) => (first, 0),
-                _ => (first.wrapping_add_signed(row as isize * by), pass.along[view] * width as isize * size),
-            };
+            let step = if matches!(place, Place::Lanes(_)) { 0 } else { pass.along[view] * LANES as isize * size };
+            part[view] = (first.wrapping_add_signed(row as isize * by), step);
         }
         let part = &mut part[..pass.places.len()];
-        let turns = length / width;
-        pass.call(self.run.isa, (turns, width), part);
-        if length % width > 0 {
+        let turns = length / LANES;
+        pass.call(self.run.isa, (turns, LANES), part);
+        if !length.is_multiple_of(LANES) {
             part.iter_mut().for_each(|(first, by)| *first = first.wrapping_add_signed(turns as isize * *by));
-            pass.call(self.run.isa, (1, length % width), part);
+            pass.call(self.run.isa, (1, length % LANES), part);
         }
     }
 
-    unsafe fn address(&self, pass: &Pass, place: Place, view: usize, width: usize) -> Address {
+    unsafe fn address(&self, pass: &Pass, place: Place, view: usize) -> Address {
         let size = pass.description().views[view].dtype.size() as isize;
         match place {
             Place::Operand(k) => {
@@ -368,15 +366,13 @@ impl Block<'_> {
                 (first as usize, by * size)
             }
             Place::Single(register) => (self.values(register) as usize, size),
-            Place::Lanes(f) => (self.lanes(f) as usize, width as isize * size),
+            Place::Lanes(f) => (self.lanes(f) as usize, LANES as isize * size),
             Place::Kept(k) => (self.kept(k) as usize, self.step.group.length as isize * size),
         }
     }
 
     fn lanes(&self, fold: usize) -> *mut u8 {
-        let width = lanes(self.step.group.length);
-        let held = if self.step.group.length <= width { self.step.block * width } else { LANES };
-        self.scratch.wrapping_add(self.step.layout.lanes + fold * held * 8)
+        self.scratch.wrapping_add(self.step.layout.lanes + fold * self.step.block * LANES * 8)
     }
 
     fn kept(&self, k: usize) -> *mut u8 {
@@ -393,15 +389,5 @@ impl Block<'_> {
             Source::Fold(op, _) => (op, register.dtype),
             _ => unreachable!("a fold of the pass"),
         }
-    }
-
-    unsafe fn start(&self, pass: &Pass, f: usize, rows: usize, width: usize) {
-        start(self.fold(pass, f), self.lanes(f), rows * width);
-    }
-
-    unsafe fn finish(&self, pass: &Pass, f: usize, row: usize, sizes: (usize, usize, usize)) {
-        let what = self.fold(pass, f);
-        let isa: Isa = self.run.isa;
-        finish(isa, what, self.lanes(f), sizes, self.values(pass.folds[f]).wrapping_add(row * what.1.size()));
     }
 }

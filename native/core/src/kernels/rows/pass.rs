@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 
 use super::group::Group;
 use crate::dtype::DType;
-use crate::generate::{Description, Generate, Instruction, Prepared, View, HEAD};
+use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::isa::Isa;
+use crate::kernels::fold::start;
 use crate::kernels::fused::generated::OPERANDS;
 use crate::kernels::fused::ops::{find_binary, Loop};
 use crate::kernels::fused::{Source, Value8, REGISTERS};
@@ -46,12 +47,15 @@ pub(super) struct Builder<'a> {
     pub known: Vec<Option<usize>>,
     /// Registers of the group that are folds and end with this pass.
     pub folds: Vec<usize>,
+    /// Lanes are those of one row, and may stay in registers.
+    holds: bool,
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(group: &'a Group) -> Builder<'a> {
+    pub fn new(group: &'a Group, holds: bool) -> Builder<'a> {
         Builder {
             group,
+            holds,
             views: Vec::new(),
             places: Vec::new(),
             along: Vec::new(),
@@ -77,7 +81,7 @@ impl<'a> Builder<'a> {
         if let Some(known) = self.places.iter().position(|p| *p == place) {
             return known;
         }
-        self.views.push(View { dtype, along: along != 0, streamed: false });
+        self.views.push(View { dtype, along: along != 0, streamed: false, lanes: None });
         self.places.push(place);
         self.along.push(along);
         self.views.len() - 1
@@ -135,6 +139,11 @@ impl<'a> Builder<'a> {
     pub fn fold(&mut self, fold: usize, op: ReduceOp, value: usize) -> Result<()> {
         let dtype = self.group.registers[fold].dtype;
         let view = self.view(Place::Lanes(self.folds.len()), dtype, 1);
+        if self.holds && matches!(dtype, DType::F32 | DType::I32 | DType::U32) {
+            let mut bits = 0u32;
+            unsafe { start((op, dtype), (&raw mut bits).cast(), 1) };
+            self.views[view].lanes = Some(u64::from(bits));
+        }
         let held = self.push(Instruction::Input(view), dtype, None);
         let name = match op {
             ReduceOp::Sum => "add",
@@ -153,7 +162,7 @@ impl<'a> Builder<'a> {
     /// Writes a register of the pass.
     pub fn write(&mut self, place: Place, dtype: DType, along: isize, value: usize) {
         // An output that takes an input's place is a view of its own.
-        self.views.push(View { dtype, along: along != 0, streamed: false });
+        self.views.push(View { dtype, along: along != 0, streamed: false, lanes: None });
         self.places.push(place);
         self.along.push(along);
         self.outputs.push((self.views.len() - 1, value));
@@ -179,7 +188,12 @@ impl<'a> Builder<'a> {
         }
         let plain = self.along.iter().all(|a| *a == 0 || *a == 1) && self.views.len() <= OPERANDS;
         let written = self.outputs.iter().all(|(view, _)| self.views[*view].along);
-        let description = Description { views: self.views, registers: self.registers, outputs: self.outputs };
+        // All folds of a pass stay in registers, or none.
+        let mut views = self.views;
+        if views.iter().filter(|v| v.lanes.is_some()).count() < self.folds.len() {
+            views.iter_mut().for_each(|v| v.lanes = None);
+        }
+        let description = Description { views, registers: self.registers, outputs: self.outputs };
         let (prepared, described) = match generate {
             Generate::On if plain && written => (Some(Prepared::new(description)), None),
             _ => (None, Some(description)),
@@ -213,15 +227,20 @@ impl Pass {
         }
     }
 
+    /// Generated code for these views, if there is some.
+    pub fn kernel(&self, isa: Isa, at: &[Address]) -> Option<&Kernel> {
+        // Streaming stores need whole cache lines.
+        let lines = |(view, (at, by)): (&View, &Address)| !view.streamed || (at | *by as usize).is_multiple_of(64);
+        let prepared = self.prepared.as_ref().filter(|p| p.description.views.iter().zip(at).all(lines))?;
+        prepared.kernel(isa)
+    }
+
     /// Walks `rows` rows of `columns` elements.
     pub unsafe fn call(&self, isa: Isa, (rows, columns): (usize, usize), at: &[Address]) {
         if rows * columns == 0 {
             return;
         }
-        let kernel = self.prepared.as_ref().and_then(|p| p.kernel(isa));
-        // Streaming stores need whole cache lines.
-        let lines = |(view, (at, by)): (&View, &Address)| !view.streamed || (at | *by as usize).is_multiple_of(64);
-        match kernel.filter(|_| self.description().views.iter().zip(at).all(lines)) {
+        match self.kernel(isa, at) {
             None => self.interpret(isa, (rows, columns), at),
             Some(kernel) => {
                 let mut arguments = [0u64; HEAD + 2 * OPERANDS];
