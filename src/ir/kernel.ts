@@ -60,6 +60,11 @@ export type LowerRule<A extends Attrs> =
   | {
       readonly kind: "kernel";
       readonly strided?: readonly number[];
+      /**
+       * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
+       * same walk over memory.
+       */
+      readonly fold?: (attrs: A) => FoldRule;
       /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
       readonly inPlace?: number | "each";
       /**
@@ -72,6 +77,14 @@ export type LowerRule<A extends Attrs> =
     }
   /** The same value as input 0's result `index`. */
   | { readonly kind: "element"; readonly index: (attrs: A) => number };
+
+/** What a kernel combines along which dims of its one input; its output has the other dims. */
+export interface FoldRule {
+  /** `argMax` is the i32 index of the first of the largest elements, or of the first NaN, along one dim. */
+  readonly op: "sum" | "max" | "min" | "and" | "or" | "argMax";
+  /** Ascending. */
+  readonly dims: readonly number[];
+}
 
 /** `[name, dtype]` plus literal operands; registers are filled in by lowering. */
 export interface ScalarInstruction {

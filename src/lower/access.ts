@@ -112,15 +112,19 @@ interface StridedAt {
   readonly strides: readonly number[];
 }
 
+/** Kernels that compute element by element, so that an output may be exactly an input. */
+export const fusedKernels: ReadonlySet<string> = new Set(["fused", "fusedRows", "fusedColumns"]);
+
 /** Whether a fused call reads `from` only as the very view that it writes to `to`. */
 export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
-  if (call.k !== "fused") return false;
+  if (!fusedKernels.has(call.k)) return false;
   const shape = call["shape"] as readonly number[];
   const outs = (call["out"] as readonly StridedAt[]).filter((out) => out.at.origin === to);
   const ins = (call["in"] as readonly StridedAt[]).filter((input) => input.at.origin === from);
   const same = (one: StridedAt, other: StridedAt): boolean =>
     one.at.byteOffset === other.at.byteOffset &&
     one.dtype === other.dtype &&
+    one.strides.length === other.strides.length &&
     one.strides.every((stride, dim) => stride === other.strides[dim] || shape[dim] === 1);
   return ins.length > 0 && outs.length === 1 && ins.every((input) => same(input, outs[0] as StridedAt));
 }

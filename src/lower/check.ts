@@ -2,6 +2,7 @@
 
 import { dtypes } from "../ir/dtype.ts";
 import { HeddleError } from "../util/errors.ts";
+import { fusedKernels } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
 import { type Access, accessesOf, coveredBytes } from "./kernels.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
@@ -16,7 +17,7 @@ export interface CheckReport {
 }
 
 /** Kernels whose output may be exactly an input. */
-const inPlaceKernels: ReadonlySet<string> = new Set(["fused", "dynamicUpdateSlice", "collective"]);
+const inPlaceKernels: ReadonlySet<string> = new Set([...fusedKernels, "dynamicUpdateSlice", "collective"]);
 
 /**
  * Verifies bounds, alignment, overlaps within a step, and that values that share memory are never live together.

@@ -40,7 +40,9 @@ function flopsOf(step: LoweredStep, accesses: readonly Access[]): number {
     case "conv":
     case "convFilter":
       return 2 * size(step, "n oh ow o kh kw c");
-    case "fused": {
+    case "fused":
+    case "fusedRows":
+    case "fusedColumns": {
       const computing = (step["ops"] as readonly (readonly unknown[])[]).filter(
         ([name]) => name !== "const" && name !== "cast",
       );

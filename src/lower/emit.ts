@@ -1,5 +1,6 @@
 /** @module From units of work to kernel calls whose addresses are still symbolic. */
 
+import { type DType, isFloat } from "../ir/dtype.ts";
 import {
   denseOrder,
   isContiguous,
@@ -12,9 +13,11 @@ import {
   type View,
 } from "../ir/kernel.ts";
 import type { Attrs, Node } from "../ir/node.ts";
-import { type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { type Shape, sameShape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { copyCall } from "../ops/structure.ts";
 import { HeddleError } from "../util/errors.ts";
+import { foldOf } from "./fold.ts";
+import { callShape, callStrides, type FoldSpace, keptStrides } from "./fold-space.ts";
 import { addressOf, isWhole, type Storage, type StoragePool, sameLayout } from "./storage.ts";
 import { type RegionValues, ruleOf } from "./values.ts";
 
@@ -115,82 +118,144 @@ export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: 
   const written = nodes.filter((node) => stored.has(values.storage(node)));
   // Dims are walked in the order in which results are stored, so that the innermost is without gaps.
   const order = denseOrder(values.view(written[0] ?? (nodes[0] as Node))) as number[];
-  const builder = new GroupBuilder(nodes, values, order);
-  const registers = new Map(nodes.map((node) => [node, builder.add(node)]));
-  const offset = builder.inputs.length;
-  const out = written.map((node) => {
-    const { dtype, strides } = permuteView(values.view(node), order);
-    return { at: addressOf(values.view(node)), dtype, strides, reg: offset + (registers.get(node) as number) };
+  const builder = new GroupBuilder(nodes, values, {
+    shape: order.map((dim) => nodes[0]?.shape[dim] as number),
+    strides: (view) => permuteView(view, order).strides,
+    dim: (dim) => order.indexOf(dim),
   });
-  return {
-    calls: [{ k: "fused", shape: builder.shape, in: builder.inputs, ops: builder.instructions(), out }],
-    inPlace: [],
-  };
+  return builder.call("fused", written, (node) => permuteView(values.view(node), order).strides);
+}
+
+/** Emits the call of a group with folds in it. */
+export function emitFolded(
+  nodes: readonly Node[],
+  space: FoldSpace,
+  values: RegionValues,
+  stored: ReadonlySet<Storage>,
+): EmittedCalls {
+  const whole = ({ shape }: { readonly shape: Shape }): boolean => sameShape(shape, space.shape);
+  const shape = callShape(space);
+  const builder = new GroupBuilder(nodes, values, {
+    shape,
+    strides: (view) => (whole(view) ? callStrides(view, space) : [...keptStrides(view, space), 0]),
+    dim: () => shape.length - 1,
+  });
+  const written = nodes.filter((node) => stored.has(values.storage(node)));
+  return builder.call(space.form === "rows" ? "fusedRows" : "fusedColumns", written, (node) => {
+    const view = values.view(node);
+    return foldOf(node) === undefined && whole(view) ? callStrides(view, space) : keptStrides(view, space);
+  });
 }
 
 type Operand = { readonly input: number } | { readonly step: number };
 
+/** The iteration space of a group, and how values are walked in it. */
+interface Walk {
+  readonly shape: Shape;
+  readonly strides: (view: View) => readonly number[];
+  /** The place of a dim of the nodes' shape. */
+  readonly dim: (dim: number) => number;
+}
+
+interface Step {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly literal?: number | string;
+  readonly operands: readonly Operand[];
+}
+
 class GroupBuilder {
-  readonly inputs: FusedInput[] = [];
-  private readonly steps: { readonly instruction: ScalarInstruction; readonly operands: readonly Operand[] }[] = [];
+  private readonly inputs: FusedInput[] = [];
+  private readonly steps: Step[] = [];
   private readonly keys = new Map<string, number>();
   private readonly members = new Map<Storage, number>();
   private readonly values: RegionValues;
   private readonly own: ReadonlySet<Storage>;
-  private readonly order: readonly number[];
-  /** The iteration space. */
-  readonly shape: Shape;
+  private readonly walk: Walk;
 
-  constructor(nodes: readonly Node[], values: RegionValues, order: readonly number[]) {
+  constructor(nodes: readonly Node[], values: RegionValues, walk: Walk) {
     this.values = values;
-    this.order = order;
+    this.walk = walk;
     this.own = new Set(nodes.map((node) => values.storage(node)));
-    this.shape = order.map((dim) => nodes[0]?.shape[dim] as number);
+    for (const node of nodes) this.add(node);
   }
 
-  /** Adds a node's instruction; returns its number among the instructions. */
-  add(node: Node): number {
-    const rule = ruleOf(node);
-    if (rule.kind !== "scalar") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
+  /** The call that writes some of the nodes. */
+  call(k: string, written: readonly Node[], strides: (node: Node) => readonly number[]): EmittedCalls {
+    const out = written.map((node) => {
+      const view = this.values.view(node);
+      const reg = this.inputs.length + (this.members.get(this.values.storage(node)) as number);
+      return { at: addressOf(view), dtype: view.dtype, strides: strides(node), reg };
+    });
+    return {
+      calls: [{ k, shape: this.walk.shape, in: this.inputs, ops: this.instructions(), out }],
+      inPlace: [],
+    };
+  }
+
+  private add(node: Node): void {
     const operands = node.inputs.map((input) => this.operand(input));
-    const instruction = rule.instruction(
-      node.attrs,
-      node.inputs.map((input) => input.types[0] as TensorType),
-      node.types[0] as TensorType,
-    );
-    this.steps.push({ instruction: this.reordered(instruction), operands });
+    const fold = foldOf(node);
+    if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, (node.inputs[0] as Node).dtype);
+    else if (fold !== undefined) this.push("fold", node.dtype, operands, fold.op);
+    else {
+      const rule = ruleOf(node);
+      if (rule.kind !== "scalar") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
+      const instruction = rule.instruction(
+        node.attrs,
+        node.inputs.map((input) => input.types[0] as TensorType),
+        node.types[0] as TensorType,
+      );
+      this.steps.push({ ...this.placed(instruction), operands });
+    }
     this.members.set(this.values.storage(node), this.steps.length - 1);
-    return this.steps.length - 1;
   }
 
-  instructions(): (string | number)[][] {
-    return this.steps.map(({ instruction, operands }) => [
-      instruction.name,
-      instruction.dtype,
-      ...(instruction.literal === undefined ? [] : [literal(instruction.literal)]),
+  private push(name: string, dtype: DType, operands: readonly Operand[], literal?: number | string): Operand {
+    this.steps.push({ name, dtype, operands, ...(literal === undefined ? {} : { literal }) });
+    return { step: this.steps.length - 1 };
+  }
+
+  /** The least index of the elements that equal the largest or are NaN, as the largest is if one of them is. */
+  private addArgMax(x: Operand, dtype: DType): void {
+    const largest = this.push("fold", dtype, [x], "max");
+    const equal = this.push("eq", dtype, [x, largest]);
+    const found = isFloat(dtype) ? this.push("or", "bool", [equal, this.push("ne", dtype, [x, x])]) : equal;
+    const length = this.walk.shape.at(-1) as number;
+    const place = this.push("iota", "i32", [], this.walk.shape.length - 1);
+    const none = this.push("const", "i32", [], length);
+    this.push("fold", "i32", [this.push("select", "i32", [found, place, none])], "min");
+  }
+
+  private instructions(): (string | number)[][] {
+    return this.steps.map(({ name, dtype, literal: value, operands }) => [
+      name,
+      dtype,
+      ...(value === undefined ? [] : [typeof value === "string" ? value : literal(value)]),
       ...operands.map((operand) => ("input" in operand ? operand.input : this.inputs.length + operand.step)),
     ]);
   }
 
   /** A count along a dim, with the dim's place in the iteration space. */
-  private reordered(instruction: ScalarInstruction): ScalarInstruction {
+  private placed(instruction: ScalarInstruction): ScalarInstruction {
     return instruction.name === "iota"
-      ? { ...instruction, literal: this.order.indexOf(instruction.literal as number) }
+      ? { ...instruction, literal: this.walk.dim(instruction.literal as number) }
       : instruction;
   }
 
   private operand(node: Node): Operand {
     const generator = this.values.generator(node);
-    if (generator !== undefined) return { step: this.generate(this.reordered(generator)) };
+    if (generator !== undefined) return { step: this.generate(this.placed(generator)) };
     const storage = this.values.storage(node);
     if (this.own.has(storage)) return { step: this.members.get(storage) as number };
-    const view = permuteView(this.values.view(node), this.order);
-    const strides = view.strides.map((stride, dim) => (this.shape[dim] === 1 ? 0 : stride));
+    const view = this.values.view(node);
+    const walked = this.walk.strides(view);
+    const strides = walked.map((stride, dim) => (this.walk.shape[dim] === 1 ? 0 : stride));
     const key = `${storage.id} ${view.offset} ${strides.join(" ")}`;
     const known = this.keys.get(key);
     if (known !== undefined) return { input: known };
     this.keys.set(key, this.inputs.length);
-    this.inputs.push({ at: addressOf(view), dtype: view.dtype, strides: view.strides });
+    this.inputs.push({ at: addressOf(view), dtype: view.dtype, strides: walked });
     return { input: this.inputs.length - 1 };
   }
 
@@ -199,7 +264,7 @@ class GroupBuilder {
     const key = `${instruction.name} ${instruction.dtype} ${Object.is(value, -0) ? "-0" : value}`;
     const known = this.keys.get(key);
     if (known !== undefined) return known;
-    this.steps.push({ instruction, operands: [] });
+    this.steps.push({ ...instruction, operands: [] });
     this.keys.set(key, this.steps.length - 1);
     return this.steps.length - 1;
   }

@@ -70,26 +70,28 @@ function received(runtime: string, count: number, parts: number): number {
   return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
 }
 
+function fusedAccesses(step: LoweredStep): Access[] {
+  const shape = step["shape"] as Shape;
+  // What has one value per row, or column, has no stride along the dim that is folded.
+  const kept = step.k === "fusedColumns" ? shape.slice(1) : shape.slice(0, -1);
+  const operand =
+    (role: "read" | "write", name: string) =>
+    ({ at, dtype, strides }: FusedOperand, index: number): Access => {
+      const own = strides.length < shape.length ? kept : shape;
+      return { name: `${name}[${index}]`, role, at, dtype, shape: own, strides };
+    };
+  return [
+    ...(step["in"] as FusedOperand[]).map(operand("read", "in")),
+    ...(step["out"] as FusedOperand[]).map(operand("write", "out")),
+  ];
+}
+
 type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
 
 const table: Table = {
-  fused: (step) => {
-    const shape = step["shape"] as Shape;
-    const operand =
-      (role: "read" | "write", name: string) =>
-      (one: FusedOperand, index: number): Access => ({
-        name: `${name}[${index}]`,
-        role,
-        at: one.at,
-        dtype: one.dtype,
-        shape,
-        strides: one.strides,
-      });
-    return [
-      ...(step["in"] as FusedOperand[]).map(operand("read", "in")),
-      ...(step["out"] as FusedOperand[]).map(operand("write", "out")),
-    ];
-  },
+  fused: fusedAccesses,
+  fusedRows: fusedAccesses,
+  fusedColumns: fusedAccesses,
   reduce: (step) => {
     const [keep, over] = [step["keep"] as Shape, step["over"] as Shape];
     const strides = [...(step["keepStrides"] as number[]), ...(step["overStrides"] as number[])];

@@ -9,8 +9,17 @@ import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
 import { donateBuffers } from "./donate.ts";
-import { type EmitTarget, type EmittedCalls, emitCopy, emitGenerated, emitGroup, emitKernel } from "./emit.ts";
+import {
+  type EmitTarget,
+  type EmittedCalls,
+  emitCopy,
+  emitFolded,
+  emitGenerated,
+  emitGroup,
+  emitKernel,
+} from "./emit.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
+import type { FoldSpace } from "./fold-space.ts";
 import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
@@ -316,6 +325,8 @@ class Lowering {
     if (cluster.kind === "output") return emitOutput(cluster);
     const node = cluster.nodes[0] as Node;
     if (cluster.kind === "group") return emitGroup(cluster.nodes, values, new Set(unit.writes));
+    if (cluster.kind === "folded")
+      return emitFolded(cluster.nodes, cluster.space as FoldSpace, values, new Set(unit.writes));
     if (cluster.kind === "copy") {
       const copy = values.copies.get(node);
       invariant(copy !== undefined, "a copy cluster without a copy");

@@ -1,6 +1,6 @@
 /** @module Gives every value an offset in one arena: values whose lives do not meet share memory. */
 import type { KernelCall } from "../ir/kernel.ts";
-import { type Life, readsInPlace } from "./access.ts";
+import { fusedKernels, type Life, readsInPlace } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
 /** Arena offsets are multiples of this. */
@@ -88,7 +88,7 @@ function blocksOf(
   for (const [from, to] of inPlace)
     if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
   calls.forEach((call, index) => {
-    if (call.k !== "fused") return;
+    if (!fusedKernels.has(call.k)) return;
     const ends = originsOf(call["in"]).filter((storage) => storage.inArena && lives.get(storage)?.last === index);
     for (const to of originsOf(call["out"])) {
       const from = ends.find(

@@ -2,6 +2,7 @@
 
 import { formatShape, type Shape } from "../ir/shape.ts";
 import { formatBytes } from "../util/text.ts";
+import { fusedKernels } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
 import { type Access, accessesOf } from "./kernels.ts";
 import type { LoweredProgram } from "./lower.ts";
@@ -45,34 +46,36 @@ function printStep(step: LoweredStep, axes: readonly number[]): string {
   const accesses = accessesOf(step, axes).filter((access) => access.role !== "scratch");
   const reads = accesses.filter((access) => access.role === "read");
   const writes = accesses.filter((access) => access.role === "write");
-  const text = step.k === "fused" ? fusedOperand : operand;
+  const text = fusedKernels.has(step.k) ? fusedOperand(step["shape"] as Shape) : operand;
   const inPlace = (access: Access): string =>
     reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "";
-  const name =
-    step.k === "fused"
-      ? fusedName(step)
-      : step.k === "collective" || step.k === "reduce"
-        ? `${step.k} ${String(step["op"])}`
-        : step.k;
+  const name = fusedKernels.has(step.k)
+    ? fusedName(step)
+    : step.k === "collective" || step.k === "reduce"
+      ? `${step.k} ${String(step["op"])}`
+      : step.k;
   return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }
 
 function fusedName(step: LoweredStep): string {
-  const all = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[0]));
+  const all = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[op[0] === "fold" ? 2 : 0]));
   const computing = all.filter((name) => name !== "const");
   const names = computing.length > 0 ? computing : all;
-  return `fused ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(step["shape"] as Shape)}`;
+  return `${step.k} ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(step["shape"] as Shape)}`;
 }
 
 const operand = (access: Access): string => `${access.dtype}${formatShape(access.shape)}`;
 
-/** Shapes of fused operands are that of the call; only strides that are not row-major are shown. */
-function fusedOperand(access: Access): string {
-  let plain = true;
-  let stride = 1;
-  for (let dim = access.shape.length - 1; dim >= 0; dim--) {
-    if (access.shape[dim] !== 1 && access.strides[dim] !== stride) plain = false;
-    stride *= access.shape[dim] as number;
-  }
-  return plain ? access.dtype : `${access.dtype}(${access.strides.join(",")})`;
-}
+/** Shapes of fused operands are that of the call; only strides that are not row-major are shown, and other shapes. */
+const fusedOperand =
+  (shape: Shape) =>
+  (access: Access): string => {
+    let plain = true;
+    let stride = 1;
+    for (let dim = access.shape.length - 1; dim >= 0; dim--) {
+      if (access.shape[dim] !== 1 && access.strides[dim] !== stride) plain = false;
+      stride *= access.shape[dim] as number;
+    }
+    const strides = plain ? "" : `(${access.strides.join(",")})`;
+    return access.shape.length < shape.length ? `${operand(access)}${strides}` : `${access.dtype}${strides}`;
+  };

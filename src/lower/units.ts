@@ -1,7 +1,7 @@
 /** @module The units of work of a region, with the memory that each reads and writes, in an order that keeps memory small. */
 import type { ScalarInstruction, View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
-import type { Cluster } from "./fuse.ts";
+import { type Cluster, hasRegisters } from "./fuse.ts";
 import type { Storage } from "./storage.ts";
 import type { RegionValues } from "./values.ts";
 
@@ -28,11 +28,10 @@ function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
   const first = cluster.nodes[0] as Node;
   if (cluster.kind === "copy") return new Set([values.copies.get(first)?.from.origin as Storage]);
   const reads = new Set<Storage>();
-  const own =
-    cluster.kind === "group" ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
+  const own = hasRegisters(cluster) ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
   for (const node of cluster.nodes) {
     for (const input of node.inputs) {
-      if (cluster.kind === "group" && values.generator(input) !== undefined) continue;
+      if (hasRegisters(cluster) && values.generator(input) !== undefined) continue;
       const storage = values.storage(input);
       if (!own.has(storage)) reads.add(storage);
     }

@@ -2,7 +2,7 @@
 
 import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
 import { equationOf, letters, type Reduction } from "../ir/equation.ts";
-import type { View } from "../ir/kernel.ts";
+import type { FoldRule, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
@@ -13,7 +13,7 @@ import * as emit from "./emit.ts";
 import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 
-type ReduceAttrs = { op: "sum" | "max" | "min" | "and" | "or"; dims: readonly number[] };
+type ReduceAttrs = { op: Exclude<FoldRule["op"], "argMax">; dims: readonly number[] };
 
 const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
   sum: (x, y, dtype) => (dtype === "f32" || dtype === "f64" ? x + y : roundTo(dtype, x + y)),
@@ -125,6 +125,7 @@ defineOp<ReduceAttrs>({
   lower: {
     kind: "kernel",
     strided: [0],
+    fold: ({ op, dims }) => ({ op, dims }),
     emit: (context) => {
       const x = context.inputs[0] as View;
       const { op, dims } = context.attrs;
@@ -210,6 +211,7 @@ defineOp<{ dim: number }>({
   lower: {
     kind: "kernel",
     strided: [0],
+    fold: ({ dim }) => ({ op: "argMax", dims: [dim] }),
     emit: (context) => {
       const x = context.inputs[0] as View;
       const { dim } = context.attrs;

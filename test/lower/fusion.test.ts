@@ -124,3 +124,73 @@ test("the same program gives the same text", () => {
   });
   expect(texts[0]).toBe(texts[1]);
 });
+
+test("softmax is one call: three walks over each row", () => {
+  const program = lowered([[128, 40]], (x) => [ops.softmax(x as Node)]);
+  expect(lines(program)).toEqual(["0 fusedRows max+sub+exp+sum+div [128,40] f32 -> f32"]);
+});
+
+test("what is computed before a fold and after it joins it, values of the rows too", () => {
+  const norm = (x: Node, gain: Node): Node => {
+    const centred = ops.sub(x, ops.mean(x, -1, { keepDims: true }));
+    const spread = ops.mean(ops.mul(centred, centred), -1, { keepDims: true });
+    return ops.mul(ops.mul(centred, ops.rsqrt(ops.add(spread, 1e-5))), gain);
+  };
+  const program = lowered([[4, 6, 32], [32]], (x, gain) => [norm(ops.exp(x as Node), gain as Node)]);
+  expect(lines(program)).toEqual([
+    "0 fusedRows exp+sum+div+sub+mul+sum+div+add+rsqrt+mul+mul [4,6,32] f32 f32(0,0,1) -> f32",
+  ]);
+});
+
+test("the index of the largest of what is computed takes two walks in one call", () => {
+  const program = lowered([[16, 10]], (x) => [ops.argMax(ops.exp(x as Node), 1)]);
+  expect(lines(program)).toEqual(["0 fusedRows exp+max+eq+ne+or+iota+select+min [16,10] f32 -> i32[16]"]);
+  const columns = lowered([[16, 10]], (x) => [ops.argMax(ops.exp(x as Node), 0)]);
+  expect(lines(columns).at(-1)).toMatch(/^\d argMax/);
+});
+
+test("sums over the outer dims are columns, folded while their values are made", () => {
+  const program = lowered(
+    [
+      [128, 512],
+      [128, 512],
+    ],
+    (x, y) => {
+      const z = ops.mul(x as Node, y as Node);
+      return [z, ops.sum(z, 0)];
+    },
+  );
+  expect(lines(program)).toEqual(["0 fusedColumns mul+sum [128,512] f32 f32 -> f32 f32[512]"]);
+});
+
+test("folds alone, long rows, narrow rows and transposed reads keep their own kernels", () => {
+  const alone = lowered([[64, 64]], (x) => [ops.sum(x as Node, 1)]);
+  expect(lines(alone)).toEqual(["0 reduce sum f32[64,64] -> f32[64]"]);
+  const long = lowered([[2, 20000]], (x) => [ops.sum(ops.exp(x as Node), 1)]);
+  expect(lines(long)).toEqual(["0 fused exp [2,20000] f32 -> f32", "1 reduce sum f32[2,20000] -> f32[2]"]);
+  const narrow = lowered([[100, 3]], (x) => [ops.sum(ops.exp(x as Node), 1)]);
+  expect(lines(narrow).length).toBe(2);
+  const across = lowered([[64, 64]], (x) => {
+    const y = ops.exp(x as Node);
+    return [ops.sum(ops.mul(y, ops.transpose(y)), 1)];
+  });
+  expect(lines(across)).toEqual([
+    "0 fused exp [64,64] f32 -> f32",
+    "1 fused mul [64,64] f32 f32(1,64) -> f32",
+    "2 reduce sum f32[64,64] -> f32[64]",
+  ]);
+});
+
+test("a result that goes through another kernel and back does not close a circle", () => {
+  const program = lowered([[32, 32]], (x) => {
+    const y = ops.exp(x as Node);
+    const rows = ops.sum(y, 1);
+    const back = ops.matmul(ops.reshape(rows, [1, 32]), y);
+    return [ops.add(y, ops.broadcastInDim(ops.reshape(back, [32]), [32, 32], [0]))];
+  });
+  expect(lines(program).map((line) => line.split(" ").slice(1, 3).join(" "))).toEqual([
+    "fusedRows exp+sum",
+    expect.stringMatching(/^dot/),
+    "fused add",
+  ]);
+});

@@ -132,6 +132,40 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     expect(lowered.workBytes > Math.ceil(lowered.arenaBytes / 64) * 64).toBe(some);
   });
 
+  const centred = (x: Node): Node => ops.sub(x, ops.mean(x, -1, { keepDims: true }));
+  const folds: { readonly [name: string]: (x: Node, y: Node) => readonly Node[] } = {
+    softmax: (x) => [ops.softmax(x)],
+    "log-softmax of a sum": (x, y) => [ops.logSoftmax(ops.add(x, y))],
+    "layer norm": (x, y) => {
+      const c = centred(x);
+      return [ops.mul(ops.mul(c, ops.rsqrt(ops.add(ops.mean(ops.mul(c, c), -1, { keepDims: true }), 1e-5))), y)];
+    },
+    "sums and the values that are summed": (x, y) => {
+      const z = ops.mul(ops.tanh(x), y);
+      return [z, ops.sum(z, 1), ops.max(z, 1), ops.min(z, 1)];
+    },
+    "sums of columns": (x, y) => {
+      const z = ops.mul(x, y);
+      return [ops.sum(z, 0), ops.sum(ops.mul(z, z), 0), z];
+    },
+    "index of the largest": (x, y) => [ops.argMax(ops.sub(x, y), 1)],
+    "all of it to one": (x, y) => [ops.mean(ops.abs(ops.sub(x, y)))],
+  };
+  for (const [name, body] of Object.entries(folds)) {
+    test(`${name}, rows of every length`, () => {
+      for (const dtype of ["f32", "f64"] as const) {
+        for (const length of [1, 7, 8, 10, 15, 16, 17, 31, 33, 64, 65, 130, 1000]) {
+          for (const rows of [1, 3, 40]) {
+            const type = { dtype, shape: [rows, length] };
+            const specs = ["x", "y"].map((label) => ({ name: label, type }));
+            const graph = traceGraph(name, specs, (x, y) => body(x as Node, y as Node));
+            compare({ graph }, dtype === "f32" ? 2e-6 : 1e-14);
+          }
+        }
+      }
+    });
+  }
+
   for (const op of allOps()) {
     const { example } = op;
     if (isAbsent(example)) continue;

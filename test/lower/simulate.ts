@@ -4,6 +4,7 @@ import {
   dtypes,
   type HostTensor,
   opNamed,
+  otherDims,
   type Shape,
   sizeOf,
   stridesOf,
@@ -213,6 +214,7 @@ function compute(
   coordinates: readonly number[],
 ): readonly TypedArray[] {
   if (step.k === "fused") return fused(step, inputs);
+  if (step.k === "fusedRows" || step.k === "fusedColumns") return folded(step, inputs);
   if (step.k === "axisIndex") return [Int32Array.of(coordinates[step["axis"] as number] ?? 0)];
   // A device without a mesh is alone on every axis.
   if (step.k === "collective") return inputs.map((input) => input.data);
@@ -244,7 +246,6 @@ function applyOp(name: string, inputs: readonly HostTensor[], attrs: Attrs): Hos
 }
 
 const list = (step: LoweredStep, field: string): number[] => step[field] as number[];
-const reshaped = (tensor: HostTensor, shape: Shape): HostTensor => ({ ...tensor, shape });
 
 interface OpCall {
   readonly op: string;
@@ -340,18 +341,43 @@ function constant(value: unknown): number {
   return value === "-inf" ? -Infinity : (value as number);
 }
 
-function fused(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
+/** The registers of a group, each of the whole shape. */
+function registersOf(step: LoweredStep, inputs: readonly HostTensor[]): HostTensor[] {
   const shape = step["shape"] as Shape;
   const registers: HostTensor[] = [...inputs];
+  const over = foldedDim(step);
+  const kept = otherDims(shape.length, [over]);
   for (const [name, dtype, ...operands] of step["ops"] as [string, DType, ...number[]][]) {
     if (name === "const")
       registers.push({ dtype, shape, data: dtypes[dtype].create(sizeOf(shape)).fill(constant(operands[0])) });
-    else if (name === "iota") registers.push(applyOp("iota", [], { dtype, shape, dim: operands[0] }));
+    else if (name === "fold") {
+      const [op, register] = operands as unknown as [string, number];
+      const result = applyOp("reduce", [registers[register] as HostTensor], { op, dims: [over] });
+      registers.push(applyOp("broadcast", [result], { shape, dims: kept }));
+    } else if (name === "iota") registers.push(applyOp("iota", [], { dtype, shape, dim: operands[0] }));
     else {
       const values = operands.map((register) => registers[register] as HostTensor);
       const attrs = name === "cast" ? { dtype } : {};
       registers.push(applyOp(name, values, attrs));
     }
   }
-  return (step["out"] as FusedOperand[]).map((out) => reshaped(registers[out.reg] as HostTensor, shape).data);
+  return registers;
+}
+
+const foldedDim = (step: LoweredStep): number => (step.k === "fusedColumns" ? 0 : list(step, "shape").length - 1);
+
+function fused(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
+  const registers = registersOf(step, inputs);
+  return (step["out"] as FusedOperand[]).map((out) => (registers[out.reg] as HostTensor).data);
+}
+
+/** Outputs with one value per row, or column, have fewer strides. */
+function folded(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
+  const registers = registersOf(step, inputs);
+  const shape = list(step, "shape");
+  return (step["out"] as FusedOperand[]).map((out) => {
+    const register = registers[out.reg] as HostTensor;
+    if (out.strides.length === shape.length) return register.data;
+    return applyOp("reduce", [register], { op: "max", dims: [foldedDim(step)] }).data;
+  });
 }

@@ -15,6 +15,8 @@ use crate::kernels::fused::Fused;
 use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
 use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
+use crate::kernels::rows::columns::FusedColumns;
+use crate::kernels::rows::FusedRows;
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
@@ -120,6 +122,8 @@ impl Collectives for Alone {
 
 pub(crate) enum Step {
     Fused(Fused),
+    FusedRows(FusedRows),
+    FusedColumns(FusedColumns),
     Reduce(Reduce),
     ArgMax(ArgMax),
     Dot(Dot),
@@ -143,6 +147,8 @@ impl Step {
         use crate::kernels::window::Kind;
         Ok(match json {
             StepJson::Fused(json) => Step::Fused(Fused::new(&json, checker)?),
+            StepJson::FusedRows(json) => Step::FusedRows(FusedRows::new(&json, checker)?),
+            StepJson::FusedColumns(json) => Step::FusedColumns(FusedColumns::new(&json, checker)?),
             StepJson::Reduce(json) => Step::Reduce(Reduce::new(&json, checker)?),
             StepJson::ArgMax(json) => Step::ArgMax(ArgMax::new(&json, checker)?),
             StepJson::Dot(json) => Step::Dot(Dot::new(&json, checker)?),
@@ -170,6 +176,7 @@ impl Step {
     pub(crate) fn extra(&self) -> usize {
         match self {
             Step::Reduce(step) => step.extra,
+            Step::FusedColumns(step) => step.extra,
             Step::Dot(step) => step.extra,
             _ => self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0),
         }
@@ -195,6 +202,8 @@ impl Step {
     fn call(&self, run: &Run, index: usize) -> Result<()> {
         match self {
             Step::Fused(step) => step.run(run),
+            Step::FusedRows(step) => step.run(run),
+            Step::FusedColumns(step) => step.run(run),
             Step::Reduce(step) => step.run(run),
             Step::ArgMax(step) => step.run(run),
             Step::Dot(step) => step.run(run),
@@ -217,6 +226,8 @@ impl Step {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Fused(_) => "fused",
+            Step::FusedRows(_) => "fusedRows",
+            Step::FusedColumns(_) => "fusedColumns",
             Step::Reduce(_) => "reduce",
             Step::ArgMax(_) => "argMax",
             Step::Dot(_) => "dot",

@@ -44,6 +44,8 @@ pub struct StridedJson {
 #[serde(tag = "k", rename_all = "camelCase")]
 pub enum StepJson {
     Fused(FusedJson),
+    FusedRows(FusedJson),
+    FusedColumns(FusedJson),
     Reduce(ReduceJson),
     ArgMax(ArgMaxJson),
     Dot(DotJson),
@@ -111,7 +113,7 @@ pub struct FusedOut {
     pub reg: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReduceOp {
     Sum,

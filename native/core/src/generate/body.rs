@@ -4,7 +4,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::assembler::memory;
 use super::encode;
-use super::kernel::{Access, Frame, Writer};
+use super::kernel::{Access, Frame, List, Target, Writer, HELD};
 use super::value::{Compare, Do, Id, Kind, Node};
 
 type Done<T = ()> = Result<T, IcedError>;
@@ -31,6 +31,7 @@ pub struct Turn {
 
 pub struct Body<'a, 'b> {
     writer: &'a mut Writer<'b>,
+    list: &'b List,
     turn: Turn,
     /// Positions at which each value is used, in falling order.
     uses: Vec<Vec<usize>>,
@@ -43,12 +44,12 @@ pub struct Body<'a, 'b> {
 }
 
 impl<'a, 'b> Body<'a, 'b> {
-    pub fn new(writer: &'a mut Writer<'b>, turn: Turn) -> Body<'a, 'b> {
-        let nodes = &writer.graph.nodes;
+    pub fn new(writer: &'a mut Writer<'b>, list: &'b List, turn: Turn) -> Body<'a, 'b> {
+        let nodes = &list.nodes;
         let mut live = vec![false; nodes.len()];
-        writer.graph.stores.iter().for_each(|(_, id)| live[*id] = true);
+        list.stores.iter().for_each(|(_, id)| live[*id] = true);
         let mut uses = vec![Vec::new(); nodes.len()];
-        for (j, (_, id)) in writer.graph.stores.iter().enumerate().rev() {
+        for (j, (_, id)) in list.stores.iter().enumerate().rev() {
             uses[*id].push(nodes.len() + j);
         }
         for i in (0..nodes.len()).rev() {
@@ -59,11 +60,18 @@ impl<'a, 'b> Body<'a, 'b> {
                 }
             }
         }
-        let (vectors, n) = (if writer.wide { 32 } else { 14 }, nodes.len());
+        let held = writer.graph.held.len() * HELD;
+        let (vectors, n) = (if writer.wide { 32 - held } else { 14 }, nodes.len());
+        // Held registers lie beyond those that are given out.
+        let number = |node: &Node| match node.what {
+            Do::Held(i) => Some(31 - i - turn.ahead / 16),
+            _ => None,
+        };
         Body {
             turn,
+            list,
             uses,
-            register: vec![None; n],
+            register: nodes.iter().map(number).collect(),
             slot: vec![None; n],
             vectors: vec![None; vectors],
             // k0 means "no mask", k7 holds the tail.
@@ -75,26 +83,44 @@ impl<'a, 'b> Body<'a, 'b> {
     }
 
     pub fn write(mut self) -> Done {
-        for i in 0..self.writer.graph.nodes.len() {
-            let node = self.writer.graph.nodes[i];
-            let lazy = matches!(node.what, Do::Constant(_) | Do::Row(_));
+        for i in 0..self.list.nodes.len() {
+            let node = self.list.nodes[i];
+            let lazy = matches!(node.what, Do::Constant(_) | Do::Row(_) | Do::Held(_));
             if !lazy && !self.uses[i].is_empty() {
                 self.node(i, node)?;
             }
         }
-        let count = self.writer.graph.nodes.len();
-        for j in 0..self.writer.graph.stores.len() {
-            let (operand, id) = self.writer.graph.stores[j];
+        let count = self.list.nodes.len();
+        for j in 0..self.list.stores.len() {
+            let (target, id) = self.list.stores[j];
             let register = self.fetch(id)?;
-            self.store(operand, register)?;
+            match target {
+                Target::Operand(operand) => self.store(operand, register)?,
+                Target::Held(i) => self.hold(i, register)?,
+            }
             self.consume(id, count + j);
         }
         self.writer.frame.spills = self.writer.frame.spills.max(self.slots);
         Ok(())
     }
 
+    /// The register that is held under a number.
+    pub fn held(number: usize) -> Register {
+        Register::ZMM31 - number as u32
+    }
+
+    /// Lanes beyond the end of a row keep what they have.
+    fn hold(&mut self, number: usize, from: Register) -> Done {
+        let to = Self::held(number + self.turn.ahead / 16);
+        let mut copy = Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, to, from)?;
+        if self.turn.tail {
+            copy.set_op_mask(Register::K7);
+        }
+        self.push(Ok(copy))
+    }
+
     fn class(&self, id: Id) -> Class {
-        match self.writer.graph.nodes[id].kind {
+        match self.list.nodes[id].kind {
             Kind::Mask if self.writer.wide => Class::Mask,
             _ => Class::Vector,
         }
@@ -141,7 +167,7 @@ impl<'a, 'b> Body<'a, 'b> {
 
     fn evict(&mut self, victim: Id, class: Class, number: usize) -> Done {
         self.register[victim] = None;
-        let known = matches!(self.writer.graph.nodes[victim].what, Do::Constant(_) | Do::Row(_));
+        let known = matches!(self.list.nodes[victim].what, Do::Constant(_) | Do::Row(_));
         if known || self.slot[victim].is_some() {
             return Ok(());
         }
@@ -158,7 +184,7 @@ impl<'a, 'b> Body<'a, 'b> {
 
     /// Where a value lies in memory, if it does.
     fn stored(&mut self, id: Id) -> Option<MemoryOperand> {
-        let node = self.writer.graph.nodes[id];
+        let node = self.list.nodes[id];
         match node.what {
             Do::Constant(bits) => Some(self.writer.constant(bits, node.kind)),
             Do::Row(operand) => self.writer.frame.row_slot(operand).map(|slot| self.slot_memory(slot)),
@@ -171,7 +197,7 @@ impl<'a, 'b> Body<'a, 'b> {
         if let Some(number) = self.register[id] {
             return Ok(self.name(self.class(id), number));
         }
-        let node = self.writer.graph.nodes[id];
+        let node = self.list.nodes[id];
         let Some(from) = self.stored(id) else { return Err(self.writer.bug()) };
         self.pinned.push(id);
         let to = self.take(id)?;
@@ -205,8 +231,10 @@ impl<'a, 'b> Body<'a, 'b> {
         }
         if let (true, Some(number)) = (self.uses[id].is_empty(), self.register[id]) {
             let bank = if self.class(id) == Class::Mask { &mut self.masks } else { &mut self.vectors };
-            bank[number] = None;
-            self.register[id] = None;
+            if let Some(place) = bank.get_mut(number) {
+                *place = None;
+                self.register[id] = None;
+            }
         }
     }
 
@@ -277,7 +305,7 @@ impl<'a, 'b> Body<'a, 'b> {
     fn compare(&mut self, id: Id, node: Node) -> Done {
         let wide = self.writer.wide;
         let [mut a, mut b, _] = node.inputs;
-        let kind = self.writer.graph.nodes[a].kind;
+        let kind = self.list.nodes[a].kind;
         let Some((code, predicate)) = encode::comparison(node.what, kind, wide) else { return Err(self.writer.bug()) };
         if !wide && node.what == Do::CompareInt(Compare::Less) {
             (a, b) = (b, a);

@@ -36,16 +36,38 @@ pub struct View {
     pub along: bool,
     /// Written past the caches.
     pub streamed: bool,
+    /// What the row is folded into starts from these bits: lanes, which may stay in registers for the length of a row.
+    pub lanes: Option<u64>,
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy)]
+pub enum Target {
+    Operand(usize),
+    Held(usize),
+}
+
+/// Operations in the order in which they run, and what is done with their values.
+#[derive(Default)]
+pub struct List {
+    pub nodes: Vec<Node>,
+    pub stores: Vec<(Target, Id)>,
 }
 
 pub struct Graph {
-    pub nodes: Vec<Node>,
+    /// For each vector of a row.
+    pub each: List,
+    /// At the end of a row: the held registers, combined and written.
+    pub last: List,
+    /// What each group of [`HELD`] held registers starts from.
+    pub held: Vec<u64>,
     pub views: Vec<View>,
-    /// Operand and value of each output.
-    pub stores: Vec<(usize, Id)>,
     /// Values of 8 bytes occur, so that a vector has half as many lanes.
     pub long: bool,
 }
+
+/// Held registers of a fold: together they have 64 lanes.
+pub const HELD: usize = 4;
 
 /// The stack: one slot for bytes in passing, then the values of a row, then spilled ones.
 pub struct Frame {
@@ -162,13 +184,18 @@ impl Writer<'_> {
             self.spread(operand)?;
         }
         self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
-        let work = self.graph.nodes.iter().filter(|n| !matches!(n.what, Do::Constant(_) | Do::Row(_))).count();
-        let turns = (32 / (work + self.graph.stores.len())).clamp(1, 4);
-        if turns > 1 {
-            self.vectors(turns)?;
+        if self.graph.held.is_empty() {
+            let each = &self.graph.each;
+            let work = each.nodes.iter().filter(|n| !matches!(n.what, Do::Constant(_) | Do::Row(_))).count();
+            let turns = (32 / (work + each.stores.len())).clamp(1, 4);
+            if turns > 1 {
+                self.vectors(turns)?;
+            }
+            self.vectors(1)?;
+            self.rest()?;
+        } else {
+            self.folded()?;
         }
-        self.vectors(1)?;
-        self.rest()?;
         for operand in 0..self.graph.views.len() {
             let (stride, address) = (self.argument(HEAD + 2 * operand + 1), self.argument(HEAD + 2 * operand));
             self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, stride))?;
@@ -191,7 +218,7 @@ impl Writer<'_> {
         self.assembler.place(top);
         for i in 0..count {
             let turn = Turn { ahead: i * self.lanes, tail: false };
-            Body::new(self, turn).write()?;
+            Body::new(self, &self.graph.each, turn).write()?;
         }
         self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
@@ -206,9 +233,7 @@ impl Writer<'_> {
         self.left()?;
         self.assembler.jump(Code::Je_rel32_64, end)?;
         if self.wide {
-            self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, -1))?;
-            self.push(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::EAX, Register::EDX))?;
-            self.push(Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K7, Register::EAX))?;
+            self.mask()?;
         } else {
             let size = 32 / self.lanes as u32;
             self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, self.lanes as i32))?;
@@ -216,9 +241,51 @@ impl Writer<'_> {
             let from = memory(Register::RBX, Register::RAX, size, 0);
             self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
         }
-        Body::new(self, Turn { ahead: 0, tail: true }).write()?;
+        Body::new(self, &self.graph.each, Turn { ahead: 0, tail: true }).write()?;
         self.assembler.place(end);
         Ok(())
+    }
+
+    /// k7: the first rdx lanes.
+    fn mask(&mut self) -> Done {
+        self.push(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, -1))?;
+        self.push(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::EAX, Register::EDX))?;
+        self.push(Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K7, Register::EAX))
+    }
+
+    /// A row whose lanes stay in registers: vector `i` belongs to register `i mod HELD` of each fold.
+    fn folded(&mut self) -> Done {
+        for (fold, bits) in self.graph.held.clone().into_iter().enumerate() {
+            let from = MemoryOperand { is_broadcast: false, ..self.constant(bits, Kind::Word) };
+            for i in 0..HELD {
+                let to = Body::held(fold * HELD + i);
+                self.push(Instruction::with2(Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, to, from))?;
+            }
+        }
+        self.vectors(HELD)?;
+        let end = self.assembler.label();
+        self.left()?;
+        for i in 0..HELD {
+            let (tail, next) = (self.assembler.label(), self.assembler.label());
+            let turn = Turn { ahead: i * self.lanes, tail: false };
+            self.assembler.jump(Code::Je_rel32_64, end)?;
+            if i + 1 < HELD {
+                self.push(Instruction::with2(Code::Cmp_rm64_imm32, Register::RDX, self.lanes as i32))?;
+                self.assembler.jump(Code::Jl_rel32_64, tail)?;
+                Body::new(self, &self.graph.each, turn).write()?;
+                self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, self.lanes as i32))?;
+                self.assembler.jump(Code::Jmp_rel32_64, next)?;
+            }
+            self.assembler.place(tail);
+            self.mask()?;
+            Body::new(self, &self.graph.each, Turn { tail: true, ..turn }).write()?;
+            self.assembler.jump(Code::Jmp_rel32_64, end)?;
+            // The flags there are those of the subtraction.
+            self.assembler.place(next);
+        }
+        self.assembler.place(end);
+        self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
+        Body::new(self, &self.graph.last, Turn { ahead: 0, tail: false }).write()
     }
 
     /// rdx: the elements of the row that are left.

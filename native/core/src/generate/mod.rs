@@ -12,7 +12,7 @@ mod translate;
 mod value;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use kernel::{View, HEAD};
 pub use translate::{Description, Instruction};
@@ -46,6 +46,8 @@ impl Generate {
 pub struct Kernel {
     pages: memory::Pages,
     constants: Vec<u64>,
+    /// Lanes of folds stay in registers: a row ends with 16 of them for each fold, and nothing need be there before.
+    pub holds: bool,
 }
 
 impl Kernel {
@@ -101,6 +103,32 @@ pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
     Some(kernel)
 }
 
+/// A group and its kernels for AVX2 and AVX-512, made when they are first asked for.
+pub struct Prepared {
+    pub description: Description,
+    kernels: [OnceLock<Option<Arc<Kernel>>>; 2],
+}
+
+impl Prepared {
+    /// Makes the kernel for the set that this process runs by.
+    pub fn new(description: Description) -> Prepared {
+        let prepared = Prepared { description, kernels: Default::default() };
+        if let Ok(isa) = Isa::choose(None) {
+            prepared.kernel(isa);
+        }
+        prepared
+    }
+
+    pub fn kernel(&self, isa: Isa) -> Option<&Kernel> {
+        let cell = match isa {
+            Isa::Scalar => return None,
+            Isa::Avx2 => &self.kernels[0],
+            Isa::Avx512 => &self.kernels[1],
+        };
+        cell.get_or_init(|| kernel(&self.description, isa)).as_deref()
+    }
+}
+
 /// How many kernels are kept.
 pub fn kept() -> usize {
     CACHE.lock().unwrap_or_else(|e| e.into_inner()).as_ref().map_or(0, |cache| cache.order.len())
@@ -114,7 +142,7 @@ fn compile(description: &Description, wide: bool) -> Option<Kernel> {
         word[..c.len()].copy_from_slice(c);
         u64::from_le_bytes(word)
     });
-    Some(Kernel { constants: words.collect(), pages: memory::map(&code).ok()? })
+    Some(Kernel { constants: words.collect(), pages: memory::map(&code).ok()?, holds: !graph.held.is_empty() })
 }
 
 #[cfg(test)]
@@ -135,7 +163,7 @@ mod tests {
     }
 
     fn group(ops: &[&str]) -> Description {
-        let view = View { dtype: DType::F32, along: true, streamed: false };
+        let view = View { dtype: DType::F32, along: true, streamed: false, lanes: None };
         let mut registers = vec![(Instruction::Input(0), DType::F32)];
         for (i, name) in ops.iter().enumerate() {
             registers.push((Instruction::Compute(name.to_string(), vec![i]), DType::F32));

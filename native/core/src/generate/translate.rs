@@ -1,6 +1,6 @@
 //! From the instructions of a fused group to vector operations; what has none is left to the interpreter.
 
-use super::kernel::{Graph, View};
+use super::kernel::{Graph, List, Target, View, HELD};
 use super::value::{kind_of, Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
 use crate::scalar::ops::Ops;
@@ -29,11 +29,33 @@ pub struct Description {
 /// Longer groups would fill the instruction cache.
 const MAX_NODES: usize = 2000;
 
+/// Longer bodies, of which a kernel with held registers has many copies, keep their lanes in memory.
+const MAX_HELD_NODES: usize = 160;
+const MAX_FOLDS: usize = 4;
+
+/// The operations of a group. With AVX-512, lanes of a fold stay in registers where there are enough of them.
 pub fn translate(description: &Description, wide: bool) -> Option<Graph> {
+    let folds = description.views.iter().filter(|v| v.lanes.is_some()).count();
+    if wide && (1..=MAX_FOLDS).contains(&folds) {
+        let graph = write_down(description, wide, true)?;
+        if !graph.long && graph.each.nodes.len() <= MAX_HELD_NODES {
+            return Some(graph);
+        }
+    }
+    write_down(description, wide, false)
+}
+
+fn write_down(description: &Description, wide: bool, hold: bool) -> Option<Graph> {
     let mut builder = Builder::new(wide);
     let mut values = Vec::with_capacity(description.registers.len());
+    let held: Vec<usize> =
+        (0..description.views.len()).filter(|v| hold && description.views[*v].lanes.is_some()).collect();
+    let number = |operand: usize| held.iter().position(|o| *o == operand).map(|fold| fold * HELD);
     for (instruction, dtype) in &description.registers {
         let id = match instruction {
+            Instruction::Input(operand) if number(*operand).is_some() => {
+                builder.push(Do::Held(number(*operand).unwrap_or(0)), Kind::Word, &[])
+            }
             Instruction::Input(operand) => input(&mut builder, *operand, description.views[*operand], *dtype),
             Instruction::Constant(bits) if *dtype == DType::Bool => {
                 let all = builder.all_true();
@@ -59,17 +81,38 @@ pub fn translate(description: &Description, wide: bool) -> Option<Graph> {
             let (one, zero) = (builder.constant(1, Kind::Word), builder.constant(0, Kind::Word));
             id = builder.push(Do::Select, Kind::Word, &[id, one, zero]);
         }
-        stores.push((*operand, id));
+        stores.push((number(*operand).map_or(Target::Operand(*operand), Target::Held), id));
     }
-    let long =
-        builder.nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
+    let nodes = builder.nodes;
+    let long = nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
     // The lanes of AVX2 conditions have the width of what was compared.
-    let narrow =
-        builder.nodes.iter().any(|n| n.kind == Kind::Word) || description.views.iter().any(|v| v.dtype.size() < 8);
-    if (long && narrow && !wide) || builder.nodes.len() > MAX_NODES {
+    let narrow = nodes.iter().any(|n| n.kind == Kind::Word) || description.views.iter().any(|v| v.dtype.size() < 8);
+    if (long && narrow && !wide) || nodes.len() > MAX_NODES {
         return None;
     }
-    Some(Graph { nodes: builder.nodes, views: description.views.clone(), stores, long })
+    let last = together(description, &held, wide)?;
+    let held = held.iter().filter_map(|operand| description.views[*operand].lanes).collect();
+    Some(Graph { each: List { nodes, stores }, last, held, views: description.views.clone(), long })
+}
+
+/// The end of a row: the held registers of each fold combine by halves.
+fn together(description: &Description, held: &[usize], wide: bool) -> Option<List> {
+    let mut builder = Builder::new(wide);
+    let mut stores = Vec::new();
+    for (fold, operand) in held.iter().enumerate() {
+        let (_, register) = description.outputs.iter().find(|(o, _)| o == operand)?;
+        let (Instruction::Compute(name, _), dtype) = &description.registers[*register] else { return None };
+        let mut lanes: Vec<Id> = (0..HELD).map(|i| builder.push(Do::Held(fold * HELD + i), Kind::Word, &[])).collect();
+        while lanes.len() > 1 {
+            let half = lanes.len() / 2;
+            for i in 0..half {
+                lanes[i] = compute(&mut builder, name, *dtype, *dtype, &[lanes[i], lanes[i + half]])?;
+            }
+            lanes.truncate(half);
+        }
+        stores.push((Target::Operand(*operand), lanes[0]));
+    }
+    Some(List { nodes: builder.nodes, stores })
 }
 
 fn input(builder: &mut Builder, operand: usize, view: View, dtype: DType) -> Id {

@@ -35,6 +35,8 @@ pub enum Do {
     /// From operand `i`: a vector, one value for the whole row, or a count along the row that starts at such a value.
     Load(usize),
     Row(usize),
+    /// A register that stays from turn to turn, by number; in later vectors of a turn the ones after it.
+    Held(usize),
     Add,
     Sub,
     Mul,

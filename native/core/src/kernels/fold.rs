@@ -1,6 +1,14 @@
-//! The operations of reductions.
+//! The operations of reductions, and the order in which they combine.
+//!
+//! Element `i` of a run belongs to lane `i mod 64`; a lane folds its elements in order from the identity, and the lanes
+//! combine by halves, whatever the processor.
 
-use crate::dtype::Element;
+use crate::dtype::{for_dtype, DType, Element};
+use crate::isa::{by_isa, Level};
+use crate::program::ReduceOp;
+
+/// The lanes of a run.
+pub const LANES: usize = 64;
 
 pub trait Fold: 'static {
     fn identity<T: Element>() -> T;
@@ -62,4 +70,103 @@ impl Fold for Or {
     fn fold<T: Element>(a: T, b: T) -> T {
         a.bit_or(b)
     }
+}
+
+/// Runs a block with `$f` standing for the operation.
+macro_rules! with_fold {
+    ($op:expr, $f:ident => $body:expr) => {
+        match $op {
+            $crate::program::ReduceOp::Sum => {
+                type $f = $crate::kernels::fold::Sum;
+                $body
+            }
+            $crate::program::ReduceOp::Max => {
+                type $f = $crate::kernels::fold::Max;
+                $body
+            }
+            $crate::program::ReduceOp::Min => {
+                type $f = $crate::kernels::fold::Min;
+                $body
+            }
+            $crate::program::ReduceOp::And => {
+                type $f = $crate::kernels::fold::And;
+                $body
+            }
+            $crate::program::ReduceOp::Or => {
+                type $f = $crate::kernels::fold::Or;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_fold;
+
+/// Whether an operation exists for a dtype.
+pub fn defined(op: ReduceOp, dtype: DType) -> bool {
+    match op {
+        ReduceOp::And | ReduceOp::Or => !dtype.is_float(),
+        ReduceOp::Sum => dtype != DType::Bool,
+        ReduceOp::Max | ReduceOp::Min => true,
+    }
+}
+
+/// Combines lanes by halves.
+#[inline(always)]
+pub fn tree<T: Element, F: Fold, const W: usize>(lanes: &mut [T; W]) -> T {
+    let mut width = W / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = F::fold(lanes[l], lanes[l + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// Folds values `low..high` by a tree that depends on their number alone.
+pub fn pairwise<T: Element, F: Fold>(low: usize, high: usize, value: &dyn Fn(usize) -> T) -> T {
+    let n = high - low;
+    if n == 1 {
+        return value(low);
+    }
+    // The left part is the largest power of two below the whole.
+    let left = n.next_power_of_two() / 2;
+    F::fold(pairwise::<T, F>(low, low + left, value), pairwise::<T, F>(low + left, high, value))
+}
+
+by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body }
+
+#[inline(always)]
+unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) {
+    for r in 0..rows {
+        let from = lanes.add(r * LANES);
+        // Lanes beyond the used ones hold the identity, which changes nothing.
+        *out.add(r) = if used <= 16 {
+            tree::<T, F, 16>(&mut from.cast::<[T; 16]>().read())
+        } else {
+            tree::<T, F, LANES>(&mut from.cast::<[T; LANES]>().read())
+        };
+    }
+}
+
+/// The result of each of `rows` groups of lanes, of which the first `used` hold elements.
+pub unsafe fn finish(
+    isa: crate::isa::Isa,
+    (op, dtype): (ReduceOp, DType),
+    lanes: *mut u8,
+    (rows, used): (usize, usize),
+    out: *mut u8,
+) {
+    for_dtype!(dtype, T => with_fold!(op, F => trees::<T, F>(isa, lanes.cast(), used, rows, out.cast())));
+}
+
+/// Fills with the value that a fold starts from; truth values are 0 or 1.
+pub unsafe fn start((op, dtype): (ReduceOp, DType), to: *mut u8, n: usize) {
+    if dtype == DType::Bool {
+        let all = matches!(op, ReduceOp::And | ReduceOp::Min);
+        return std::slice::from_raw_parts_mut(to, n).fill(u8::from(all));
+    }
+    for_dtype!(dtype, T => with_fold!(op, F => {
+        std::slice::from_raw_parts_mut(to.cast::<T>(), n).fill(<F as Fold>::identity::<T>());
+    }));
 }

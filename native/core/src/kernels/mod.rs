@@ -11,6 +11,7 @@ pub mod micro;
 pub mod product;
 pub mod random;
 pub mod reduce;
+pub mod rows;
 pub mod softmax;
 pub mod transfer;
 pub mod transpose;

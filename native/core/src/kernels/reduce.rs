@@ -1,8 +1,8 @@
 //! Reductions over any dims, and the position of a row's maximum.
 //!
-//! Runs are folded in fixed lanes, pieces of runs by a binary tree whose form depends on their number alone.
+//! Runs are folded in lanes, columns in order, pieces of either by a binary tree (see `fold.rs`).
 
-use super::fold::{And, Fold, Max, Min, Or, Sum};
+use super::fold::{defined, pairwise, tree, with_fold, Fold, Max, LANES};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa, Level};
@@ -11,11 +11,11 @@ use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
 
 /// Elements of a run that are folded as one piece.
-const PIECE: usize = 1 << 14;
+pub(super) const PIECE: usize = 1 << 14;
 /// Work of one task.
-const TASK: usize = 1 << 15;
+pub(super) const TASK: usize = 1 << 15;
 /// Columns folded side by side.
-const WIDTH: usize = 256;
+pub(super) const WIDTH: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Dim {
@@ -70,8 +70,7 @@ fn offset(dims: &[Dim], mut index: usize) -> isize {
 
 impl Reduce {
     pub fn new(json: &ReduceJson, mut checker: Checker) -> Result<Reduce> {
-        let logical = matches!(json.op, ReduceOp::And | ReduceOp::Or);
-        if (logical && json.dtype.is_float()) || (json.op == ReduceOp::Sum && json.dtype == DType::Bool) {
+        if !defined(json.op, json.dtype) {
             bail!("{:?} of {} is not supported", json.op, json.dtype.name());
         }
         let shape = [json.keep.as_slice(), &json.over].concat();
@@ -99,15 +98,7 @@ impl Reduce {
         if self.outputs == 0 {
             return Ok(());
         }
-        for_dtype!(self.dtype, T => unsafe {
-            match self.op {
-                ReduceOp::Sum => self.fold::<T, Sum>(run),
-                ReduceOp::Max => self.fold::<T, Max>(run),
-                ReduceOp::Min => self.fold::<T, Min>(run),
-                ReduceOp::And => self.fold::<T, And>(run),
-                ReduceOp::Or => self.fold::<T, Or>(run),
-            }
-        });
+        for_dtype!(self.dtype, T => unsafe { with_fold!(self.op, F => self.fold::<T, F>(run)) });
         if self.dtype == DType::Bool {
             // The identities of and and min are not truth values.
             let out = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(self.out), self.outputs) };
@@ -211,19 +202,18 @@ fn choose(keep: &[Dim], over: &[Dim], outputs: usize) -> Way {
     let outer = keep[..keep.len() - 1].to_vec();
     let columns = keep[keep.len() - 1].size;
     let rows = product(over);
-    let tasks = product(&outer) * columns.div_ceil(WIDTH);
-    let chunks = if tasks >= 16 { 1 } else { (rows * columns / TASK).min(rows / 64).clamp(1, 32) };
+    let chunks = chunks(product(&outer), columns, rows);
     Way::Columns { outer, columns, rows, chunks }
 }
 
-/// Folds values `low..high` by a tree: the left part is the largest power of two below the whole.
-fn pairwise<T: Element, F: Fold>(low: usize, high: usize, value: &dyn Fn(usize) -> T) -> T {
-    let n = high - low;
-    if n == 1 {
-        return value(low);
+/// Into how many chunks rows are cut that are folded to `outer` times `columns` values.
+pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
+    let tasks = outer * columns.div_ceil(WIDTH);
+    if tasks >= 16 {
+        1
+    } else {
+        (rows * columns / TASK).min(rows / 64).clamp(1, 32)
     }
-    let left = n.next_power_of_two() / 2;
-    F::fold(pairwise::<T, F>(low, low + left, value), pairwise::<T, F>(low + left, high, value))
 }
 
 by_isa! { fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body }
@@ -231,17 +221,14 @@ by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    const LANES: usize = 64;
-    if n < LANES || stride != 1 {
-        let mut sum = [F::identity::<T>(); 4];
-        for i in 0..n {
-            sum[i % 4] = F::fold(sum[i % 4], *from.offset(i as isize * stride));
-        }
-        return F::fold(F::fold(sum[0], sum[1]), F::fold(sum[2], sum[3]));
-    }
-    let run = std::slice::from_raw_parts(from, n);
     let mut lanes = [F::identity::<T>(); LANES];
-    let chunks = run.chunks_exact(LANES);
+    if stride != 1 {
+        for i in 0..n {
+            lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride));
+        }
+        return tree::<T, F, LANES>(&mut lanes);
+    }
+    let chunks = std::slice::from_raw_parts(from, n).chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for l in 0..LANES {
@@ -251,14 +238,7 @@ unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: i
     for (lane, x) in lanes.iter_mut().zip(rest) {
         *lane = F::fold(*lane, *x);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] = F::fold(lanes[l], lanes[l + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
+    tree::<T, F, LANES>(&mut lanes)
 }
 
 #[inline(always)]
@@ -279,7 +259,7 @@ unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
     while r + 4 <= last {
         let (a, b, c, d) = (row(r), row(r + 1), row(r + 2), row(r + 3));
         for i in 0..n {
-            to[i] = F::fold(to[i], F::fold(F::fold(a[i], b[i]), F::fold(c[i], d[i])));
+            to[i] = F::fold(F::fold(F::fold(F::fold(to[i], a[i]), b[i]), c[i]), d[i]);
         }
         r += 4;
     }

@@ -3,6 +3,8 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub mod groups;
+
 use std::sync::Arc;
 
 use heddle_core::buffer::Buffer;

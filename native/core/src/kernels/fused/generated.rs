@@ -1,27 +1,22 @@
 //! Runs a fused step by generated kernels, where its views allow it.
 
-use std::sync::{Arc, OnceLock};
-
 use super::{Fused, Operand, Register, Source};
 use crate::exec::Run;
-use crate::generate::{kernel, Description, Generate, Instruction, Kernel, View, HEAD};
-use crate::isa::Isa;
+use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::verify::MAX_RANK;
 
 /// More operands than this are left to the interpreter.
-const OPERANDS: usize = 40;
+pub(crate) const OPERANDS: usize = 40;
 /// Rows of fewer elements are left to the interpreter, whose tiles hold several.
 const SHORTEST: usize = 8;
 /// Outputs of steps that touch more bytes than this are written past the caches, which would not keep them.
-const STREAMED: usize = 16 << 20;
+pub(crate) const STREAMED: usize = 16 << 20;
 /// Elements of one task, divided by the work for each.
 const TASK: usize = 128 << 10;
 
 #[derive(Default)]
 pub struct Generated {
-    description: Option<Box<Description>>,
-    /// For AVX2 and AVX-512; made when the program is loaded, or first run with a set that the process did not choose.
-    kernels: [OnceLock<Option<Arc<Kernel>>>; 2],
+    prepared: Option<Box<Prepared>>,
     /// Rows that one call walks, and elements of a row.
     rows: usize,
     columns: usize,
@@ -51,33 +46,13 @@ impl Generated {
         // Parts of equal length, to whole cache lines.
         let width = columns.div_ceil(columns.div_ceil(task)).next_multiple_of(64).min(columns);
         let height = if width < columns { 1 } else { (task / columns).max(1) };
-        let generated = Generated {
-            description: Some(Box::new(description)),
-            kernels: Default::default(),
-            rows,
-            columns,
-            width,
-            height: height.min(rows),
-        };
-        if let Ok(isa) = Isa::choose(None) {
-            generated.kernel(isa);
-        }
-        generated
-    }
-
-    fn kernel(&self, isa: Isa) -> Option<&Kernel> {
-        let description = self.description.as_deref()?;
-        let cell = match isa {
-            Isa::Scalar => return None,
-            Isa::Avx2 => &self.kernels[0],
-            Isa::Avx512 => &self.kernels[1],
-        };
-        cell.get_or_init(|| kernel(description, isa)).as_deref()
+        let prepared = Some(Box::new(Prepared::new(description)));
+        Generated { prepared, rows, columns, width, height: height.min(rows) }
     }
 
     /// Whether a generated kernel did the step.
     pub fn run(&self, step: &Fused, run: &Run) -> bool {
-        let Some(kernel) = self.kernel(run.isa) else { return false };
+        let Some(kernel) = self.prepared.as_ref().and_then(|p| p.kernel(run.isa)) else { return false };
         let outer: usize = step.dims[..step.dims.len().saturating_sub(2)].iter().product();
         let (across, down) = (self.columns.div_ceil(self.width), self.rows.div_ceil(self.height));
         if !self.aligned(step, run) {
@@ -93,7 +68,7 @@ impl Generated {
 
     /// Streaming stores need whole cache lines.
     fn aligned(&self, step: &Fused, run: &Run) -> bool {
-        let Some(description) = &self.description else { return false };
+        let Some(Prepared { description, .. }) = self.prepared.as_deref() else { return false };
         let at_line = |o: &Operand| o.at.is_some_and(|at| (run.ptr::<u8>(at) as usize).is_multiple_of(64));
         description.views.iter().zip(&step.operands).all(|(view, operand)| !view.streamed || at_line(operand))
     }
@@ -149,13 +124,13 @@ fn describe(
         let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
         let lines = operand.strides[..inner].iter().all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
         let streamed = is_output(k) && bytes > STREAMED && alone && lines && operand.dtype.size() > 1;
-        views.push(View { dtype: operand.dtype, along: stride == 1, streamed });
+        views.push(View { dtype: operand.dtype, along: stride == 1, streamed, lanes: None });
     }
     let instruction = |register: &Register| match &register.source {
         Source::Input(operand) => Some(Instruction::Input(*operand)),
         Source::Constant(value) => Some(Instruction::Constant(value.bits)),
         // A divisor of zero is an error, which only the interpreter looks for.
-        Source::Compute { divides: Some(_), .. } => None,
+        Source::Compute { divides: Some(_), .. } | Source::Fold(..) => None,
         Source::Compute { name, inputs, .. } => Some(Instruction::Compute(name.clone(), inputs.clone())),
     };
     let registers = registers.iter().map(|r| Some((instruction(r)?, r.dtype))).collect::<Option<_>>()?;

@@ -2,16 +2,16 @@
 //!
 //! Loading a step fixes everything: dims are merged, registers get slots, each instruction becomes a loop to call.
 
-mod generated;
+pub(crate) mod generated;
 pub mod ops;
-mod plan;
+pub(crate) mod plan;
 mod tile;
 
 use serde_json::Value;
 
 use crate::dtype::DType;
 use crate::exec::Run;
-use crate::program::FusedJson;
+use crate::program::{FusedJson, ReduceOp};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
 use ops::Loop;
@@ -88,7 +88,14 @@ pub(crate) struct Value8 {
 pub(crate) enum Source {
     Input(usize),
     Constant(Value8),
-    Compute { name: String, function: Loop, inputs: Vec<usize>, divides: Option<&'static str> },
+    Compute {
+        name: String,
+        function: Loop,
+        inputs: Vec<usize>,
+        divides: Option<&'static str>,
+    },
+    /// One value per row, of all values of a register; not in elementwise groups.
+    Fold(ReduceOp, usize),
 }
 
 pub(crate) struct Register {
@@ -145,7 +152,12 @@ impl Fused {
     }
 }
 
-fn instruction(op: &[Value], shape: &[usize], registers: &[Register], operands: &mut Vec<Operand>) -> Result<Register> {
+pub(crate) fn instruction(
+    op: &[Value],
+    shape: &[usize],
+    registers: &[Register],
+    operands: &mut Vec<Operand>,
+) -> Result<Register> {
     let (Some(name), Some(dtype)) = (op.first().and_then(Value::as_str), op.get(1)) else {
         bail!("an instruction is [name, dtype, …], got {op:?}");
     };

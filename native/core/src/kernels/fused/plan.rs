@@ -82,7 +82,7 @@ fn scale(action: &mut Action, stride: usize) {
 }
 
 /// Drops dims of size one and merges neighbours that every operand walks as one.
-fn merge(shape: &[usize], operands: &mut [Operand]) -> Vec<usize> {
+pub(crate) fn merge(shape: &[usize], operands: &mut [Operand]) -> Vec<usize> {
     let mut dims: Vec<usize> = Vec::new();
     let mut strides: Vec<Vec<isize>> = vec![Vec::new(); operands.len()];
     for (d, &size) in shape.iter().enumerate() {
@@ -309,7 +309,7 @@ impl Builder<'_> {
                 self.actions.push(Action::Load(o, slot));
                 Place::Slot(slot)
             }
-            Source::Compute { .. } => return None,
+            Source::Compute { .. } | Source::Fold(..) => return None,
         };
         self.places[r] = Some(place);
         self.places[r]
@@ -320,7 +320,7 @@ impl Builder<'_> {
         let kept = match self.registers[r].source {
             Source::Constant(_) => true,
             Source::Input(o) => self.once.iter().any(|(once, _)| *once == o),
-            Source::Compute { .. } => false,
+            Source::Compute { .. } | Source::Fold(..) => false,
         };
         if let (0, false, Some(Place::Slot(slot))) = (self.uses[r], kept, self.places[r]) {
             self.free.push(slot);

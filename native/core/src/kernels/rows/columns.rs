@@ -1,0 +1,202 @@
+//! Groups whose values are folded along the outermost dim: many columns side by side, row after row. Rows are cut into
+//! chunks, whose results combine by a tree.
+
+use std::mem::MaybeUninit;
+
+use super::group::{read, Group};
+use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
+use crate::dtype::{for_dtype, DType, Element};
+use crate::exec::Run;
+use crate::kernels::fold::{pairwise, start, with_fold, Fold};
+use crate::kernels::fused::generated::STREAMED;
+use crate::kernels::fused::Source;
+use crate::kernels::reduce::chunks;
+use crate::program::{FusedJson, ReduceOp};
+use crate::verify::Checker;
+use crate::{bail, Result};
+
+/// Most folds of a group.
+const FOLDS: usize = 8;
+/// Columns of one task: the more, the longer what rows have in common stays out of the way of what they have not.
+const WIDTH: usize = 1024;
+
+pub struct FusedColumns {
+    group: Group,
+    pass: Pass,
+    /// Operation, dtype and output operand of each fold.
+    folds: Vec<(ReduceOp, DType, usize)>,
+    chunks: usize,
+    pub extra: usize,
+}
+
+#[repr(align(64))]
+struct Lanes(MaybeUninit<[u8; FOLDS * WIDTH * 8]>);
+
+impl FusedColumns {
+    pub fn new(json: &FusedJson, checker: Checker) -> Result<FusedColumns> {
+        let generate = checker.generate;
+        let group = read(json, checker, 0)?;
+        let mut builder = Builder::new(&group, false);
+        let mut folds = Vec::new();
+        for output in group.outputs.iter().filter(|o| o.single) {
+            let register = &group.registers[output.register];
+            let Source::Fold(op, from) = register.source else {
+                bail!("register {} is not a fold: nothing is computed from columns' values here", output.register);
+            };
+            let value = value(&group, &mut builder, from)?;
+            builder.fold(output.register, op, value)?;
+            folds.push((op, register.dtype, output.operand));
+        }
+        for output in group.outputs.iter().filter(|o| !o.single) {
+            let value = value(&group, &mut builder, output.register)?;
+            let dtype = group.operands[output.operand].dtype;
+            let along = group.operands[output.operand].strides.last().copied().unwrap_or(0);
+            builder.write(Place::Operand(output.operand), dtype, along, value);
+        }
+        if folds.is_empty() || folds.len() > FOLDS {
+            bail!("{} folds: a group of columns has 1 to {FOLDS}", folds.len());
+        }
+        stream(&group, &mut builder);
+        let pass = builder.finish(generate)?;
+        let columns = *group.dims.last().unwrap_or(&1);
+        let chunks = chunks(group.rows / columns.max(1), columns, group.length);
+        let bytes: usize = folds.iter().map(|(_, dtype, _)| chunks * group.rows * dtype.size()).sum();
+        let extra = if chunks > 1 { bytes + 64 * folds.len() } else { 0 };
+        Ok(FusedColumns { group, pass, folds, chunks, extra })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        let group = &self.group;
+        if group.rows == 0 {
+            return Ok(());
+        }
+        let columns = *group.dims.last().unwrap_or(&1);
+        let blocks = columns.div_ceil(WIDTH);
+        run.pool.run(group.rows / columns * self.chunks * blocks, usize::MAX, |_, task| {
+            let (part, block) = (task / blocks, task % blocks);
+            let (outer, chunk) = (part / self.chunks, part % self.chunks);
+            unsafe { self.part(run, outer, chunk, block * WIDTH, WIDTH.min(columns - block * WIDTH)) };
+        });
+        if self.chunks > 1 {
+            unsafe { self.combine(run, columns) };
+        }
+        Ok(())
+    }
+
+    /// Elements of an operand before those of outer dims number `outer`.
+    fn before(&self, operand: usize, outer: usize) -> isize {
+        let (group, mut rest, mut offset) = (&self.group, outer, 0);
+        for d in (0..group.dims.len() - 1).rev() {
+            offset += (rest % group.dims[d]) as isize * group.operands[operand].strides[d];
+            rest /= group.dims[d];
+        }
+        offset
+    }
+
+    fn inner(&self, operand: usize) -> isize {
+        self.group.operands[operand].strides.last().copied().unwrap_or(0)
+    }
+
+    /// Rows of one chunk, some columns of them.
+    unsafe fn part(&self, run: &Run, outer: usize, chunk: usize, column: usize, n: usize) {
+        let group = &self.group;
+        let mut lanes = Lanes(MaybeUninit::uninit());
+        let lanes = lanes.0.as_mut_ptr().cast::<u8>();
+        for (f, (op, dtype, _)) in self.folds.iter().enumerate() {
+            start((*op, *dtype), lanes.add(f * WIDTH * 8), n);
+        }
+        let first = group.length * chunk / self.chunks;
+        let rows = group.length * (chunk + 1) / self.chunks - first;
+        let mut at: [Address; VIEWS] = [(0, 0); VIEWS];
+        for (view, place) in self.pass.places.iter().enumerate() {
+            at[view] = match place {
+                Place::Operand(k) => {
+                    let (operand, along) = (&group.operands[*k], group.along[*k]);
+                    let size = operand.dtype.size() as isize;
+                    let base = operand.at.map_or(std::ptr::null_mut(), |at| run.ptr::<u8>(at)) as usize;
+                    let offset = self.before(*k, outer) + first as isize * along + column as isize * self.inner(*k);
+                    (base.wrapping_add_signed(offset * size), along * size)
+                }
+                Place::Lanes(f) => (lanes.add(f * WIDTH * 8) as usize, 0),
+                Place::Single(_) | Place::Kept(_) => unreachable!("columns have no values of rows"),
+            };
+        }
+        self.pass.call(run.isa, (rows, n), &at[..self.pass.places.len()]);
+        for (f, (_, dtype, operand)) in self.folds.iter().enumerate() {
+            let from = lanes.add(f * WIDTH * 8);
+            if self.chunks > 1 {
+                let columns = *group.dims.last().unwrap_or(&1);
+                let to = self.partial(run, f).add(((outer * self.chunks + chunk) * columns + column) * dtype.size());
+                gather(*dtype, from, 1, to, 1, n);
+            } else {
+                let (to, by) = self.out(run, *operand, outer, column);
+                gather(*dtype, from, 1, to, by, n);
+            }
+        }
+    }
+
+    /// Room for the chunks' results of a fold.
+    fn partial(&self, run: &Run, fold: usize) -> *mut u8 {
+        let bytes = |(_, dtype, _): &(ReduceOp, DType, usize)| {
+            (self.chunks * self.group.rows * dtype.size()).next_multiple_of(64)
+        };
+        run.extra.wrapping_add(self.folds[..fold].iter().map(bytes).sum())
+    }
+
+    fn out(&self, run: &Run, k: usize, outer: usize, column: usize) -> (*mut u8, isize) {
+        let operand = &self.group.operands[k];
+        let offset = self.before(k, outer) + column as isize * self.inner(k);
+        let base = operand.at.map_or(std::ptr::null_mut(), |at| run.ptr::<u8>(at));
+        (base.wrapping_offset(offset * operand.dtype.size() as isize), self.inner(k))
+    }
+
+    unsafe fn combine(&self, run: &Run, columns: usize) {
+        for (f, (op, dtype, operand)) in self.folds.iter().enumerate() {
+            for outer in 0..self.group.rows / columns {
+                let (to, by) = self.out(run, *operand, outer, 0);
+                let from = self.partial(run, f).add(outer * self.chunks * columns * dtype.size());
+                for_dtype!(*dtype, T => with_fold!(*op, F => {
+                    together::<T, F>(from.cast(), self.chunks, columns, to.cast(), by)
+                }));
+            }
+        }
+    }
+}
+
+/// Combines the results of chunks, of each column by a tree.
+unsafe fn together<T: Element, F: Fold>(from: *const T, chunks: usize, columns: usize, to: *mut T, by: isize) {
+    for c in 0..columns {
+        *to.offset(c as isize * by) = pairwise::<T, F>(0, chunks, &|i| *from.add(i * columns + c));
+    }
+}
+
+/// Makes a register known to the pass: all that is not a constant lies along the columns.
+fn value(group: &Group, builder: &mut Builder, register: usize) -> Result<usize> {
+    if let Some(known) = builder.known[register] {
+        return Ok(known);
+    }
+    match &group.registers[register].source {
+        Source::Input(o) if group.operands[*o].at.is_some() => {
+            let along = group.operands[*o].strides.last().copied().unwrap_or(0);
+            Ok(builder.read(register, Place::Operand(*o), along))
+        }
+        Source::Compute { inputs, .. } => {
+            inputs.iter().try_for_each(|i| value(group, builder, *i).map(drop))?;
+            Ok(builder.compute(register))
+        }
+        Source::Constant(_) => Ok(builder.compute(register)),
+        _ => bail!("register {register}: columns are folded once, and have no counts"),
+    }
+}
+
+fn stream(group: &Group, builder: &mut Builder) {
+    let bytes: usize = group.operands.iter().map(|o| o.dtype.size() * group.total).sum();
+    builder.stream(|k| {
+        let operand = &group.operands[k];
+        let alone = group.operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
+        let inner = operand.strides.len().saturating_sub(1);
+        let mut steps = operand.strides[..inner].iter().chain(std::iter::once(&group.along[k]));
+        let lines = steps.all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
+        bytes > STREAMED && alone && lines && operand.dtype.size() > 1
+    });
+}

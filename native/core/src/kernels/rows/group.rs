@@ -1,0 +1,138 @@
+//! Reading a group whose values are folded along one dim: which registers have one value per row, and when each is known.
+
+use crate::kernels::fold::defined;
+use crate::kernels::fused::plan::merge;
+use crate::kernels::fused::{instruction, Operand, Register, Source};
+use crate::program::{FusedJson, ReduceOp};
+use crate::verify::{count, Checker};
+use crate::{bail, Result};
+
+pub(super) struct Output {
+    pub operand: usize,
+    pub register: usize,
+    /// One element per row.
+    pub single: bool,
+}
+
+/// What is known of a register.
+#[derive(Clone, Copy)]
+pub(super) struct Nature {
+    /// It has one value per row.
+    pub single: bool,
+    /// How many folds must be done before it is known.
+    pub level: usize,
+}
+
+pub(super) struct Group {
+    pub total: usize,
+    pub rows: usize,
+    /// Elements that are folded to one.
+    pub length: usize,
+    /// The other dims, merged where all operands walk them as one; operands' strides are along these.
+    pub dims: Vec<usize>,
+    pub operands: Vec<Operand>,
+    /// Of each operand, the stride along the folded dim.
+    pub along: Vec<isize>,
+    pub registers: Vec<Register>,
+    pub natures: Vec<Nature>,
+    pub outputs: Vec<Output>,
+}
+
+/// Reads and verifies a group that is folded along `folded`, a dim of its shape.
+pub(super) fn read(json: &FusedJson, mut checker: Checker, folded: usize) -> Result<Group> {
+    let shape = &json.shape;
+    if folded >= shape.len() {
+        bail!("a group of shape {shape:?} has no dim to fold");
+    }
+    let total = count(shape)?;
+    let (mut registers, mut operands) = (Vec::new(), Vec::new());
+    for (i, input) in json.inputs.iter().enumerate() {
+        checker.read(&format!("in[{i}]"), input.at, input.dtype, shape, &input.strides)?;
+        registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
+        let strides = input.strides.clone();
+        operands.push(Operand { at: Some(input.at), dtype: input.dtype, strides, contiguous: false });
+    }
+    for (i, op) in json.ops.iter().enumerate() {
+        let register = match op.first().and_then(|name| name.as_str()) {
+            Some("fold") => fold(op, &registers),
+            _ => instruction(op, shape, &registers, &mut operands),
+        };
+        registers.push(register.map_err(|e| e.at(format!("ops[{i}]")))?);
+    }
+    let natures = natures(&registers, &operands, folded);
+    let kept: Vec<usize> = (0..shape.len()).filter(|d| *d != folded).map(|d| shape[d]).collect();
+    let mut outputs = Vec::new();
+    for (i, out) in json.outputs.iter().enumerate() {
+        let name = format!("out[{i}]");
+        let Some(register) = registers.get(out.reg) else {
+            bail!("{name}: register {} does not exist", out.reg);
+        };
+        if register.dtype != out.dtype {
+            bail!("{name}: register {} is {}, not {}", out.reg, register.dtype.name(), out.dtype.name());
+        }
+        let single = out.strides.len() < shape.len();
+        let mut strides = out.strides.clone();
+        if single {
+            if !natures[out.reg].single {
+                bail!("{name}: register {} has more than one value per row", out.reg);
+            }
+            checker.write(&name, out.at, out.dtype, &kept, &out.strides)?;
+            strides.insert(folded.min(strides.len()), 0);
+        } else {
+            checker.write(&name, out.at, out.dtype, shape, &out.strides)?;
+        }
+        outputs.push(Output { operand: operands.len(), register: out.reg, single });
+        operands.push(Operand { at: Some(out.at), dtype: out.dtype, strides, contiguous: false });
+    }
+    checker.finish(true)?;
+    refuse(&registers, &operands, folded)?;
+    let along = operands.iter_mut().map(|o| o.strides.remove(folded)).collect();
+    let rows = kept.iter().product();
+    let dims = if rows == 0 { vec![1] } else { merge(&kept, &mut operands) };
+    Ok(Group { total, rows, length: shape[folded], dims, operands, along, registers, natures, outputs })
+}
+
+fn refuse(registers: &[Register], operands: &[Operand], folded: usize) -> Result<()> {
+    for register in registers {
+        match &register.source {
+            Source::Compute { divides: Some(name), .. } => bail!("integer {name} is not supported in folded groups"),
+            Source::Input(o) if operands[*o].at.is_none() && operands[*o].strides[folded] == 0 => {
+                bail!("iota: counts along the folded dim only")
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fold(op: &[serde_json::Value], registers: &[Register]) -> Result<Register> {
+    let [_, dtype, name, register] = op else { bail!("a fold is [\"fold\", dtype, op, register], got {op:?}") };
+    let Ok(what) = serde_json::from_value::<ReduceOp>(name.clone()) else { bail!("fold: unknown op {name}") };
+    let Some(from) = register.as_u64().map(|r| r as usize).filter(|r| *r < registers.len()) else {
+        bail!("fold: {register} is not a register before {}", registers.len());
+    };
+    let have = registers[from].dtype;
+    if dtype.as_str() != Some(have.name()) {
+        bail!("fold: register {from} is {}, not {dtype}", have.name());
+    }
+    if !defined(what, have) {
+        bail!("{what:?} of {} is not supported", have.name());
+    }
+    Ok(Register { source: Source::Fold(what, from), dtype: have })
+}
+
+fn natures(registers: &[Register], operands: &[Operand], folded: usize) -> Vec<Nature> {
+    let mut natures: Vec<Nature> = Vec::with_capacity(registers.len());
+    for register in registers {
+        natures.push(match &register.source {
+            Source::Input(o) => Nature { single: operands[*o].strides[folded] == 0, level: 0 },
+            Source::Constant(_) => Nature { single: true, level: 0 },
+            Source::Fold(_, from) => Nature { single: true, level: natures[*from].level + 1 },
+            Source::Compute { inputs, .. } => Nature {
+                single: inputs.iter().all(|i| natures[*i].single),
+                level: inputs.iter().map(|i| natures[*i].level).max().unwrap_or(0),
+            },
+        });
+    }
+    natures
+}

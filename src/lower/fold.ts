@@ -1,0 +1,275 @@
+/**
+ * @module Joins elementwise groups with the folds before and after them, by a list of rules: what is computed before a sum
+ * or maximum is folded as it is made, and what needs the result walks the same rows again while they are in the cache.
+ */
+
+import { isFloat } from "../ir/dtype.ts";
+import type { LowerRule, View } from "../ir/kernel.ts";
+import { type Attrs, isAbsent, type Node } from "../ir/node.ts";
+import { sameShape, type TensorType } from "../ir/shape.ts";
+import { type FoldSpace, isKeptShape, keptStrides, repeats, sameSpace, spaceOf, walksWell } from "./fold-space.ts";
+import type { Cluster, FusionLimits } from "./fuse.ts";
+import { isWhole, type Storage } from "./storage.ts";
+import { type RegionValues, ruleOf } from "./values.ts";
+
+/** What joins what: the reader of a value and the cluster that makes it. */
+interface JoinRule {
+  readonly name: string;
+  /** The space of both together, where the rule applies. */
+  readonly space: (source: Part, reader: Part) => FoldSpace | undefined;
+}
+
+const rules: readonly JoinRule[] = [
+  {
+    name: "what is folded is computed on the way",
+    space: (source, reader) => (source.kind === "group" ? reader.space : undefined),
+  },
+  {
+    name: "folds of the same values share their walk",
+    space: ({ space }, reader) =>
+      space !== undefined && reader.space !== undefined && sameSpace(space, reader.space) ? space : undefined,
+  },
+  {
+    name: "what needs the results of rows follows them",
+    space: ({ space }, reader) => (reader.kind === "group" && space?.form === "rows" ? space : undefined),
+  },
+];
+
+/** Joins groups and folds; gives the clusters by what they make. */
+export function foldGroups(
+  clusters: Map<Storage, Cluster>,
+  values: RegionValues,
+  limits: FusionLimits,
+): Map<Storage, Cluster> {
+  return new Folder(clusters, values, limits).run();
+}
+
+/** The fold of a node, if it is one. */
+export function foldOf(
+  node: Node,
+): ReturnType<NonNullable<(LowerRule<Attrs> & { kind: "kernel" })["fold"]>> | undefined {
+  const rule = node.op.lower;
+  return isAbsent(rule) || rule.kind !== "kernel" ? undefined : rule.fold?.(node.attrs);
+}
+
+class Part {
+  nodes: readonly Node[];
+  kind: Cluster["kind"];
+  space: FoldSpace | undefined;
+  readonly deps = new Set<Part>();
+  mark = 0;
+  private into: Part | undefined;
+  readonly cluster: Cluster;
+
+  constructor(cluster: Cluster, space: FoldSpace | undefined) {
+    this.cluster = cluster;
+    this.nodes = cluster.nodes;
+    this.kind = space === undefined ? cluster.kind : "folded";
+    this.space = space;
+  }
+
+  root(): Part {
+    let part: Part = this;
+    while (part.into !== undefined) part = part.into;
+    return part;
+  }
+
+  absorb(other: Part, nodes: readonly Node[], space: FoldSpace): void {
+    this.nodes = nodes;
+    this.kind = "folded";
+    this.space = space;
+    for (const dep of other.deps) this.deps.add(dep);
+    other.into = this;
+  }
+}
+
+class Folder {
+  private readonly values: RegionValues;
+  private readonly limits: FusionLimits;
+  private readonly parts = new Map<Storage, Part>();
+  private readonly position: ReadonlyMap<Node, number>;
+  private searches = 0;
+
+  constructor(clusters: ReadonlyMap<Storage, Cluster>, values: RegionValues, limits: FusionLimits) {
+    this.values = values;
+    this.limits = limits;
+    this.position = new Map(values.order.map((node, index) => [node, index]));
+    const made = new Map<Cluster, Part>();
+    for (const [storage, cluster] of clusters) {
+      const part = made.get(cluster) ?? new Part(cluster, this.spaceOf(cluster));
+      made.set(cluster, part);
+      this.parts.set(storage, part);
+    }
+    for (const part of made.values()) {
+      for (const node of part.nodes) {
+        for (const view of this.reads(part, node)) {
+          const source = this.parts.get(view.origin as Storage);
+          if (source !== undefined && source !== part) part.deps.add(source);
+        }
+      }
+    }
+  }
+
+  run(): Map<Storage, Cluster> {
+    // A join may make another one possible.
+    for (let joined = true; joined; ) {
+      joined = false;
+      for (const node of this.values.order) if (this.joinSources(node)) joined = true;
+    }
+    const result = new Map<Storage, Cluster>();
+    const clusters = new Map<Part, Cluster>();
+    for (const [storage, part] of this.parts) {
+      const root = part.root();
+      // A fold alone stays the kernel that it was.
+      const { kind, nodes, space, cluster } = root;
+      const made =
+        clusters.get(root) ??
+        (kind === "folded" && nodes.length > 1 && space !== undefined ? { kind, nodes, space } : cluster);
+      clusters.set(root, made);
+      result.set(storage, made);
+    }
+    return result;
+  }
+
+  private spaceOf(cluster: Cluster): FoldSpace | undefined {
+    const node = cluster.nodes[0] as Node;
+    const fold = cluster.kind === "kernel" ? foldOf(node) : undefined;
+    const input = node.inputs[0];
+    if (fold === undefined || input === undefined) return undefined;
+    const space = spaceOf(this.values.view(input), fold.dims);
+    // An index is found in two walks, which columns do not have.
+    return fold.op === "argMax" && space?.form === "columns" ? undefined : space;
+  }
+
+  private reads(part: Part, node: Node): View[] {
+    if (part.kind === "copy") return [this.values.copies.get(node)?.from as View];
+    return node.inputs.map((input) => this.values.view(input));
+  }
+
+  private joinSources(node: Node): boolean {
+    const home = this.parts.get(this.values.storage(node));
+    if (home === undefined || !home.root().nodes.includes(node)) return false;
+    let joined = false;
+    for (const input of node.inputs) {
+      const source = this.parts.get(this.values.storage(input))?.root();
+      if (source !== undefined && this.join(source, home.root())) joined = true;
+    }
+    return joined;
+  }
+
+  private join(source: Part, reader: Part): boolean {
+    if (source === reader) return false;
+    const space = rules.map((rule) => rule.space(source, reader)).find((found) => found !== undefined);
+    if (space === undefined) return false;
+    const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
+    if (!this.fits(nodes) || !new Space(nodes, space, this.values).holds()) return false;
+    if (this.passes(reader, source) || this.passes(source, reader)) return false;
+    source.absorb(reader, nodes, space);
+    return true;
+  }
+
+  private at(node: Node): number {
+    return this.position.get(node) as number;
+  }
+
+  private fits(nodes: readonly Node[]): boolean {
+    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const reads = new Set(
+      nodes.flatMap((node) =>
+        node.inputs
+          .filter((input) => this.values.generator(input) === undefined && !own.has(this.values.storage(input)))
+          .map((input) => this.values.storage(input)),
+      ),
+    );
+    return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
+  }
+
+  /** Whether a path from `from` to `to` goes through a third part. */
+  private passes(from: Part, to: Part): boolean {
+    this.searches++;
+    const stack = [...from.deps].map((dep) => dep.root()).filter((dep) => dep !== to && dep !== from);
+    while (stack.length > 0) {
+      const part = stack.pop() as Part;
+      if (part === to) return true;
+      if (part.mark === this.searches) continue;
+      part.mark = this.searches;
+      for (const dep of part.deps) {
+        const root = dep.root();
+        if (root.mark !== this.searches && root !== part) stack.push(root);
+      }
+    }
+    return false;
+  }
+}
+
+/** The nodes of a folded group, and whether one call can compute them. */
+class Space {
+  private readonly nodes: readonly Node[];
+  private readonly space: FoldSpace;
+  private readonly values: RegionValues;
+  private readonly makers: ReadonlyMap<Storage, Node>;
+
+  constructor(nodes: readonly Node[], space: FoldSpace, values: RegionValues) {
+    this.nodes = nodes;
+    this.space = space;
+    this.values = values;
+    this.makers = new Map(nodes.map((node) => [values.storage(node), node]));
+  }
+
+  holds(): boolean {
+    return this.nodes.every((node) => {
+      if (foldOf(node) !== undefined) return this.readsWhole(node.inputs[0] as Node);
+      if (!this.computes(node)) return false;
+      if (sameShape(node.shape, this.space.shape))
+        return walksWell(this.values.view(node), this.space) && node.inputs.every((input) => this.readsWhole(input));
+      return (
+        this.space.form === "rows" &&
+        isKeptShape(node.shape, this.space) &&
+        node.inputs.every((input) => this.readsSingle(input))
+      );
+    });
+  }
+
+  /** Integer division looks for zeros, which folded groups do not. */
+  private computes(node: Node): boolean {
+    const rule = ruleOf(node);
+    if (rule.kind !== "scalar") return false;
+    const { name, dtype } = rule.instruction(
+      node.attrs,
+      node.inputs.map((input) => input.types[0] as TensorType),
+      node.types[0] as TensorType,
+    );
+    return isFloat(dtype) || (name !== "div" && name !== "rem");
+  }
+
+  /** Whether one value per row, or column, comes out of a node of the group. */
+  private isSingle(node: Node): boolean {
+    return foldOf(node) !== undefined || !sameShape(node.shape, this.space.shape);
+  }
+
+  /** An operand of the whole shape. */
+  private readsWhole(input: Node): boolean {
+    const { form, over } = this.space;
+    const generator = this.values.generator(input);
+    if (generator !== undefined)
+      return generator.name !== "iota" || (form === "rows" && over.length === 1 && generator.literal === over[0]);
+    const view = this.values.view(input);
+    if (!sameShape(view.shape, this.space.shape)) return false;
+    const maker = this.makers.get(view.origin as Storage);
+    if (maker === undefined) return walksWell(view, this.space);
+    if (!this.isSingle(maker)) return isWhole(view);
+    return form === "rows" && repeats(view, this.values.view(maker), this.space);
+  }
+
+  /** An operand with one value per row. */
+  private readsSingle(input: Node): boolean {
+    const generator = this.values.generator(input);
+    if (generator !== undefined) return generator.name === "const";
+    const view = this.values.view(input);
+    const maker = this.makers.get(view.origin as Storage);
+    if (maker === undefined) return isKeptShape(view.shape, this.space);
+    if (!this.isSingle(maker) || !isKeptShape(view.shape, this.space)) return false;
+    const [own, made] = [keptStrides(view, this.space), keptStrides(this.values.view(maker), this.space)];
+    return view.offset === 0 && own.every((stride, place) => stride === made[place]);
+  }
+}
