@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::control::{Block, Reader};
 use crate::dtype::DType;
 use crate::exec::Step;
+use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::verify::At;
 use crate::{bail, Error, Result};
@@ -63,6 +64,7 @@ pub enum StepJson {
     Collective(CollectiveJson),
     Send(SendJson),
     Receive(ReceiveJson),
+    Wait(WaitJson),
     Loop(LoopJson),
     Branch(BranchJson),
 }
@@ -310,6 +312,15 @@ pub struct CollectiveJson {
     /// Members are counted from this device.
     #[serde(default)]
     pub relative: bool,
+    /// It is under way until a step waits for this number; in its place if not given.
+    pub flight: Option<u32>,
+    /// Devices of the axis, which a flight must know.
+    pub members: Option<usize>,
+}
+
+#[derive(Deserialize)]
+pub struct WaitJson {
+    pub flight: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -360,6 +371,8 @@ pub struct Program {
     pub steps: usize,
     /// Whether other devices take part.
     pub(crate) collective: bool,
+    /// Whether collectives are under way beside other steps.
+    pub(crate) flies: bool,
 }
 
 /// No program may ask for more.
@@ -384,7 +397,8 @@ impl Program {
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate };
+        let mut reader =
+            Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate, flights: Flights::default() };
         let block = reader.block(json.steps)?;
         let steps = reader.next;
         let extra = block.extra();
@@ -392,6 +406,7 @@ impl Program {
             bail!("program: {extra} bytes of partial results are too many");
         }
         let collective = block.any(&|step| matches!(step, Step::Collective(_) | Step::Transfer(_)));
+        let flies = block.any(&|step| matches!(step, Step::Wait(_)));
         Ok(Program {
             name: json.name,
             arena: spaces[0],
@@ -401,6 +416,7 @@ impl Program {
             block,
             steps,
             collective,
+            flies,
         })
     }
 
