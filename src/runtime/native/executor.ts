@@ -129,7 +129,10 @@ interface Ready {
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const prepare = (program: Program): Ready => {
-    const lowered = lowerProgram(program, { slots: threads });
+    const lowered = lowerProgram(program, {
+      slots: threads,
+      overlap: readEnvironment().overlap === "off" ? "none" : "paying",
+    });
     return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
   };
   const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
