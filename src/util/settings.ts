@@ -26,8 +26,11 @@ export interface Environment {
    * it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error.
    */
   readonly transport: "auto" | "tcp" | "shared" | undefined;
-  /** `HEDDLE_OVERLAP`: `off` runs every collective in its place, none beside the computation. */
-  readonly overlap: "on" | "off" | undefined;
+  /**
+   * `HEDDLE_OVERLAP`: which collectives are under way beside the computation: with `on` (the default) those where it pays,
+   * with `all` those that can be, with `off` none.
+   */
+  readonly overlap: "on" | "off" | "all" | undefined;
   /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
   readonly mesh: string | undefined;
   /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
@@ -101,7 +104,7 @@ const readers = {
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
-  HEDDLE_OVERLAP: oneOf("on", "off"),
+  HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
