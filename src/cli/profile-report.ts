@@ -30,8 +30,10 @@ export interface ProgramReport {
   readonly meanMilliseconds: number;
   /** Mean time between the end of a run and the beginning of the next one: the device had nothing to do. */
   readonly idleMilliseconds: number;
-  /** Mean time in collectives, waiting for the others included. */
+  /** Mean time in collectives and waiting for those under way, waiting for the others included. */
   readonly communicationMilliseconds: number;
+  /** Mean time of collectives under way in which the device did something else. */
+  readonly hiddenMilliseconds: number;
   /** Mean time of a run outside all calls. */
   readonly betweenMilliseconds: number;
   readonly byKernel: readonly ProfileLine[];
@@ -49,6 +51,7 @@ export interface ProfileReport {
     readonly rank: number;
     readonly medianMilliseconds: number;
     readonly communicationMilliseconds: number;
+    readonly hiddenMilliseconds: number;
   }[];
 }
 
@@ -80,14 +83,15 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
     ranks: ranks.map(({ rank, programs: own, limits }) => {
       const program = own.find(({ name }) => name === main);
       const report = program === undefined ? undefined : reportProgram(program, limits);
-      const { medianMilliseconds = 0, communicationMilliseconds = 0 } = report ?? {};
-      return { rank, medianMilliseconds, communicationMilliseconds };
+      const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0 } = report ?? {};
+      return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds };
     }),
   };
 }
 
 interface CallTime {
   readonly kernel: string;
+  readonly beside: boolean;
   readonly text: string;
   readonly calls: number;
   readonly milliseconds: number;
@@ -103,9 +107,11 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
     return Math.max(0, ((run[0] as number) - began) / 1e3 - length / 1e6);
   });
   const times = ownTimes(program);
-  const inCalls = times.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  const sum = (of: (time: CallTime) => boolean): number =>
+    times.filter(of).reduce((total, { milliseconds }) => total + milliseconds, 0);
+  const inCalls = sum(({ beside }) => !beside);
   const step = mean(lengths);
-  const communication = times.filter(({ kernel }) => kernel.startsWith("collective"));
+  const waiting = sum(({ kernel }) => kernel === "wait");
   return {
     name,
     runs: runs.length,
@@ -114,12 +120,15 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
     minimumMilliseconds: Math.min(...lengths),
     meanMilliseconds: step,
     idleMilliseconds: mean(gaps),
-    communicationMilliseconds: communication.reduce((sum, { milliseconds }) => sum + milliseconds, 0),
+    communicationMilliseconds: waiting + sum(({ kernel, beside }) => communicates(kernel) && !beside),
+    hiddenMilliseconds: Math.max(0, sum(({ beside }) => beside) - waiting),
     betweenMilliseconds: Math.max(0, step - inCalls),
-    byKernel: linesOf(times, ({ kernel }) => kernel, step, limits),
+    byKernel: linesOf(times, ({ kernel, beside }) => (beside ? `${kernel}, beside the rest` : kernel), step, limits),
     byCall: linesOf(times, ({ text }) => text, step, limits),
   };
 }
+
+const communicates = (kernel: string): boolean => kernel.startsWith("collective");
 
 /** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
@@ -133,10 +142,11 @@ function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
     if (outer !== undefined) own[outer] = (own[outer] as number) - (total[index] as number);
     open.push(index);
   });
-  return calls.map(({ kernel, text, flops, bytes }, index) => {
+  return calls.map(({ kernel, text, flops, bytes, beside = false }, index) => {
     const executions = counts[index] as number;
     const milliseconds = Math.max(0, own[index] as number);
-    return { kernel, text, calls: executions, milliseconds, flops: flops * executions, bytes: bytes * executions };
+    const work = { flops: flops * executions, bytes: bytes * executions };
+    return { kernel, text, beside, calls: executions, milliseconds, ...work };
   });
 }
 
@@ -157,8 +167,7 @@ function linesOf(
     const [flops, bytes] = [sum((time) => time.flops), sum((time) => time.bytes)];
     const [arithmetic, memory] = [flops / limits.flops, bytes / limits.bytes];
     const seconds = Math.max(milliseconds, 1e-9) / 1e3;
-    const communicates = name.startsWith("collective");
-    const works = flops + bytes > 0 && !communicates;
+    const works = flops + bytes > 0 && !group.some(({ kernel }) => communicates(kernel));
     return {
       name,
       calls: sum((time) => time.calls),
@@ -212,7 +221,9 @@ function formatProgram(program: ProgramReport): string[] {
   const left = rest.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
   return [
     head,
-    `communication ${part(program.communicationMilliseconds)}, between calls ${part(program.betweenMilliseconds)}, ` +
+    `communication ${part(program.communicationMilliseconds)}, ` +
+      (program.hiddenMilliseconds === 0 ? "" : `hidden behind the rest ${part(program.hiddenMilliseconds)}, `) +
+      `between calls ${part(program.betweenMilliseconds)}, ` +
       `idle between steps ${ms(program.idleMilliseconds)} ms`,
     "",
     ...table("by kernel", byKernel),
@@ -224,8 +235,9 @@ function formatProgram(program: ProgramReport): string[] {
 
 function formatRanks({ ranks, programs }: ProfileReport): string[] {
   const lines = ranks.map(
-    ({ rank, medianMilliseconds, communicationMilliseconds }) =>
-      `  rank ${rank}  median ${ms(medianMilliseconds)} ms, communication ${ms(communicationMilliseconds)} ms`,
+    ({ rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds }) =>
+      `  rank ${rank}  median ${ms(medianMilliseconds)} ms, communication ${ms(communicationMilliseconds)} ms` +
+      (hiddenMilliseconds === 0 ? "" : `, hidden ${ms(hiddenMilliseconds)} ms`),
   );
   return [`${programs[0]?.name ?? "nothing"} by rank`, ...lines];
 }

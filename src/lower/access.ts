@@ -55,7 +55,7 @@ export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> 
       if (role === "read" && life.first === index) life.readFirst = true;
     });
   });
-  if (calls.some((call) => call.k === "collective")) keepDuringCollectives(calls, loops, lives);
+  keepDuringFlights(calls, lives);
   for (const loop of loops) for (const life of lives.values()) keepDuringLoop(loop, life);
   return lives;
 }
@@ -72,38 +72,16 @@ function keepDuringLoop({ first, last }: { first: number; last: number }, life: 
   life.lastUse = Math.max(life.lastUse, last);
 }
 
-/** A collective may run beside the calls after it, up to the first that reads what it brings. */
-function keepDuringCollectives(
-  calls: readonly KernelCall[],
-  loops: Flat<KernelCall>["loops"],
-  lives: ReadonlyMap<Storage, Life>,
-): void {
-  const flights: { readonly all: Set<Storage>; readonly written: Set<Storage>; latest: number; end: number }[] = [];
+/** What a collective under way uses stays as it is until the program has waited for it. */
+function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
   calls.forEach((call, index) => {
-    const used = new Set<Storage>();
-    const written = new Set<Storage>();
-    eachRef(call, (ref, role) => {
-      used.add(ref.origin as Storage);
-      if (role !== "read") written.add(ref.origin as Storage);
+    if (call["flight"] === undefined || call.k === "wait") return;
+    const end = calls.findIndex((other, at) => at > index && other.k === "wait" && other["flight"] === call["flight"]);
+    eachRef(call, (ref) => {
+      const life = lives.get(ref.origin as Storage) as Life;
+      life.last = Math.max(life.last, end);
     });
-    for (const flight of flights)
-      if (
-        flight.end === flight.latest &&
-        index < flight.end &&
-        [...used].some((storage) => flight.written.has(storage))
-      )
-        flight.end = index;
-    if (call.k !== "collective") return;
-    // An iteration ends when its collectives have.
-    const latest = (loops.find(({ first, last }) => first < index && index < last)?.last ?? calls.length - 1) + 1;
-    flights.push({ all: used, written, latest, end: latest });
   });
-  for (const flight of flights) {
-    for (const storage of flight.all) {
-      const life = lives.get(storage) as Life;
-      life.last = Math.max(life.last, flight.end - 1);
-    }
-  }
 }
 
 interface StridedAt {

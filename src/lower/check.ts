@@ -35,7 +35,7 @@ export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = 
     for (const access of found) checkBounds(access, spaces, where);
     checkOverlaps(step, found, where);
   });
-  checkFlights(lowered.name, calls, loops, axes);
+  checkFlights(lowered.name, calls, axes);
   for (const loop of loops) checkLoop(lowered, calls, loop, axes);
   return { steps: calls.length, accesses, shared: checkLives(lowered, calls) };
 }
@@ -70,38 +70,31 @@ function checkLoop(
   }
 }
 
-/** A collective may run beside the steps after it, up to the first that reads what it brings: none takes its memory. */
-function checkFlights(
-  name: string,
-  calls: readonly LoweredStep[],
-  loops: readonly Loop[],
-  axes: readonly number[],
-): void {
-  let flying: { readonly start: number; readonly accesses: readonly Access[] }[] = [];
+/** What a collective under way writes is not touched, and what it reads not written, until the program has waited. */
+function checkFlights(name: string, calls: readonly LoweredStep[], axes: readonly number[]): void {
+  const flying = new Map<unknown, { readonly start: number; readonly accesses: readonly Access[] }>();
   const meets = (one: Access, other: Access): boolean => {
     const [a, b] = [coveredBytes(one), coveredBytes(other)];
     return one.at[0] === other.at[0] && a.low < b.high && b.low < a.high;
   };
   calls.forEach((step, index) => {
+    const where = `op ${index} of program ${name} (${step.k})`;
     const accesses = accessesOf(step, axes);
-    const lands = (flight: { accesses: readonly Access[] }): boolean =>
-      flight.accesses.some(
-        (one) => one.role === "write" && accesses.some((other) => other.role === "read" && meets(one, other)),
+    for (const { start, accesses: held } of flying.values()) {
+      const hit = accesses.find((access) =>
+        held.some((one) => (access.role !== "read" || one.role !== "read") && meets(one, access)),
       );
-    const ended = loops.find((loop) => loop.last === index);
-    // An iteration ends when its collectives have.
-    flying = flying.filter((flight) => !lands(flight) && (ended === undefined || flight.start < ended.first));
-    for (const { start, accesses: held } of flying) {
-      const hit = accesses.find(
-        (access) => access.role !== "read" && access.at[0] === 0 && held.some((one) => meets(one, access)),
-      );
-      if (hit !== undefined)
-        fail(
-          `op ${index} of program ${name} (${step.k}): ${hit.name} overwrites what the collective of op ${start} uses`,
-        );
+      if (hit !== undefined) fail(`${where}: ${hit.name} meets what the collective of op ${start} uses`);
     }
-    if (step.k === "collective") flying.push({ start: index, accesses });
+    if (step["flight"] === undefined) return;
+    if (step.k === "wait") {
+      if (!flying.delete(step["flight"])) fail(`${where}: flight ${step["flight"]} is not under way`);
+      return;
+    }
+    if (flying.has(step["flight"])) fail(`${where}: flight ${step["flight"]} is still under way`);
+    flying.set(step["flight"], { start: index, accesses });
   });
+  for (const [flight, { start }] of flying) fail(`${name}: nothing waits for flight ${flight} of op ${start}`);
 }
 
 function fail(message: string): never {

@@ -50,6 +50,7 @@ function flopsOf(step: LoweredStep, accesses: readonly Access[]): number {
     }
     case "collective":
     case "axisIndex":
+    case "wait":
       return 0;
     default:
       return accesses.reduce((most, access) => Math.max(most, elements(access)), 0);

@@ -173,6 +173,7 @@ const table: Table = {
   loop: (step) => [write(step, [], "i32"), ...(step["test"] === undefined ? [] : [read(step, "test", [], "bool")])],
   branch: (step) => [read(step, "test", [], "bool")],
   end: () => [],
+  wait: () => [],
   collective: (step, axes) => {
     const size = axes[num(step, "axis")] ?? 1;
     return (step["parts"] as CollectivePart[]).flatMap((part): Access[] => [

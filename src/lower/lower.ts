@@ -19,6 +19,7 @@ import {
   emitKernel,
 } from "./emit.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
+import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
 import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
@@ -37,6 +38,8 @@ export interface LowerTarget {
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
+  /** Which collectives run beside other calls; default those where it pays. */
+  readonly overlap?: Overlap;
 }
 
 /** One buffer that a call of the program takes. */
@@ -364,14 +367,19 @@ class Lowering {
   }
 
   private assemble(): LoweredProgram {
-    const flat = flatten(this.calls);
-    const lives = livesOf(flat);
-    const arena = layOutArena(flat.calls, lives, this.inPlace);
     const arguments_ = this.arguments();
     const space = (storage: Storage): number =>
       storage.input ??
       this.program.donated[storage.output as number] ??
       arguments_.findIndex((argument) => argument.output === storage.output);
+    const calls = withFlights(this.calls, {
+      identity: (storage) => (storage.inArena ? storage : space(storage)),
+      axes: this.program.axes.map((axis) => axis.size),
+      overlap: this.target.overlap ?? "paying",
+    });
+    const flat = flatten(calls);
+    const lives = livesOf(flat);
+    const arena = layOutArena(flat.calls, lives, this.inPlace);
     const addressOf = (storage: Storage): Address =>
       storage.inArena ? [0, arena.offsets.get(storage) as number] : [space(storage) + 1, 0];
     const json: LoweredJson = {
@@ -379,7 +387,7 @@ class Lowering {
       name: this.program.name,
       arena: arena.bytes,
       buffers: arguments_.map((argument) => ({ bytes: argument.bytes })),
-      steps: this.calls.map((call) => resolveCall(call, addressOf)),
+      steps: calls.map((call) => resolveCall(call, addressOf)),
     };
     const argumentBytes = arguments_.reduce((total, argument) => total + argument.bytes, 0);
     const work = workBytes(arena.bytes, json.steps);
@@ -392,7 +400,7 @@ class Lowering {
       argumentBytes,
       peakBytes: work + argumentBytes,
       arguments: arguments_,
-      firstDonatedWrite: this.firstDonatedWrite(),
+      firstDonatedWrite: this.firstDonatedWrite(calls),
       peak: arena.peak,
       layout: [...lives.values()].flatMap(({ storage, first, lastUse }) =>
         storage.inArena
@@ -410,15 +418,15 @@ class Lowering {
     };
   }
 
-  private firstDonatedWrite(): number {
+  private firstDonatedWrite(calls: readonly KernelCall[]): number {
     const over = ({ input, output }: Storage): boolean =>
       input === undefined && output !== undefined && this.program.donated[output] !== undefined;
     const writes = (call: KernelCall): boolean =>
       [...livesOf(flatten([call])).values()].some(
         ({ storage, firstWrite }) => over(storage) && Number.isFinite(firstWrite ?? Infinity),
       );
-    const first = this.calls.findIndex(writes);
-    return first < 0 ? this.calls.length : first;
+    const first = calls.findIndex(writes);
+    return first < 0 ? calls.length : first;
   }
 
   /** Inputs, then the outputs that take over no input. */

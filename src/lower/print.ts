@@ -14,6 +14,7 @@ import { nestedIn } from "./nest.ts";
  *     0 dot f32[128,784] f32[784,512] -> f32[128,512]
  *     1 fused 2 ops [128,512] f32 f32(512) -> f32*
  *
+ * A collective that is under way beside others is `start 0 collective …`, and `wait 0` is where it must have ended.
  * Offsets are left out, so that the text changes only when the work does.
  */
 export function printLowered(lowered: LoweredProgram, axes: readonly number[] = []): string {
@@ -43,6 +44,7 @@ function controlName(step: LoweredStep): string {
 }
 
 function printStep(step: LoweredStep, axes: readonly number[]): string {
+  if (step.k === "wait") return `wait ${step["flight"]}`;
   const accesses = accessesOf(step, axes).filter((access) => access.role !== "scratch");
   const reads = accesses.filter((access) => access.role === "read");
   const writes = accesses.filter((access) => access.role === "write");
@@ -52,7 +54,7 @@ function printStep(step: LoweredStep, axes: readonly number[]): string {
   const name = fusedKernels.has(step.k)
     ? fusedName(step)
     : step.k === "collective" || step.k === "reduce"
-      ? `${step.k} ${String(step["op"])}`
+      ? `${step["flight"] === undefined ? "" : `start ${step["flight"]} `}${step.k} ${String(step["op"])}`
       : step.k;
   return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }

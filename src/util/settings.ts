@@ -26,6 +26,11 @@ export interface Environment {
    * it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error.
    */
   readonly transport: "auto" | "tcp" | "shared" | undefined;
+  /**
+   * `HEDDLE_OVERLAP`: which collectives are under way beside the computation: with `on` (the default) those where it pays,
+   * with `all` those that can be, with `off` none.
+   */
+  readonly overlap: "on" | "off" | "all" | undefined;
   /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
   readonly mesh: string | undefined;
   /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
@@ -99,6 +104,7 @@ const readers = {
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
+  HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
@@ -154,6 +160,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     resume: value("HEDDLE_RESUME") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
+    overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),

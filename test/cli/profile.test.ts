@@ -30,6 +30,18 @@ const step: ProgramProfile = {
   ],
 };
 
+/** A collective of 5 ms under way beside a product of 4 ms, and a wait of 1 ms for it. */
+const overlapped: ProgramProfile = {
+  name: "overlapped",
+  warmUp: 1,
+  calls: [
+    { ...call("collective allReduce", "start 0", 0, 0, 1e6), beside: true },
+    call("dot", "dot a", 0, 4e6, 1e3),
+    call("wait", "wait 0", 0, 0, 0),
+  ],
+  runs: [[1000, 6e6, 0, 5e6, 1, 0.5e6, 4e6, 1, 4.5e6, 1e6, 1]],
+};
+
 const rank = (number: number, programs: readonly ProgramProfile[] = [step]): RankProfile => ({
   version: 1,
   rank: number,
@@ -70,6 +82,17 @@ describe("the report", () => {
     expect(line?.bound).toBe(want.bound);
     for (const key of ["calls", "milliseconds", "share", "efficiency"] as const)
       expect(line?.[key]).toBeCloseTo(want[key]);
+  });
+
+  test("a collective beside the rest costs what is waited for it; the rest of it is hidden", () => {
+    const [both] = reportOf([rank(0, [overlapped])]).programs;
+    expect(both?.communicationMilliseconds).toBeCloseTo(1);
+    expect(both?.hiddenMilliseconds).toBeCloseTo(4);
+    expect(both?.betweenMilliseconds).toBeCloseTo(1);
+    expect(both?.byKernel.map(({ name }) => name)).toEqual(["collective allReduce, beside the rest", "dot", "wait"]);
+    expect(formatReport(reportOf([rank(0, [overlapped])]))).toContain(
+      "communication 1.00 ms (17 %), hidden behind the rest 4.00 ms (67 %), between calls",
+    );
   });
 
   test("calls that did not run are left out, kernels are added up, the longest is first", () => {
@@ -118,6 +141,19 @@ describe("the trace", () => {
       [0, 10_000],
       [12_000, 10_000],
     ]);
+  });
+
+  test("what is under way beside the rest has a line of its own", () => {
+    const events = traceOf([rank(0, [overlapped])]).traceEvents;
+    const names = events.filter(({ name }) => name === "thread_name");
+    expect(names.map(({ tid, args }) => [tid, args?.["name"]])).toEqual([
+      [0, "steps"],
+      [1, "communication"],
+    ]);
+    expect(events.filter(({ tid, ph }) => tid === 1 && ph === "X").map(({ name, ts, dur }) => [name, ts, dur])).toEqual(
+      [["collective allReduce", 0, 5000]],
+    );
+    expect(traceEvents.every(({ tid }) => tid === 0)).toBe(true);
   });
 
   test("calls lie within their step; what a loop holds is told by the loop", () => {

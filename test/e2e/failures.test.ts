@@ -25,7 +25,10 @@ const twoWorkers = (options: object, ...flags: string[]): string[] => [
 describe.skipIf(missing !== undefined)(`two workers (seed ${seed})`, () => {
   test("a worker killed at ten random moments ends the command, naming rank, signal and collective or step", async () => {
     for (let round = 0; round < 10; round++) {
-      const command = heddle(twoWorkers({ batch: 256, rows: 2048 }));
+      const command = heddle(twoWorkers({ batch: 256, rows: 2048 }), {
+        HEDDLE_TRANSPORT: round % 3 === 0 ? "tcp" : "shared",
+        HEDDLE_OVERLAP: round % 5 < 3 ? "all" : "off",
+      });
       await command.seen(/step 2 loss/);
       await sleep(random() * 300);
       const ids = workerIds(command.output());

@@ -1,4 +1,4 @@
-/** What carries data between workers: the same bits over each transport, and what is said where one cannot be had. */
+/** What carries data between workers, and when: the same bits each way, and what is said where memory cannot be had. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -13,11 +13,11 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Trains with two workers, whose files may have at most `blocks` blocks of 1024 bytes; memory that is shared is a file. */
-function train(transport: string, settings: object, blocks = "unlimited"): Promise<Ended> {
-  const heddle = [process.execPath, "--import", "tsx", command, "run", script, "--workers", "2", "--"];
+/** Trains with workers whose files may have at most `blocks` blocks of 1024 bytes; memory that is shared is a file. */
+function train(variables: NodeJS.ProcessEnv, settings: object, blocks = "unlimited", workers = 2): Promise<Ended> {
+  const heddle = [process.execPath, "--import", "tsx", command, "run", script, "--workers", String(workers), "--"];
   const child = spawn("bash", ["-c", `ulimit -f ${blocks}; exec "$@"`, "bash", ...heddle, JSON.stringify(settings)], {
-    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source", HEDDLE_TRANSPORT: transport },
+    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source", ...variables },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const output = { stdout: "", stderr: "" };
@@ -32,26 +32,31 @@ function train(transport: string, settings: object, blocks = "unlimited"): Promi
 const refused = /rank \d: there is no shared memory with rank \d, so TCP carries the data: ftruncate: /;
 
 describe.skipIf("error" in loadNative())("two workers", { timeout: 240_000 }, () => {
-  test("give the same bits over each transport, and fall back where the system refuses memory", async () => {
-    const settings = { epochs: 1, dtype: "f32" };
-    const runs: [string, string, RegExp][] = [
-      ["tcp", "unlimited", /^$/],
-      ["auto", "unlimited", /^$/],
-      ["shared", "unlimited", /^$/],
-      ["auto", "512", refused],
+  test("give the bits of two devices in one, over each transport, with overlap and without", async () => {
+    const settings = { epochs: 1, dtype: "f32", axes: { data: 2 } };
+    const runs: [transport: string, overlap: string, blocks: string, said: RegExp][] = [
+      ["tcp", "off", "unlimited", /^$/],
+      ["tcp", "all", "unlimited", /^$/],
+      ["auto", "on", "unlimited", /^$/],
+      ["shared", "all", "unlimited", /^$/],
+      ["auto", "all", "512", refused],
     ];
     const results: string[] = [];
-    for (const [transport, blocks, said] of runs) {
-      const { code, stdout, stderr } = await train(transport, settings, blocks);
-      expect({ transport, code, stderr }).toEqual({ transport, code: 0, stderr: expect.stringMatching(said) });
+    const note = ({ stdout }: Ended): unknown =>
       results.push(stdout.split("\n").find((line) => line.startsWith("{")) as string);
+    for (const [transport, overlap, blocks, said] of runs) {
+      const ended = await train({ HEDDLE_TRANSPORT: transport, HEDDLE_OVERLAP: overlap }, settings, blocks);
+      const { code, stderr } = ended;
+      expect({ transport, code, stderr }).toEqual({ transport, code: 0, stderr: expect.stringMatching(said) });
+      note(ended);
     }
+    note(await train({ HEDDLE_OVERLAP: "all" }, settings, "unlimited", 1));
     expect(new Set(results).size).toBe(1);
     expect(JSON.parse(results[0] as string)).toMatchObject({ steps: 4 });
   });
 
   test("that must share memory end where the system refuses it", async () => {
-    const { code, stderr } = await train("shared", { epochs: 1 }, "512");
+    const { code, stderr } = await train({ HEDDLE_TRANSPORT: "shared" }, { epochs: 1 }, "512");
     expect(code).toBe(1);
     expect(stderr).toMatch(/cannot join at 127\.0\.0\.1:\d+: there is no shared memory with rank \d: ftruncate: /);
   });

@@ -16,6 +16,7 @@ describe("the environment", () => {
     [{ HEDDLE_NATIVE: "off" }, { native: "off" }],
     [{ HEDDLE_ISA: "avx2" }, { isa: "avx2" }],
     [{ HEDDLE_THREADS: "12" }, { threads: 12 }],
+    [{ HEDDLE_OVERLAP: "off" }, { overlap: "off" }],
     [{ HEDDLE_TRANSPORT: "tcp" }, { transport: "tcp" }],
     [{ HEDDLE_RESUME: "0" }, { resume: false }],
     [{ HEDDLE_PLAN: "data=8,model=4" }, { plan: "data=8,model=4" }],

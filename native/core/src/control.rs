@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::exec::{Run, Step};
+use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::program::{BranchJson, LoopJson, StepJson};
 use crate::verify::{At, Checker};
@@ -24,6 +25,7 @@ pub(crate) struct Reader<'a> {
     pub next: usize,
     pub depth: usize,
     pub generate: Generate,
+    pub flights: Flights,
 }
 
 impl Reader<'_> {
@@ -37,10 +39,14 @@ impl Reader<'_> {
             let kernel = value.get("k").and_then(Value::as_str).unwrap_or("?").to_string();
             let number = self.next;
             self.next += 1;
+            self.flights.outermost = (self.depth == 1).then_some(i);
             let step = self.step(value).map_err(|e| e.at(format!("op {i} ({kernel})")))?;
             steps.push((number, step));
         }
         self.depth -= 1;
+        if self.depth == 0 {
+            self.flights.finish()?;
+        }
         Ok(Block { steps })
     }
 
@@ -49,12 +55,16 @@ impl Reader<'_> {
         match json {
             StepJson::Loop(json) => Ok(Step::Loop(Box::new(Loop::new(json, self)?))),
             StepJson::Branch(json) => Ok(Step::Branch(Box::new(Branch::new(json, self)?))),
+            StepJson::Wait(json) => {
+                self.flights.land(json.flight)?;
+                Ok(Step::Wait(json.flight))
+            }
             json => Step::new(json, self.checker()),
         }
     }
 
     fn checker(&mut self) -> Checker<'_> {
-        Checker::new(self.spaces, self.written, self.generate)
+        Checker::new(self.spaces, self.written, self.generate, &mut self.flights)
     }
 }
 

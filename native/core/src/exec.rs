@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::buffer::Buffer;
 use crate::control::{Block, Branch, Loop};
 use crate::dtype::DType;
+use crate::flights::{Courier, Leg};
 use crate::isa::Isa;
 use crate::kernels::collective::{AxisIndex, Collective};
 use crate::kernels::conv::{Conv, ConvFilter};
@@ -35,6 +36,8 @@ pub struct Run<'a> {
     pub collectives: &'a dyn Collectives,
     pub(crate) control: &'a Control,
     pub(crate) profile: Option<&'a Profile>,
+    /// What carries collectives beside other steps.
+    pub(crate) leg: &'a Leg<'a>,
     pub(crate) bases: &'a [*mut u8],
     /// Room for partial results, as much as the step asked for by `extra()`.
     pub(crate) extra: *mut u8,
@@ -138,6 +141,7 @@ pub(crate) enum Step {
     AxisIndex(AxisIndex),
     Collective(Collective),
     Transfer(Transfer),
+    Wait(u32),
     Loop(Box<Loop>),
     Branch(Box<Branch>),
 }
@@ -168,7 +172,9 @@ impl Step {
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
             StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
             StepJson::Receive(json) => Step::Transfer(Transfer::receive(json, checker)?),
-            StepJson::Loop(_) | StepJson::Branch(_) => bail!("is read with the steps that it holds"),
+            StepJson::Loop(_) | StepJson::Branch(_) | StepJson::Wait(_) => {
+                bail!("is read with the steps that it holds")
+            }
         })
     }
 
@@ -192,6 +198,11 @@ impl Step {
     }
 
     pub(crate) fn run(&self, run: &Run, number: usize) -> Result<()> {
+        // The one step whose time another thread takes.
+        if let Step::Collective(step @ Collective { flight: Some((flight, op)), .. }) = self {
+            run.leg.start(step, run, number, *op, *flight);
+            return Ok(());
+        }
         let Some(profile) = run.profile else { return self.call(run, number) };
         let began = Instant::now();
         let result = self.call(run, number);
@@ -218,6 +229,7 @@ impl Step {
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
             Step::Transfer(step) => step.run(run),
+            Step::Wait(flight) => run.leg.wait(*flight, run),
             Step::Loop(step) => step.run(run),
             Step::Branch(step) => step.run(run),
         }
@@ -242,6 +254,7 @@ impl Step {
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
             Step::Transfer(step) => step.name(),
+            Step::Wait(_) => "wait",
             Step::Loop(_) => "loop",
             Step::Branch(_) => "branch",
         }
@@ -276,6 +289,7 @@ pub struct Device {
     pub control: Arc<Control>,
     pool: Pool,
     collectives: Arc<dyn Collectives>,
+    courier: Courier,
     arena: Option<Buffer>,
     bases: Vec<*mut u8>,
 }
@@ -286,7 +300,8 @@ unsafe impl Send for Device {}
 impl Device {
     pub fn new(threads: usize, isa: Isa, coords: Vec<i32>, collectives: Arc<dyn Collectives>) -> Device {
         let pool = Pool::new(threads);
-        Device { isa, coords, control: Arc::default(), pool, collectives, arena: None, bases: Vec::new() }
+        let (control, courier) = (Arc::default(), Courier::default());
+        Device { isa, coords, control, pool, collectives, courier, arena: None, bases: Vec::new() }
     }
 
     pub fn threads(&self) -> usize {
@@ -324,9 +339,14 @@ impl Device {
             }
         }
         let arena = self.arena(program.arena, program.extra)?;
+        if program.flies {
+            self.courier.ready()?;
+        }
         self.bases.clear();
         self.bases.push(arena);
         self.bases.extend(arguments.iter().map(|b| b.as_ptr()));
+        let abort = || self.collectives.abort("the run has ended");
+        let leg = Leg::new(&self.courier, &abort);
         let run = Run {
             isa: self.isa,
             pool: &self.pool,
@@ -334,6 +354,7 @@ impl Device {
             collectives: &*self.collectives,
             control: &self.control,
             profile,
+            leg: &leg,
             bases: &self.bases,
             extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
         };
@@ -341,9 +362,11 @@ impl Device {
             if let Some(error) = self.control.aborted() {
                 return Err(error.in_step(i, step.name()));
             }
-            if let Err(error) = step.run(&run, *number) {
-                let error =
-                    error.at(format!("op {i} of program {} ({})", program.name, step.name())).in_step(i, step.name());
+            let earlier = if program.flies { leg.failure() } else { None };
+            if let Err(error) = earlier.map_or_else(|| step.run(&run, *number), Err) {
+                // A collective under way fails in a later step than its own; what was written by then is what counts.
+                let (op, name) = error.step.unwrap_or((i, step.name()));
+                let error = error.at(format!("op {op} of program {} ({name})", program.name)).in_step(i, name);
                 if program.collective {
                     // The others would wait for a call that never comes.
                     run.collectives.abort(&error.message);

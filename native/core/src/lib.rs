@@ -5,6 +5,7 @@ mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+mod flights;
 pub mod generate;
 pub mod isa;
 mod kernels;

@@ -26,7 +26,11 @@ impl Profile {
 
     /// Notes that a step which began then has ended.
     pub(crate) fn note(&self, number: usize, began: Instant) {
-        let nanoseconds = began.elapsed().as_nanos() as f64;
+        self.add(number, began, began.elapsed().as_nanos() as f64);
+    }
+
+    /// Notes that a step began then and took so long.
+    pub(crate) fn add(&self, number: usize, began: Instant, nanoseconds: f64) {
         if let Some([start, total, count]) = self.steps.borrow_mut().get_mut(number) {
             if *count == 0.0 {
                 *start = (began - self.began).as_nanos() as f64;

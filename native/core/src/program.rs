@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::control::{Block, Reader};
 use crate::dtype::DType;
 use crate::exec::Step;
+use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::verify::At;
 use crate::{bail, Error, Result};
@@ -65,6 +66,7 @@ pub enum StepJson {
     Collective(CollectiveJson),
     Send(SendJson),
     Receive(ReceiveJson),
+    Wait(WaitJson),
     Loop(LoopJson),
     Branch(BranchJson),
 }
@@ -327,6 +329,15 @@ pub struct CollectiveJson {
     /// Members are counted from this device.
     #[serde(default)]
     pub relative: bool,
+    /// It is under way until a step waits for this number; in its place if not given.
+    pub flight: Option<u32>,
+    /// Devices of the axis, which a flight must know.
+    pub members: Option<usize>,
+}
+
+#[derive(Deserialize)]
+pub struct WaitJson {
+    pub flight: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -377,6 +388,8 @@ pub struct Program {
     pub steps: usize,
     /// Whether other devices take part.
     pub(crate) collective: bool,
+    /// Whether collectives are under way beside other steps.
+    pub(crate) flies: bool,
 }
 
 /// No program may ask for more.
@@ -401,7 +414,8 @@ impl Program {
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut reader = Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate };
+        let mut reader =
+            Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate, flights: Flights::default() };
         let block = reader.block(json.steps)?;
         let steps = reader.next;
         let extra = block.extra();
@@ -409,6 +423,7 @@ impl Program {
             bail!("program: {extra} bytes of partial results are too many");
         }
         let collective = block.any(&|step| matches!(step, Step::Collective(_) | Step::Transfer(_)));
+        let flies = block.any(&|step| matches!(step, Step::Wait(_)));
         Ok(Program {
             name: json.name,
             arena: spaces[0],
@@ -418,6 +433,7 @@ impl Program {
             block,
             steps,
             collective,
+            flies,
         })
     }
 

@@ -2,6 +2,7 @@
 //! access of the same step that it must not.
 
 use crate::dtype::DType;
+use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::{bail, Result};
 
@@ -24,7 +25,7 @@ enum Role {
     Scratch,
 }
 
-struct Region {
+pub(crate) struct Region {
     name: String,
     role: Role,
     space: u32,
@@ -34,9 +35,24 @@ struct Region {
     view: (usize, DType, Vec<(usize, isize)>),
 }
 
+impl Region {
+    /// Whether the two share bytes that at least one of them changes.
+    pub(crate) fn collides(&self, other: &Region) -> bool {
+        let apart = self.space != other.space || self.high <= other.low || other.high <= self.low;
+        !apart && (self.role != Role::Read || other.role != Role::Read)
+    }
+}
+
+impl std::fmt::Display for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (bytes {}..{} of space {})", self.name, self.low, self.high, self.space)
+    }
+}
+
 /// Collects the accesses of one step.
 pub struct Checker<'a> {
     spaces: &'a [usize],
+    flights: &'a mut Flights,
     regions: Vec<Region>,
     pub written: &'a mut [bool],
     /// Whether steps may get generated kernels.
@@ -70,8 +86,13 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(spaces: &'a [usize], written: &'a mut [bool], generate: Generate) -> Self {
-        Checker { spaces, regions: Vec::new(), written, generate }
+    pub fn new(spaces: &'a [usize], written: &'a mut [bool], generate: Generate, flights: &'a mut Flights) -> Self {
+        Checker { spaces, flights, regions: Vec::new(), written, generate }
+    }
+
+    /// The step's ordinal, outside of loops and branches.
+    pub(crate) fn outermost(&self) -> Option<usize> {
+        self.flights.outermost
     }
 
     pub fn spaces(&self) -> &[usize] {
@@ -158,12 +179,22 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// As `finish`, for a collective that is then under way until the program waits for it.
+    pub(crate) fn depart(self, flight: u32, in_place: bool) -> Result<()> {
+        self.check(in_place)?;
+        self.flights.depart(flight, self.regions)
+    }
+
     /// Refuses overlaps; with `in_place`, an output may be the same view as an input.
     pub fn finish(self, in_place: bool) -> Result<()> {
+        self.check(in_place)
+    }
+
+    fn check(&self, in_place: bool) -> Result<()> {
+        self.flights.check(&self.regions)?;
         for (i, a) in self.regions.iter().enumerate() {
             for b in &self.regions[..i] {
-                let apart = a.space != b.space || a.high <= b.low || b.high <= a.low;
-                if apart || (a.role == Role::Read && b.role == Role::Read) {
+                if !a.collides(b) {
                     continue;
                 }
                 let crossing = (a.role == Role::Read) != (b.role == Role::Read);

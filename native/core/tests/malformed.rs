@@ -201,7 +201,18 @@ fn mutated_programs_never_crash() {
         for _ in 0..round / seeds.len() % 4 {
             mutate(&mut step, &mut random);
         }
-        let text = json!({ "version": 1, "name": "fuzz", "arena": 65536, "buffers": vec![json!({ "bytes": 4096 }); 4], "steps": [step] }).to_string();
+        // Now and then beside a collective that is under way.
+        let mut steps = vec![step];
+        if round % 3 == 0 {
+            steps.insert(
+                0,
+                json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32",
+                "parts": [{ "in": [4, 2048], "out": [4, 3072], "count": 64 }], "flight": 0, "members": 1 }),
+            );
+            steps.push(json!({ "k": "wait", "flight": 0 }));
+            mutate(&mut steps[0], &mut random);
+        }
+        let text = json!({ "version": 1, "name": "fuzz", "arena": 65536, "buffers": vec![json!({ "bytes": 4096 }); 4], "steps": steps }).to_string();
         let Ok(program) = Program::parse(&text) else { continue };
         accepted += 1;
         if program.total_bytes() > 1 << 30 {

@@ -109,6 +109,9 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
   );
 }
 
+/** What `HEDDLE_OVERLAP` means. */
+const overlaps = { on: "paying", off: "none", all: "all" } as const;
+
 interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
@@ -129,7 +132,7 @@ interface Ready {
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const prepare = (program: Program): Ready => {
-    const lowered = lowerProgram(program, { slots: threads });
+    const lowered = lowerProgram(program, { slots: threads, overlap: overlaps[readEnvironment().overlap ?? "on"] });
     return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
   };
   const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));

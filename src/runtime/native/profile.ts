@@ -23,6 +23,8 @@ export interface ProfiledCall {
   readonly text: string;
   /** How deep in loops and branches. */
   readonly depth: number;
+  /** A collective under way beside other calls: its time is that of another thread. */
+  readonly beside?: true;
   /** Of one execution. */
   readonly flops: number;
   readonly bytes: number;
@@ -133,6 +135,7 @@ export class Profiler {
         kernel: [call.k, ...collective].join(" "),
         text: printCall(call, axes),
         depth,
+        ...(call["flight"] !== undefined && call.k !== "wait" ? { beside: true as const } : {}),
         ...costOf(call, axes),
       };
     });

@@ -37,6 +37,9 @@ pub struct Collective {
     /// Bytes of every space, since sizes of outputs depend on the number of members.
     spaces: Vec<usize>,
     exchange: Option<Exchange>,
+    members: Option<usize>,
+    /// Number of the flight and of the step, where it runs beside other steps.
+    pub(crate) flight: Option<(u32, usize)>,
 }
 
 struct Exchange {
@@ -76,6 +79,24 @@ impl Exchange {
     }
 }
 
+/// Elements that come out of a collective, other than an exchange, for `count` that go in.
+fn output_count(op: CollectiveOp, count: usize, size: usize) -> Result<usize> {
+    match op {
+        CollectiveOp::AllGather => match count.checked_mul(size) {
+            Some(total) => Ok(total),
+            None => bail!("{count} elements of {size} members are too many"),
+        },
+        CollectiveOp::ReduceScatter if !count.is_multiple_of(size) => {
+            bail!("{count} elements cannot be scattered over {size} members")
+        }
+        CollectiveOp::ReduceScatter => Ok(count / size),
+        CollectiveOp::AllToAll if !count.is_multiple_of(size) => {
+            bail!("{count} elements cannot be exchanged among {size} members")
+        }
+        _ => Ok(count),
+    }
+}
+
 impl Collective {
     pub fn new(json: CollectiveJson, mut checker: Checker) -> Result<Collective> {
         let reduces = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
@@ -84,21 +105,33 @@ impl Collective {
             bail!("{reduction:?} of {} cannot be reduced between devices", json.dtype.name());
         }
         let exchange = if json.op == CollectiveOp::Exchange { Some(Exchange::new(&json)?) } else { None };
-        let same = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::Broadcast | CollectiveOp::AllToAll);
+        if json.members == Some(0) {
+            bail!("an axis has at least one member");
+        }
+        if json.flight.is_some() && json.members.is_none() {
+            bail!("a collective that is under way must say how many members it has");
+        }
         for (i, part) in json.parts.iter().enumerate() {
             checker.read_all(&format!("parts[{i}].in"), part.input, json.dtype, &[part.count])?;
-            let count = match &exchange {
-                Some(exchange) => exchange.received,
-                None if same => part.count,
-                None => 0,
+            let count = match (&exchange, json.op, json.members) {
+                (Some(exchange), ..) => exchange.received,
+                (None, CollectiveOp::AllGather | CollectiveOp::ReduceScatter, None) => 0,
+                (None, op, members) => output_count(op, part.count, members.unwrap_or(1))?,
             };
             checker.write_all(&format!("parts[{i}].out"), part.out, json.dtype, &[count])?;
-            if !same && exchange.is_none() && part.out.space > 0 {
-                checker.written[part.out.space as usize - 1] = true;
-            }
         }
         let spaces = checker.spaces().to_vec();
-        checker.finish(true)?;
+        let flight = match json.flight {
+            Some(flight) => {
+                let op = checker.outermost().unwrap_or(0);
+                checker.depart(flight, true)?;
+                Some((flight, op))
+            }
+            None => {
+                checker.finish(true)?;
+                None
+            }
+        };
         Ok(Collective {
             op: json.op,
             axis: json.axis,
@@ -108,34 +141,33 @@ impl Collective {
             label: json.label,
             spaces,
             exchange,
+            members: json.members,
+            flight,
         })
     }
 
-    fn output_count(&self, count: usize, size: usize) -> Result<usize> {
-        match self.op {
-            CollectiveOp::AllGather => match count.checked_mul(size) {
-                Some(total) => Ok(total),
-                None => bail!("{count} elements of {size} members are too many"),
-            },
-            CollectiveOp::ReduceScatter if !count.is_multiple_of(size) => {
-                bail!("{count} elements cannot be scattered over {size} members")
-            }
-            CollectiveOp::ReduceScatter => Ok(count / size),
-            CollectiveOp::AllToAll if !count.is_multiple_of(size) => {
-                bail!("{count} elements cannot be exchanged among {size} members")
-            }
-            _ => Ok(self.exchange.as_ref().map_or(count, |exchange| exchange.received)),
-        }
+    /// In its place: after those that are under way.
+    pub fn run(&self, run: &Run, step: usize) -> Result<()> {
+        run.leg.settle()?;
+        self.carry(run, step)
     }
 
-    pub fn run(&self, run: &Run, step: usize) -> Result<()> {
+    /// From any thread.
+    pub(crate) fn carry(&self, run: &Run, step: usize) -> Result<()> {
         let Some(size) = run.collectives.size(self.axis) else {
             bail!("this device has no group for mesh axis {}", self.axis);
         };
+        if let Some(members) = self.members.filter(|members| *members != size) {
+            bail!("axis {} has {size} members, not {members}", self.axis);
+        }
         let mut parts = Vec::with_capacity(self.parts.len());
         let mut ranges = Vec::with_capacity(self.parts.len());
         for (i, part) in self.parts.iter().enumerate() {
-            let bytes = self.output_count(part.count, size)?.saturating_mul(self.dtype.size());
+            let count = match &self.exchange {
+                Some(exchange) => exchange.received,
+                None => output_count(self.op, part.count, size)?,
+            };
+            let bytes = count.saturating_mul(self.dtype.size());
             let input_bytes = part.count * self.dtype.size();
             let room = self.spaces[part.out.space as usize].saturating_sub(part.out.offset);
             if bytes > room {

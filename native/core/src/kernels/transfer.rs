@@ -44,6 +44,7 @@ impl Transfer {
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
+        run.leg.settle()?;
         let Some(size) = run.collectives.size(self.axis) else {
             bail!("this device has no group for mesh axis {}", self.axis);
         };
