@@ -86,7 +86,7 @@ export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): Pla
   const rows = settings.data.batchSizes[0] as number;
   const example = stepExample(settings, types, mesh, rows);
   const layouts = stateLayouts(settings.layoutRules, types, mesh);
-  return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
+  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(mesh, rows, layouts));
 }
 
 /** Plans a step as the pipeline that the settings ask for. */
@@ -102,12 +102,7 @@ export function planPipelineStep(
     ...stepOptions(mesh, rows, layouts),
     ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
   };
-  return planPipelineFunction(
-    stepFunction(settings, types.metrics),
-    stepExample(settings, types, mesh, rows),
-    mesh,
-    options,
-  );
+  return planPipelineFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
@@ -147,7 +142,7 @@ export class Programs {
     return remembered(this.steps, rows, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const step = stepFunction(settings, types.metrics);
+      const step = stepFunction(settings, types);
       const example = stepExample(settings, types, mesh, rows);
       const options = stepOptions(mesh, rows, this.layouts);
       if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
