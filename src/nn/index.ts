@@ -32,7 +32,8 @@ export {
 export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
 export { dropout } from "./dropout.ts";
 export * as functional from "./functional.ts";
-export { uniformByFanIn } from "./initialise.ts";
+export * as init from "./init.ts";
+export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
 export {
   type Applied,
   type ApplyOptions,
