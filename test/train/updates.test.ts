@@ -64,6 +64,7 @@ const features: readonly [string, Partial<TrainOptions>][] = [
     },
   ],
   ["norms of parameters", { optimizer: optim.lamb({ learningRate: 0.05, weightDecay: 0.1 }) }],
+  ["second derivatives", { optimizer: optim.lbfgs({ learningRate: 0.5, historySize: 2 }), data: bars(48).batch(48) }],
   ["rows and columns", { optimizer: optim.adafactor({ learningRate: 0.05 }) }],
 ];
 
