@@ -5,20 +5,19 @@
  */
 export * as data from "./data/index.ts";
 export * as losses from "./losses/index.ts";
+export * as metrics from "./metrics/index.ts";
+export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
 export * from "./tensor/index.ts";
 export {
-  accuracy,
-  binaryAccuracy,
   type Callbacks,
   confusionTable,
   drawImages,
   type EpochRecord,
   type Evaluation,
   layouts,
-  type Metric,
   type PipelineTraining,
   type StepRecord,
   type TrainControl,

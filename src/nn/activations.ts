@@ -1,21 +1,131 @@
-/** @module Layers without variables. */
+/** @module Layers of activation functions, and of other things without variables. `functional.ts` has the functions. */
 
+import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { erf, relu as reluOf, sigmoid as sigmoidOf, type Tensor, tanh as tanhOf } from "../tensor/index.ts";
+import { evalShape, full, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import * as functional from "./functional.ts";
 import { activation, type Layer, positioned } from "./layer.ts";
 
+type Options<Name extends keyof typeof functional> = Extract<Parameters<(typeof functional)[Name]>[1], object>;
+
+/** A layer of a function with options, which are checked here and not at the first batch. */
+function withOptions<Given extends object>(
+  kind: string,
+  fn: (x: Tensor, options: Given) => Tensor,
+  options: Given,
+): Layer {
+  evalShape((x: Tensor) => fn(x, options), { shape: [2], dtype: "f32" });
+  return activation((x) => fn(x, options), kind);
+}
+
 /** max(x, 0). */
-export const relu = (): Layer => activation(reluOf, "relu");
+export const relu = (): Layer => activation(functional.relu, "relu");
 
 /** The hyperbolic tangent. */
-export const tanh = (): Layer => activation(tanhOf, "tanh");
+export const tanh = (): Layer => activation(functional.tanh, "tanh");
 
 /** 1 / (1 + exp(-x)). */
-export const sigmoid = (): Layer => activation(sigmoidOf, "sigmoid");
+export const sigmoid = (): Layer => activation(functional.sigmoid, "sigmoid");
 
-/** x · Φ(x), the exact form with the error function. */
-export const gelu = (): Layer => activation((x: Tensor) => x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5), "gelu");
+/** x · Φ(x), exact with the error function, or by tanh with `{ approximate: "tanh" }`. */
+export const gelu = (options: functional.GeluOptions = {}): Layer => withOptions("gelu", functional.gelu, options);
+
+/** `alpha · (exp(x) - 1)` up to 0; alpha is 1 by default. */
+export const elu = (options: Options<"elu"> = {}): Layer => withOptions("elu", functional.elu, options);
+
+/** `elu` that keeps mean 0 and variance 1. */
+export const selu = (): Layer => activation(functional.selu, "selu");
+
+/** `alpha · (exp(x / alpha) - 1)` up to 0; alpha is 1 by default. */
+export const celu = (options: Options<"celu"> = {}): Layer => withOptions("celu", functional.celu, options);
+
+/** x · sigmoid(x), also called swish. */
+export const silu = (): Layer => activation(functional.silu, "silu");
+
+/** x · tanh(softplus(x)). */
+export const mish = (): Layer => activation(functional.mish, "mish");
+
+/** x into `[min, max]`, by default [-1, 1]. */
+export const hardtanh = (options: Options<"hardtanh"> = {}): Layer =>
+  withOptions("hardtanh", functional.hardtanh, options);
+
+/** min(max(x, 0), 6). */
+export const relu6 = (): Layer => activation(functional.relu6, "relu6");
+
+/** relu6(x + 3) / 6. */
+export const hardsigmoid = (): Layer => activation(functional.hardsigmoid, "hardsigmoid");
+
+/** x · relu6(x + 3) / 6. */
+export const hardswish = (): Layer => activation(functional.hardswish, "hardswish");
+
+/** x above 0, `negativeSlope · x` (default 0.01) up to it. */
+export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer =>
+  withOptions("leakyRelu", functional.leakyRelu, options);
+
+/** log(1 + exp(beta · x)) / beta; beta is 1 by default. */
+export const softplus = (options: Options<"softplus"> = {}): Layer =>
+  withOptions("softplus", functional.softplus, options);
+
+/** x / (1 + |x|). */
+export const softsign = (): Layer => activation(functional.softsign, "softsign");
+
+/** x nearer to 0 by `lambda`, by default 0.5. */
+export const softshrink = (options: Options<"softshrink"> = {}): Layer =>
+  withOptions("softshrink", functional.softshrink, options);
+
+/** x, but 0 where it is within `lambda` of 0, by default 0.5. */
+export const hardshrink = (options: Options<"hardshrink"> = {}): Layer =>
+  withOptions("hardshrink", functional.hardshrink, options);
+
+/** x - tanh(x). */
+export const tanhshrink = (): Layer => activation(functional.tanhshrink, "tanhshrink");
+
+/** x above `threshold`, else `value`. */
+export const threshold = (options: Options<"threshold">): Layer =>
+  withOptions("threshold", functional.threshold, options);
+
+/** log(sigmoid(x)). */
+export const logSigmoid = (): Layer => activation(functional.logSigmoid, "logSigmoid");
+
+/** exp(x) / sum(exp(x)) over a dim, by default the last. */
+export const softmax = (dim = -1): Layer => activation((x) => functional.softmax(x, dim), "softmax");
+
+/** The logarithm of `softmax` over a dim, by default the last. */
+export const logSoftmax = (dim = -1): Layer => activation((x) => functional.logSoftmax(x, dim), "logSoftmax");
+
+/** The softmax of -x over a dim, by default the last. */
+export const softmin = (dim = -1): Layer => activation((x) => functional.softmin(x, dim), "softmin");
+
+/** The first half of a dim (by default the last) times the sigmoid of the second. */
+export const glu = (dim = -1): Layer => activation((x) => functional.glu(x, dim), "glu");
+
+/** Options of {@link prelu}. */
+export interface PreluOptions {
+  /** 1 (default), or the size of dim 1: a slope for each. */
+  readonly count?: number;
+  /** Where the slopes begin; default 0.25. */
+  readonly initial?: number;
+}
+
+/** x above 0, a learned slope times x up to it (He et al., 2015). Parameter `weight` `[count]` in the dtype of the input. */
+export function prelu(options: PreluOptions = {}): Layer {
+  checkOptions("prelu", options, ["count", "initial"]);
+  const { count = 1, initial = 0.25 } = options;
+  checkInteger("prelu", "count", count, 1);
+  checkNumber("prelu", "initial", initial);
+  return positioned({
+    kind: "prelu",
+    init(_key, input) {
+      if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+      if (count !== 1 && input.shape[1] !== count)
+        throw new HeddleError("shape", `has ${count} slopes, which do not fit dim 1 of ${formatType(input)}`);
+      return { params: { weight: full([count], initial, { dtype: input.dtype }) }, state: {}, output: input };
+    },
+    apply: ({ params }, x) => ({ y: functional.prelu(x, params["weight"] as Tensor), state: {} }),
+  });
+}
 
 /** All dims but the first into one: `[batch, …]` to `[batch, n]`. */
 export function flatten(): Layer {

@@ -5,7 +5,7 @@ import { checkPadding } from "../tensor/arguments.ts";
 import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { uniformByFanIn } from "./initialise.ts";
+import { checkInit, type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
 import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
@@ -25,6 +25,8 @@ export interface Conv2dOptions {
   readonly dilation?: Size2d;
   /** Add a bias; default true. */
   readonly bias?: boolean;
+  /** What the parameters begin with, such as `{ weight: nn.init.kaimingNormal() }`; default PyTorch's. */
+  readonly init?: LayerInit;
 }
 
 /** Checks a size and gives it for both dims. */
@@ -58,8 +60,9 @@ export function checkImages(input: TensorType): void {
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
 export function conv2d(options: Conv2dOptions): Layer {
-  checkOptions("conv2d", options, ["out", "kernel", "strides", "padding", "dilation", "bias"]);
-  const { out, padding = 0, bias = true } = options;
+  checkOptions("conv2d", options, ["out", "kernel", "strides", "padding", "dilation", "bias", "init"]);
+  const { out, padding = 0, bias = true, init = {} } = options;
+  checkInit("conv2d", init);
   checkInteger("conv2d", "out", out, 1);
   const kernel = sizePair("conv2d", "kernel", options.kernel, 1);
   const window = {
@@ -78,10 +81,11 @@ export function conv2d(options: Conv2dOptions): Layer {
       const fanIn = shape.slice(1).reduce((product, size) => product * size, 1);
       // Before anything is drawn, so that an image too small for the kernel is told at once.
       const output = evalShape(apply, input, { dtype, shape });
-      const make = (ordinal: number, sizes: readonly number[]): Tensor =>
-        uniformByFanIn(scopeKey(key, ordinal), sizes, fanIn, dtype);
-      const weight = make(0, shape);
-      const params: Tensors = bias ? { weight, bias: make(1, [out]) } : { weight };
+      const usual: Initialiser = (own, sizes) => uniformByFanIn(own, sizes, fanIn, dtype);
+      const make = (ordinal: number, sizes: readonly number[], initialiser = usual): Tensor =>
+        initialiser(scopeKey(key, ordinal), sizes, dtype);
+      const weight = make(0, shape, init.weight);
+      const params: Tensors = bias ? { weight, bias: make(1, [out], init.bias) } : { weight };
       return { params, state: {}, output };
     },
     apply({ params }, x) {

@@ -4,13 +4,15 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { uniformByFanIn } from "./initialise.ts";
+import { checkInit, type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
 import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {
   /** Add a bias; default true. */
   readonly bias?: boolean;
+  /** What the parameters begin with, such as `{ weight: nn.init.xavierUniform() }`; default PyTorch's. */
+  readonly init?: LayerInit;
 }
 
 /**
@@ -20,17 +22,19 @@ export interface LinearOptions {
  * @throws HeddleError `option` when `out` is not a positive whole number.
  */
 export function linear(out: number, options: LinearOptions = {}): Layer {
-  checkOptions("linear", options, ["bias"]);
+  checkOptions("linear", options, ["bias", "init"]);
   checkInteger("linear", "out", out, 1);
-  const { bias = true } = options;
+  const { bias = true, init = {} } = options;
+  checkInit("linear", init);
   return positioned({
     kind: "linear",
     init(key, input) {
       const size = inputSize(input);
-      const make = (ordinal: number, shape: readonly number[]): Tensor =>
-        uniformByFanIn(scopeKey(key, ordinal), shape, size, input.dtype);
-      const weight = make(0, [out, size]);
-      const params: Tensors = bias ? { weight, bias: make(1, [out]) } : { weight };
+      const usual: Initialiser = (own, shape, dtype) => uniformByFanIn(own, shape, size, dtype);
+      const make = (ordinal: number, shape: readonly number[], initialiser = usual): Tensor =>
+        initialiser(scopeKey(key, ordinal), shape, input.dtype);
+      const weight = make(0, [out, size], init.weight);
+      const params: Tensors = bias ? { weight, bias: make(1, [out], init.bias) } : { weight };
       return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
     },
     apply({ params }, x) {

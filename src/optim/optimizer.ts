@@ -176,7 +176,7 @@ function update<Slot extends string, Params extends Tensors>(
 }
 
 /** The tensors of a tree by their paths. */
-function byPath(name: string, what: string, tree: unknown): (path: string) => Tensor {
+export function byPath(name: string, what: string, tree: unknown): (path: string) => Tensor {
   const { leaves, paths } = flattenTree(tree, isTensor);
   const known = new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
   return (path) => {
@@ -187,25 +187,37 @@ function byPath(name: string, what: string, tree: unknown): (path: string) => Te
   };
 }
 
-function scalars(
-  rule: Pick<Rule<string>, "name" | "learningRate" | "weightDecay" | "decayMask">,
+/**
+ * Learning rate and number of a step, in the dtype of a parameter.
+ *
+ * @throws HeddleError `option` when a schedule would have to be asked about a traced step
+ */
+export function updateRate(
+  rule: LearningRate & { readonly name: string },
   { step, learningRate }: UpdateOptions,
-  like: Tensor,
-  name: string,
-): StepScalars {
+  { dtype }: TensorType,
+): Pick<StepScalars, "learningRate" | "count"> {
   if (learningRate === undefined && typeof rule.learningRate === "function" && typeof step !== "number") {
     throw new HeddleError("option", `${rule.name}: a schedule cannot be asked for the learning rate of a traced step`, {
       hint: "pass { step, learningRate }",
     });
   }
   const rate = learningRate ?? learningRateAt(rule, typeof step === "number" ? step : 0);
-  const { weightDecay = 0, decayMask } = rule;
-  const { shape, dtype } = like;
   return {
     learningRate: typeof rate === "number" ? rate : rate.cast(dtype),
     count: typeof step === "number" ? step + 1 : step.cast(dtype).add(1),
-    weightDecay: weightDecay === 0 || decayMask?.({ name, shape, dtype }) === false ? 0 : weightDecay,
   };
+}
+
+function scalars(
+  rule: Pick<Rule<string>, "name" | "learningRate" | "weightDecay" | "decayMask">,
+  options: UpdateOptions,
+  { shape, dtype }: TensorType,
+  name: string,
+): StepScalars {
+  const { weightDecay = 0, decayMask } = rule;
+  const decays = weightDecay !== 0 && decayMask?.({ name, shape, dtype }) !== false;
+  return { ...updateRate(rule, options, { shape, dtype }), weightDecay: decays ? weightDecay : 0 };
 }
 
 /** The gradient with weight decay as a penalty: that of `weightDecay / 2 · |parameter|²` besides. */

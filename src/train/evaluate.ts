@@ -3,8 +3,8 @@ import type { Dataset } from "../data/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { InFlight } from "./flight.ts";
-import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
-import { type Evaluation, Tally } from "./history.ts";
+import { type BatchOutcome, columnNames, type MetricSize, type ModelTypes, type TrainState } from "./functions.ts";
+import { type Evaluation, type MetricSums, Tally } from "./history.ts";
 import type { RunParts } from "./run.ts";
 
 /** The dataset in batches: its own, or those of the training's size. */
@@ -15,12 +15,13 @@ export function batched(dataset: Dataset, like: Dataset): Dataset {
 /** Sums of a batch's metrics with the number of values in them. */
 export async function readMetrics(
   { metrics }: BatchOutcome,
-  { valuesPerExample }: ModelTypes,
+  { metricSizes }: ModelTypes,
   rows: number,
-): Promise<Map<string, { sum: number; count: number }>> {
-  const sums = new Map<string, { sum: number; count: number }>();
+): Promise<Map<string, MetricSums>> {
+  const sums = new Map<string, MetricSums>();
   for (const [name, tensor] of Object.entries(metrics)) {
-    sums.set(name, { sum: await tensor.item(), count: rows * (valuesPerExample.get(name) as number) });
+    const { perExample } = metricSizes.get(name) as MetricSize;
+    sums.set(name, { sums: Array.from(await tensor.data()), count: rows * perExample });
   }
   return sums;
 }
@@ -52,7 +53,7 @@ export async function evaluateDataset(
     await flight.abandon(500);
     throw error;
   }
-  return tally.means();
+  return tally.means(types.metrics);
 }
 
 /** The model's outputs for every row of a dataset, in its order, on every worker. Every worker must call it. */

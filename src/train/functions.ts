@@ -1,12 +1,13 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
-import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, range, sizeOf, type TensorType } from "../ir/shape.ts";
+import { isCounted, type Metrics } from "../metrics/index.ts";
 import { applyLayer, scopeKey } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { initialKept } from "./kept.ts";
-import { defaultMetrics, type Metrics } from "./metrics.ts";
+import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 
 /** All that a step changes, and the key that it draws from. */
@@ -74,14 +75,21 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
 /** The key of a seed has this type. */
 export const keyType: TensorType = { shape: [2], dtype: "u32" };
 
+/** Sizes of a metric. */
+export interface MetricSize {
+  readonly perExample: number;
+  /** Undefined where the sum is one number. */
+  readonly sums: number | undefined;
+}
+
 /** What is known of a model before anything is computed. */
 export interface ModelTypes {
   /** Types of all that training changes, in the same trees. */
   readonly state: Shapes<TrainState>;
   readonly key: TensorType;
   readonly metrics: Metrics;
-  /** How many values each metric gives per example. */
-  readonly valuesPerExample: ReadonlyMap<string, number>;
+  /** How many values each metric gives per example, and how many sums are kept of them. */
+  readonly metricSizes: ReadonlyMap<string, MetricSize>;
 }
 
 /**
@@ -100,12 +108,16 @@ export function modelTypes(settings: Settings): ModelTypes {
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
   const metrics = settings.metrics ?? defaultMetrics(output, type(target));
-  const valuesPerExample = Object.entries(metrics).map(([name, metric]): [string, number] => {
-    const values = evalShape((y, t) => metric(y, t), output as TensorType, type(target));
-    if (values.shape[0] === rows) return [name, sizeOf(values.shape) / rows];
-    throw new HeddleError("shape", `train: metric ${name} gives ${formatType(values)}, not one value per example`);
+  const metricSizes = Object.entries(metrics).map(([name, metric]): [string, MetricSize] => {
+    const counts = isCounted(metric) ? metric.counts : metric;
+    const values = evalShape((y, t) => counts(y, t), output as TensorType, type(target));
+    const sums = isCounted(metric) ? values.shape.at(-1) : undefined;
+    if (values.shape[0] === rows && (!isCounted(metric) || values.shape.length > 1))
+      return [name, { perExample: sizeOf(values.shape) / rows, sums }];
+    const wanted = isCounted(metric) ? "counts [batch, …, n]" : "one value per example";
+    throw new HeddleError("shape", `train: metric ${name} gives ${formatType(values)}, not ${wanted}`);
   });
-  return { state, key, metrics, valuesPerExample: new Map(valuesPerExample) };
+  return { state, key, metrics, metricSizes: new Map(metricSizes) };
 }
 
 /** Loss and metrics of a batch, without dropout. */
@@ -142,6 +154,10 @@ export function scalarLoss(value: Tensor): Tensor {
 // up to 2^24 in f32, far beyond a batch.
 export function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
   return Object.fromEntries(
-    Object.entries(metrics).map(([name, metric]) => [name, metric(output, target).cast(dtype).sum()]),
+    Object.entries(metrics).map(([name, metric]) => {
+      if (!isCounted(metric)) return [name, metric(output, target).cast(dtype).sum()];
+      const counts = metric.counts(output, target).cast(dtype);
+      return [name, counts.sum(range(counts.shape.length - 1))];
+    }),
   );
 }

@@ -1,4 +1,5 @@
 /** @module What a training tells while it runs and afterwards. */
+import { isCounted, type Metrics } from "../metrics/index.ts";
 
 /** Means over all examples of a dataset. */
 export interface Evaluation {
@@ -58,28 +59,40 @@ export interface Callbacks {
   readonly onEpoch?: (record: EpochRecord, control: TrainControl) => void | Promise<void>;
 }
 
+/** Of a metric over some examples: its sum or sums, and how many values are in it. */
+export interface MetricSums {
+  readonly sums: readonly number[];
+  readonly count: number;
+}
+
 /** Sums from which means over examples are made. */
 export class Tally {
   /** Batches that were passed over. */
   rejected = 0;
   loss = 0;
   examples = 0;
-  readonly sums = new Map<string, { sum: number; count: number }>();
+  readonly sums = new Map<string, MetricSums>();
 
-  /** Adds a batch: its mean loss, and sum and number of values of each metric. */
-  add(examples: number, loss: number, metrics: ReadonlyMap<string, { sum: number; count: number }>): void {
+  /** Adds a batch: its mean loss, and the sums of each metric. */
+  add(examples: number, loss: number, metrics: ReadonlyMap<string, MetricSums>): void {
     this.loss += loss * examples;
     this.examples += examples;
-    for (const [name, { sum, count }] of metrics) {
-      const known = this.sums.get(name) ?? { sum: 0, count: 0 };
-      this.sums.set(name, { sum: known.sum + sum, count: known.count + count });
+    for (const [name, { sums, count }] of metrics) {
+      const known = this.sums.get(name);
+      const total = sums.map((sum, index) => sum + (known?.sums[index] ?? 0));
+      this.sums.set(name, { sums: total, count: count + (known?.count ?? 0) });
     }
   }
 
-  means(): Evaluation {
+  /** The mean loss, and each metric: a mean, or what it makes of its sums. */
+  means(metrics: Metrics): Evaluation {
+    const valueOf = (name: string, { sums, count }: MetricSums): number => {
+      const metric = metrics[name];
+      return metric !== undefined && isCounted(metric) ? metric.value(sums) : (sums[0] as number) / count;
+    };
     return {
       loss: this.loss / this.examples,
-      metrics: Object.fromEntries([...this.sums].map(([name, { sum, count }]) => [name, sum / count])),
+      metrics: Object.fromEntries([...this.sums].map(([name, sums]) => [name, valueOf(name, sums)])),
       examples: this.examples,
     };
   }

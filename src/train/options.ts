@@ -3,6 +3,7 @@ import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import type { Loss } from "../losses/index.ts";
+import type { Metrics } from "../metrics/index.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
@@ -12,7 +13,6 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
-import type { Metrics } from "./metrics.ts";
 import type { LayoutRule } from "./rules.ts";
 
 /** Where and when checkpoints are written. */

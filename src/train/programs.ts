@@ -93,7 +93,7 @@ export function planStep(
 ): PlannedFunction {
   const example = stepExample(settings, types, mesh, rows);
   const layouts = stateLayouts(settings, types, mesh);
-  return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
+  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(mesh, rows, layouts));
 }
 
 const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
@@ -111,12 +111,7 @@ export function planPipelineStep(
     ...stepOptions(mesh, rows, layouts),
     ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
   };
-  return planPipelineFunction(
-    stepFunction(settings, types.metrics),
-    stepExample(settings, types, mesh, rows),
-    mesh,
-    options,
-  );
+  return planPipelineFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 /** Plans the making of the first values. */
@@ -204,7 +199,7 @@ export class Programs {
     return remembered(this.steps, rows, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const step = stepFunction(settings, types.metrics);
+      const step = stepFunction(settings, types);
       const example = stepExample(settings, types, mesh, rows);
       const options = stepOptions(mesh, rows, this.layouts);
       if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);

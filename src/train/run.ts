@@ -213,7 +213,7 @@ export class Run {
   private async endEpoch(seconds: number, examples: number): Promise<void> {
     const { settings, reporter } = this.parts;
     const { position } = this;
-    const { loss, metrics } = position.tally.means();
+    const { loss, metrics } = position.tally.means(this.parts.types.metrics);
     const evaluation =
       settings.evaluate === undefined
         ? undefined

@@ -10,7 +10,7 @@ import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
 import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
-import { type EpochRecord, Tally } from "./history.ts";
+import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 
@@ -146,7 +146,7 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
       loss: number;
       examples: number;
       rejected: number;
-      sums: { [name: string]: { sum: number; count: number } };
+      sums: { [name: string]: MetricSums };
     };
     history: EpochRecord[];
   };

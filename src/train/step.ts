@@ -6,17 +6,26 @@ import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosL
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome } from "./accumulate.ts";
 import type { StepEnd } from "./ending.ts";
-import { type BatchColumns, type BatchOutcome, scalarLoss, sumsOf, type TrainState, transformed } from "./functions.ts";
+import {
+  type BatchColumns,
+  type BatchOutcome,
+  type ModelTypes,
+  scalarLoss,
+  sumsOf,
+  type TrainState,
+  transformed,
+} from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
-import type { Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+
+type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes">;
 
 /** What a step tells. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
 
 /** The function of a step. */
-export function stepFunction(settings: Settings, metrics: Metrics) {
+export function stepFunction(settings: Settings, types: MetricTypes) {
   return function trainStep(
     params: Tensors,
     kept: Tensors,
@@ -34,7 +43,7 @@ export function stepFunction(settings: Settings, metrics: Metrics) {
       loss,
       metrics: sums,
       state: nextState,
-    } = passes(settings, metrics, { params, state, before, stepKey, batch });
+    } = passes(settings, types, { params, state, before, stepKey, batch });
     const outcome = { loss, metrics: sums, end: end.wish === undefined ? {} : { wish: end.wish.sum() } };
     const { guard, optimizer } = settings;
     const count = before.guard?.applied ?? step;
@@ -73,7 +82,7 @@ interface PassInputs {
 /** Forward and backward over a batch, in as many parts as `accumulate` says. */
 function passes(
   settings: Settings,
-  metrics: Metrics,
+  { metrics, metricSizes }: MetricTypes,
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
   const { model, loss, data, dtype, input, target, accumulate } = settings;
@@ -93,11 +102,12 @@ function passes(
     return { grads, loss: lossValue, metrics: sumsOf(metrics, output, t, dtype), state: newState };
   };
   const rows = (batch[input] as Tensor).shape[0] as number;
-  const none = full([], 0, { dtype });
   const zero = {
     grads: mapTensors(params, zerosLike),
-    loss: none,
-    metrics: Object.fromEntries(Object.keys(metrics).map((name) => [name, none])),
+    loss: full([], 0, { dtype }),
+    metrics: Object.fromEntries(
+      [...metricSizes].map(([name, { sums }]) => [name, full(sums === undefined ? [] : [sums], 0, { dtype })]),
+    ),
   };
   return inParts(mostParts(rows, accumulate), pass, zero, state, batch);
 }

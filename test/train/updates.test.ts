@@ -2,22 +2,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  type data,
-  grad,
-  layouts,
-  losses,
-  mesh,
-  nn,
-  optim,
-  type Tensor,
-  type TrainOptions,
-  tensor,
-  train,
-} from "heddle";
+import { data, grad, layouts, losses, mesh, nn, optim, type Tensor, type TrainOptions, tensor, train } from "heddle";
+import { lowerProgram } from "heddle/lower";
 import { describe, expect, test } from "vitest";
+import { trafficOf } from "../../src/plan/index.ts";
 import { isTensor, replicate, type Tensors } from "../../src/tensor/index.ts";
+import { modelTypes } from "../../src/train/functions.ts";
 import { nextAverage } from "../../src/train/kept.ts";
+import { resolveOptions } from "../../src/train/options.ts";
+import { planStep } from "../../src/train/programs.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { missing } from "../native/evaluate.ts";
@@ -64,6 +57,7 @@ const features: readonly [string, Partial<TrainOptions>][] = [
     },
   ],
   ["norms of parameters", { optimizer: optim.lamb({ learningRate: 0.05, weightDecay: 0.1 }) }],
+  ["second derivatives", { optimizer: optim.lbfgs({ learningRate: 0.5, historySize: 2 }), data: bars(48).batch(48) }],
   ["rows and columns", { optimizer: optim.adafactor({ learningRate: 0.05 }) }],
 ];
 
@@ -206,4 +200,52 @@ test("errors", async () => {
   await expect(train(task({ optimizer: optim.sgd({ learningRate }) }))).rejects.toThrow(
     /the learning rate follows 'f1', which is no metric/,
   );
+});
+
+test("parts of a batch share one all-reduce, and the memory of one part", () => {
+  const planned = (accumulate: number) => {
+    const settings = resolveOptions(
+      task({
+        model: nn.sequential(nn.flatten(), nn.linear(64), nn.tanh(), nn.linear(3)),
+        data: bars(512).batch(512),
+        accumulate,
+      }),
+    );
+    const { plan, program } = planStep(settings, modelTypes(settings), mesh({ data: 2 }));
+    return { traffic: trafficOf(plan), bytes: lowerProgram(program, { slots: 1 }).arenaBytes };
+  };
+  const [whole, parts] = [planned(1), planned(8)];
+  expect(parts.traffic).toEqual(whole.traffic);
+  expect(parts.bytes).toBeLessThan(whole.bytes / 2);
+});
+
+test("a loss that loops over time is split over devices, too", async () => {
+  const [rows, time, features, length] = [12, 6, 5, 2];
+  const x = Float64Array.from({ length: rows * time * features }, (_unused, index) => Math.sin(index * index));
+  const y = Int32Array.from({ length: rows * length }, (_unused, index) => (index % 7 === 3 ? -1 : 1 + (index % 3)));
+  const sequences = data.fromArrays({
+    x: { shape: [rows, time, features], data: x },
+    y: { shape: [rows, length], data: y },
+  });
+  const run = async (more: Partial<TrainOptions>) => {
+    const result = await train(
+      task({
+        model: nn.sequential(nn.linear(4), nn.logSoftmax()),
+        data: sequences.batch(8),
+        loss: losses.ctc,
+        optimizer: optim.sgd({ learningRate: 0.5 }),
+        metrics: {},
+        ...more,
+      }),
+    );
+    return [
+      ...(await numbers(result.params)),
+      result.history.at(-1)?.loss as number,
+      result.history[0]?.loss as number,
+    ];
+  };
+  const one = await run({});
+  expect(one.at(-2)).toBeLessThan(one.at(-1) as number);
+  expectClose(await run({ mesh: mesh({ data: 2 }) }), one, 1e-9);
+  expectClose(await run({ executor: "reference" }), one, 1e-9);
 });

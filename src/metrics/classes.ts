@@ -1,0 +1,164 @@
+/** @module Metrics made of counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
+import { formatType, sameShape } from "../ir/shape.ts";
+import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import type { CountedMetric } from "./metric.ts";
+
+/** How the classes' values become one: their mean, of all counts together, or their mean by the number of examples. */
+export type ClassAverage = "macro" | "micro" | "weighted";
+
+/** Options of {@link precision}, {@link recall} and {@link f1}. */
+export interface ClassMetricOptions {
+  /** Default `"macro"`. Where there is one class (logits of the shape of the target) there is nothing to average. */
+  readonly average?: ClassAverage;
+}
+
+/** Right answers, all answers and all labels of a class. */
+type Counts = { readonly right: number; readonly answered: number; readonly actual: number };
+
+const ratio = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole);
+
+/**
+ * Of the answers that name a class, the share that is right; a class that is never named counts as 0. Outputs are logits
+ * `[rows…, classes]` with integer labels `[rows…]`, or logits of the target's own shape, where a positive one answers yes and
+ * a target above one half means yes.
+ */
+export const precision = (options: ClassMetricOptions = {}): CountedMetric =>
+  classMetric("precision", options, ({ right, answered }) => ratio(right, answered));
+
+/** Of the examples of a class, the share that is found; a class without examples counts as 0. Inputs as {@link precision}. */
+export const recall = (options: ClassMetricOptions = {}): CountedMetric =>
+  classMetric("recall", options, ({ right, actual }) => ratio(right, actual));
+
+/** The harmonic mean of precision and recall, of each class. Inputs as {@link precision}. */
+export const f1 = (options: ClassMetricOptions = {}): CountedMetric =>
+  classMetric("f1", options, ({ right, answered, actual }) => ratio(2 * right, answered + actual));
+
+function classMetric(name: string, options: ClassMetricOptions, of: (counts: Counts) => number): CountedMetric {
+  checkOptions(name, options, ["average"]);
+  const { average = "macro" } = options;
+  if (!["macro", "micro", "weighted"].includes(average))
+    throw new HeddleError("option", `${name}: average must be macro, micro or weighted, got ${String(average)}`);
+  return {
+    counts: (output, target) => {
+      const [answered, actual] = membership(name, output, target);
+      return concat([answered.mul(actual), answered, actual], answered.shape.length - 1);
+    },
+    value: (sums) => combined(perClass(sums), average, of),
+  };
+}
+
+function perClass(sums: readonly number[]): Counts[] {
+  const classes = sums.length / 3;
+  const at = (place: number): number => sums[place] as number;
+  return Array.from({ length: classes }, (_unused, index) => ({
+    right: at(index),
+    answered: at(classes + index),
+    actual: at(2 * classes + index),
+  }));
+}
+
+function combined(classes: readonly Counts[], average: ClassAverage, of: (counts: Counts) => number): number {
+  const total = (pick: (counts: Counts) => number): number => classes.reduce((sum, one) => sum + pick(one), 0);
+  if (average === "micro")
+    return of({ right: total((c) => c.right), answered: total((c) => c.answered), actual: total((c) => c.actual) });
+  const weightOf = ({ actual }: Counts): number => (average === "macro" ? 1 : actual);
+  return ratio(
+    total((one) => of(one) * weightOf(one)),
+    total(weightOf),
+  );
+}
+
+/** For each row and class 1 where the answer is the class, and where the label is. */
+function membership(name: string, output: Tensor, target: Tensor): readonly [Tensor, Tensor] {
+  if (sameShape(output.shape, target.shape)) {
+    const flag = (x: Tensor): Tensor => x.cast("f32").reshape([...x.shape, 1]);
+    return [flag(output.gt(0)), flag(target.cast("f32").gt(0.5))];
+  }
+  const classes = output.shape.at(-1);
+  if (classes === undefined || !sameShape(output.shape.slice(0, -1), target.shape))
+    throw new HeddleError("shape", `${name}: ${formatType(output)} does not fit the target ${formatType(target)}`);
+  return [oneHot(output.argMax(-1), classes), oneHot(target.cast("i32"), classes)];
+}
+
+/**
+ * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Labels
+ * outside `[0, classes)` count nowhere.
+ *
+ * @param labels, answers integers of one shape; of a model's outputs the answers are `output.argMax(-1)`
+ */
+export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number): Tensor {
+  checkInteger("confusionMatrix", "classes", classes, 1);
+  if (!isTensor(labels) || !isTensor(answers) || !sameShape(labels.shape, answers.shape)) {
+    const [left, right] = [labels, answers].map((x) => (isTensor(x) ? formatType(x) : shown(x)));
+    throw new HeddleError("shape", `confusionMatrix: takes labels and answers of one shape, got ${left} and ${right}`);
+  }
+  const rows = (x: Tensor): Tensor => oneHot(x.cast("i32").reshape([-1]), classes, { dtype: "f64" });
+  const dims = { xBatch: [], yBatch: [], xContract: [0], yContract: [0] };
+  return dotGeneral(rows(labels), rows(answers), dims).cast("i32");
+}
+
+/**
+ * Area under the ROC curve of logits and targets (yes above one half) of one shape, from a histogram of `sigmoid(logit)`:
+ * scores in one bin count as equal, so it is exact to about 1 / bins. {@link rocAuc} is exact.
+ *
+ * @param options `bins`: default 200
+ */
+export function auc(options: { readonly bins?: number } = {}): CountedMetric {
+  checkOptions("auc", options, ["bins"]);
+  const { bins = 200 } = options;
+  checkInteger("auc", "bins", bins, 2);
+  return {
+    counts: (output, target) => {
+      if (!sameShape(output.shape, target.shape))
+        throw new HeddleError("shape", `auc: ${formatType(output)} does not fit the target ${formatType(target)}`);
+      const flat = (x: Tensor): Tensor => x.reshape([x.shape[0] as number, -1, 1]);
+      const bin = output
+        .sigmoid()
+        .mul(bins)
+        .minimum(bins - 1)
+        .cast("i32");
+      const inBin = flat(bin).eq(arange(bins)).cast("f32");
+      const yes = flat(target.cast("f32").gt(0.5)).cast("f32");
+      return concat([inBin.mul(yes), inBin.mul(yes.neg().add(1))], 2);
+    },
+    value: (sums) => areaOf(sums.slice(0, bins), sums.slice(bins)),
+  };
+}
+
+/** Pairs of a yes and a no in which the yes is higher, ties half, by counts in ascending order of the score. */
+function areaOf(yes: readonly number[], no: readonly number[]): number {
+  let [pairs, below, total] = [0, 0, 0];
+  yes.forEach((count, index) => {
+    const here = no[index] as number;
+    pairs += count * (below + here / 2);
+    below += here;
+    total += count;
+  });
+  return pairs / (total * below);
+}
+
+/**
+ * Area under the ROC curve: the share of pairs of a positive and a negative in which the positive has the higher score, ties
+ * count half (Hanley and McNeil, 1982). NaN where all labels are alike or a score is NaN.
+ *
+ * @param scores any numbers, such as logits
+ * @param labels as many; positive above one half
+ */
+export function rocAuc(scores: ArrayLike<number>, labels: ArrayLike<number>): number {
+  if (scores.length !== labels.length)
+    throw new HeddleError("shape", `rocAuc: ${scores.length} scores and ${labels.length} labels`);
+  const values = Array.from(scores);
+  if (values.some(Number.isNaN)) return Number.NaN;
+  const distinct = [...new Set(values)].sort((a, b) => a - b);
+  const places = new Map(distinct.map((value, index) => [value, index]));
+  const [yes, no] = [distinct.map(() => 0), distinct.map(() => 0)];
+  values.forEach((value, index) => {
+    const list = (labels[index] as number) > 0.5 ? yes : no;
+    const place = places.get(value) as number;
+    list[place] = (list[place] as number) + 1;
+  });
+  return areaOf(yes, no);
+}

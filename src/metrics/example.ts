@@ -1,0 +1,79 @@
+/** @module Metrics that are means over examples. */
+import { formatType, sameShape } from "../ir/shape.ts";
+import { and, arange, concat, gather, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import type { CountedMetric, Metric } from "./metric.ts";
+
+/** Whether the largest of the outputs `[rows…, classes]` is at the integer label `[rows…]`; the first of ties, NaN first. */
+export const accuracy: Metric = (output, target) => output.argMax(-1).eq(target.cast("i32"));
+
+/** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half. */
+export const binaryAccuracy: Metric = (logits, target) => logits.gt(0).eq(target.gt(0.5));
+
+/** Labels with a dim at the end. */
+const column = (labels: Tensor): Tensor => labels.reshape([...labels.shape, 1]);
+
+/**
+ * Whether the integer label is among the `k` largest of the outputs `[rows…, classes]`: of ties the first ones are, and NaN
+ * is before all numbers, so that `topK(1)` is {@link accuracy}.
+ *
+ * @throws HeddleError `option` when k is no positive whole number
+ */
+export function topK(k: number): Metric {
+  checkInteger("topK", "k", k, 1);
+  return (output, target) => {
+    const labels = target.cast("i32");
+    const own = column(gather(output, labels, labels.shape.length));
+    const place = arange(output.shape.at(-1) as number);
+    const [mine, other] = [own.eq(own), output.eq(output)];
+    const larger = or(output.gt(own), and(not(other), mine));
+    const tied = or(output.eq(own), not(or(other, mine)));
+    const ahead = or(larger, and(tied, place.lt(column(labels))));
+    return ahead.cast("i32").sum(-1).lt(k);
+  };
+}
+
+/** Squared error of each element of outputs and targets of one shape. */
+export const meanSquaredError: Metric = (output, target) => {
+  const difference = output.sub(target);
+  return difference.mul(difference);
+};
+
+/** Absolute error of each element of outputs and targets of one shape. */
+export const meanAbsoluteError: Metric = (output, target) => output.sub(target).abs();
+
+/** The root of the mean squared error over all elements. */
+export const rootMeanSquaredError: CountedMetric = {
+  counts: (output, target) => {
+    const square = meanSquaredError(output, target);
+    return pair(square, onesLike(square));
+  },
+  value: ([sum = 0, count = 0]) => Math.sqrt(sum / count),
+};
+
+/** A one for each element. */
+const onesLike = (x: Tensor): Tensor => ones(x.shape, { dtype: x.dtype });
+
+/** Sums and counts side by side. */
+const pair = (value: Tensor, count: Tensor): Tensor => concat([column(value), column(count)], value.shape.length);
+
+/**
+ * Perplexity: e to the mean cross-entropy of logits `[rows…, classes]` and integer labels `[rows…]`, over all rows whose label
+ * is not `ignoreIndex`.
+ */
+export function perplexity(options: { readonly ignoreIndex?: number } = {}): CountedMetric {
+  checkOptions("perplexity", options, ["ignoreIndex"]);
+  const { ignoreIndex } = options;
+  return {
+    counts: (output, target) => {
+      const labels = target.cast("i32");
+      if (!sameShape(labels.shape, output.shape.slice(0, -1)))
+        throw new HeddleError("shape", `perplexity: ${formatType(output)} does not fit labels ${formatType(target)}`);
+      const counts = ignoreIndex === undefined ? labels.eq(labels) : labels.ne(ignoreIndex);
+      const single = gather(logSoftmax(output), select(counts, labels, 0), labels.shape.length).neg();
+      return pair(select(counts, single, 0), counts.cast(output.dtype));
+    },
+    value: ([sum = 0, count = 0]) => Math.exp(sum / count),
+  };
+}

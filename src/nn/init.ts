@@ -1,0 +1,23 @@
+/** @module `nn.init`: what makes the first values of parameters. */
+export {
+  constant,
+  dirac,
+  eye,
+  gainOf,
+  type Initialiser,
+  type KaimingOptions,
+  kaimingNormal,
+  kaimingUniform,
+  type LayerInit,
+  type Nonlinearity,
+  type NormalOptions,
+  normal,
+  ones,
+  orthogonal,
+  truncatedNormal,
+  uniform,
+  type XavierOptions,
+  xavierNormal,
+  xavierUniform,
+  zeros,
+} from "./initialise.ts";

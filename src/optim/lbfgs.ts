@@ -1,0 +1,200 @@
+/** @module L-BFGS: steps by an approximation of the second derivative, made of the last steps (Nocedal, 1980). */
+import {
+  and,
+  concat,
+  full,
+  isTensor,
+  minimum,
+  not,
+  select,
+  type Tensor,
+  type Tensors,
+  zeros,
+} from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import {
+  asTensor,
+  byPath,
+  type LearningRate,
+  type Optimizer,
+  type Updated,
+  type UpdateOptions,
+  updateRate,
+} from "./optimizer.ts";
+
+/** Options of {@link lbfgs}. */
+export interface LbfgsOptions extends LearningRate {
+  /** Steps that are remembered, each as two copies of the parameters; default 10 (PyTorch: 100). */
+  readonly historySize?: number;
+  /** No step is taken where no element of the gradient is larger; default 1e-7. */
+  readonly toleranceGrad?: number;
+  /** No step is taken where the loss would fall by less, to first order and at learning rate 1; default 1e-9. */
+  readonly toleranceChange?: number;
+}
+
+/**
+ * L-BFGS as PyTorch's `LBFGS` with `max_iter=1` and no line search: one evaluation per step, for whole batches. The first step
+ * is along the gradient, no longer than the learning rate. Its usual learning rate is 1. All parameters must be of one dtype.
+ */
+export function lbfgs(options: LbfgsOptions): Optimizer {
+  checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
+  const { learningRate, historySize = 10, toleranceGrad = 1e-7, toleranceChange = 1e-9 } = options;
+  if (typeof learningRate === "number") checkNumber("lbfgs", "learningRate", learningRate, 0);
+  checkInteger("lbfgs", "historySize", historySize, 1);
+  checkNumber("lbfgs", "toleranceGrad", toleranceGrad, 0);
+  checkNumber("lbfgs", "toleranceChange", toleranceChange, 0);
+  const settings: Settings = { learningRate, historySize, toleranceGrad, toleranceChange };
+  return {
+    name: "lbfgs",
+    learningRate,
+    init: (params) => initial(params, historySize),
+    update: (grads, state, params, step) => update(settings, grads, state, params, step),
+  };
+}
+
+type Settings = Required<LbfgsOptions>;
+
+const treeNames = ["gradient", "step", "steps", "changes"] as const;
+
+function initial(params: Tensors, size: number): Tensors {
+  const { leaves, shape } = flattenTree(params, isTensor);
+  const [first] = leaves;
+  if (first === undefined) throw new HeddleError("tree", "lbfgs: there is no parameter in the tree");
+  const { dtype } = first;
+  const other = leaves.find((leaf) => leaf.dtype !== dtype);
+  if (other !== undefined)
+    throw new HeddleError("dtype", `lbfgs: parameters must be of one dtype, these are of ${dtype} and ${other.dtype}`);
+  const tree = (lead: readonly number[]): Tensors =>
+    unflattenTree(
+      shape,
+      leaves.map((leaf) => zeros([...lead, ...leaf.shape], { dtype })),
+    ) as Tensors;
+  const trees = { gradient: tree([]), step: tree([]), steps: tree([size]), changes: tree([size]) };
+  return { ...trees, curvatures: zeros([size], { dtype }), scale: full([], 1, { dtype }) };
+}
+
+/** Tensors of all parameters, in their order. */
+type Vector = readonly Tensor[];
+
+const dot = (x: Vector, y: Vector): Tensor =>
+  x.map((one, index) => one.mul(y[index] as Tensor).sum()).reduce((sum, next) => sum.add(next));
+
+const plus = (x: Vector, y: Vector, factor: Tensor): Vector =>
+  x.map((one, index) => one.add((y[index] as Tensor).mul(factor)));
+
+/** Row of a history. */
+const at = (history: Tensor, row: number): Tensor => {
+  const [, ...shape] = history.shape;
+  return history.slice([row, ...shape.map(() => 0)], [row + 1, ...shape]).reshape(shape);
+};
+
+/** The history without its oldest row, and with a new one. */
+function pushed(history: Tensor, row: Tensor): Tensor {
+  const [size, ...shape] = history.shape as [number, ...number[]];
+  return concat([history.slice([1, ...shape.map(() => 0)], [size, ...shape]), row.reshape([1, ...shape])]);
+}
+
+interface History {
+  readonly steps: Vector;
+  readonly changes: Vector;
+  /** One over the product of each step and change; 0 where there is none yet. */
+  readonly curvatures: Tensor;
+  /** What the second derivative is before all of them. */
+  readonly scale: Tensor;
+}
+
+/** Remembers the last step, if the gradient has grown along it. */
+function remembered(history: History, step: Vector, change: Vector): History {
+  const product = dot(change, step);
+  const takes = product.gt(1e-10);
+  const safe = select(takes, product, 1);
+  const next = (list: Vector, rows: Vector): Vector =>
+    list.map((one, index) => select(takes, pushed(one, rows[index] as Tensor), one));
+  return {
+    steps: next(history.steps, step),
+    changes: next(history.changes, change),
+    curvatures: select(
+      takes,
+      pushed(history.curvatures, full([], 1, { dtype: product.dtype }).div(safe)),
+      history.curvatures,
+    ),
+    scale: select(takes, product.div(select(takes, dot(change, change), 1)), history.scale),
+  };
+}
+
+/** Minus the gradient times the inverse of the second derivative: the recursion of two loops. */
+function directionOf({ steps, changes, curvatures, scale }: History, gradient: Vector): Vector {
+  const rows = Array.from({ length: curvatures.shape[0] as number }, (_unused, row) => ({
+    step: steps.map((one) => at(one, row)),
+    change: changes.map((one) => at(one, row)),
+    curvature: at(curvatures, row),
+  }));
+  let direction: Vector = gradient.map((one) => one.neg());
+  const shares = [...rows].reverse().map(({ step, change, curvature }) => {
+    const share = dot(step, direction).mul(curvature);
+    direction = plus(direction, change, share.neg());
+    return share;
+  });
+  direction = direction.map((one) => one.mul(scale));
+  rows.forEach(({ step, change, curvature }, index) => {
+    const share = shares[rows.length - 1 - index] as Tensor;
+    direction = plus(direction, step, share.sub(dot(change, direction).mul(curvature)));
+  });
+  return direction;
+}
+
+function update<Params extends Tensors>(
+  settings: Settings,
+  grads: Params,
+  state: Tensors,
+  params: Params,
+  options: UpdateOptions,
+): Updated<Params> {
+  const flat = flattenTree(params, isTensor);
+  const first = flat.leaves[0] as Tensor;
+  const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree));
+  const gradient = vector("the tree of gradients", grads);
+  const [before, step, steps, changes] = treeNames.map((name) => vector(`the state '${name}'`, state[name])) as [
+    Vector,
+    Vector,
+    Vector,
+    Vector,
+  ];
+  const { learningRate, count } = updateRate({ name: "lbfgs", ...settings }, options, first);
+  const known = { steps, changes, curvatures: state["curvatures"] as Tensor, scale: state["scale"] as Tensor };
+  // The step before the first is 0, and is not remembered.
+  const history = remembered(known, step, plus(gradient, before, full([], -1, { dtype: first.dtype })));
+  const direction = directionOf(history, gradient);
+  const size = stepSize(gradient, asTensor(count, first), asTensor(learningRate, first));
+  const moves = taken(settings, gradient, direction);
+  const move = direction.map((one) => select(moves, one.mul(size), 0));
+  const tree = (values: Vector): Tensors => unflattenTree(flat.shape, [...values]) as Tensors;
+  return {
+    params: tree(flat.leaves.map((leaf, index) => leaf.add(move[index] as Tensor))) as Params,
+    state: {
+      gradient: tree(gradient),
+      step: tree(move),
+      steps: tree(history.steps),
+      changes: tree(history.changes),
+      curvatures: history.curvatures,
+      scale: history.scale,
+    },
+  };
+}
+
+/** The learning rate; of the first step no more than makes the absolute values of the step sum to it. */
+function stepSize(gradient: Vector, count: Tensor, rate: Tensor): Tensor {
+  const length = gradient.map((one) => one.abs().sum()).reduce((sum, next) => sum.add(next));
+  return select(count.eq(1), minimum(full([], 1, { dtype: length.dtype }).div(length), 1).mul(rate), rate);
+}
+
+/** Whether the gradient is large enough and the direction leads down; NaN is passed on, not hidden. */
+function taken({ toleranceGrad, toleranceChange }: Settings, gradient: Vector, direction: Vector): Tensor {
+  const flat = gradient
+    .map((one) => one.abs().max())
+    .reduce((most, next) => most.maximum(next))
+    .le(toleranceGrad);
+  return and(not(flat), not(dot(gradient, direction).gt(-toleranceChange)));
+}
