@@ -21,6 +21,7 @@ const processSuites = [
   "test/train/memory.test.ts",
   "test/train/pipeline.process.test.ts",
   "test/launch/local.test.ts",
+  "test/launch/absent.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
   "test/e2e/examples.test.ts",

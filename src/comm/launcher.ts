@@ -93,6 +93,26 @@ function isTemporaryPath(path: unknown): path is string {
   return typeof path === "string" && isAbsolute(path) && basename(path).includes(".tmp");
 }
 
+/** Ranks that ended with status 0 while this process runs, as the launcher has told it. */
+const endedPeers: number[] = [];
+
+/**
+ * Calls back when another rank of the run has ended as if all were well, or at once when one has before. Returns how to
+ * stop listening. What comes while nobody listens is kept by the channel.
+ */
+export function onPeerEnded(callback: (rank: number) => void): () => void {
+  const receive = (value: unknown): void => {
+    const { type, rank } = (typeof value === "object" ? (value ?? {}) : {}) as { type?: unknown; rank?: unknown };
+    if (type !== "peerEnded" || !Number.isSafeInteger(rank)) return;
+    endedPeers.push(rank as number);
+    callback(rank as number);
+  };
+  const [known] = endedPeers;
+  if (known !== undefined) callback(known);
+  process.on("message", receive);
+  return () => process.off("message", receive);
+}
+
 /**
  * Ties this process to its launcher: it ends when the launcher is gone, and an uncaught error is handed to the launcher,
  * which prints the errors of all workers in the order that explains them. Called once, before the user's script.

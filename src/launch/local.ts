@@ -120,6 +120,11 @@ async function launchIn(
     for (let rank = 0; rank < workers; rank++) {
       processes.push(startRank(rank, run, options, (failure) => failures.push(failure), started));
     }
+    for (const worker of processes)
+      void worker.ended.then(({ code }) => {
+        if (code !== 0 || worker.stopping) return;
+        for (const other of processes) if (!other.gone) other.peerEnded(worker.rank);
+      });
     const stoppedBy = await supervise(processes, stop);
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
     failures.push(...deserters(failures, processes, started));

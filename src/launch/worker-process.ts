@@ -33,6 +33,8 @@ export interface WorkerProcess {
   /** Whether the launcher has told it to stop: how it ends is then no failure. */
   stopping: boolean;
   kill(signal: NodeJS.Signals): void;
+  /** Tells it that another rank has ended as if all were well: who waits for that one need not wait. */
+  peerEnded(rank: number): void;
   /** Removes the files that it left half written. */
   removeTemporaries(): void;
 }
@@ -78,6 +80,10 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     plan: undefined,
     stopping: false,
     kill: (signal) => void child.kill(signal),
+    peerEnded: (rank) => {
+      // It may be ending itself.
+      if (child.connected) child.send({ type: "peerEnded", rank }, () => {});
+    },
     removeTemporaries: () => {
       for (const path of temporaries) rmSync(path, { recursive: true, force: true });
       temporaries.clear();

@@ -1,7 +1,6 @@
 /**
- * @module Sparse matrices. The format of a value is said where it is made: `sparse` is a dense matrix in meaning, and
- * stands for its stored entries as long as those who use it have a rule for them (`passes/formats.ts`); others get the
- * dense one. Entries are those of CSR, in row order, with a row for each entry in place of the row starts; a static
+ * @module Sparse matrices. `sparse` is a dense matrix in meaning. The planner decides by cost whether it is dense, or its
+ * stored entries for those who have a rule for them (`plan/formats.ts`, `passes/formats.ts`). Entries are those of CSR, in row order, with a row for each entry in place of the row starts; a static
  * capacity is filled up with zeros.
  */
 import { isFloat } from "../ir/dtype.ts";
@@ -12,7 +11,7 @@ import { HeddleError } from "../util/errors.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
 
-const entries = absent("becomes its entries or the dense matrix before anything is planned");
+const entries = absent("becomes its entries or the dense matrix before layouts are planned");
 
 function checkEntries(name: string, [values, rows, columns]: readonly (TensorType | undefined)[]): void {
   const fits = [rows, columns].every(

@@ -2,8 +2,11 @@
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { expandNode } from "../ops/index.ts";
 import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { isByEntries } from "./formats.ts";
 
-const expandsAway = ({ op, types }: Node): boolean => !isAbsent(op.body) && isAbsent(op.lower) && types.length === 1;
+// The planner says whether what is given by entries becomes dense.
+const expandsAway = (node: Node): boolean =>
+  !isAbsent(node.op.body) && isAbsent(node.op.lower) && node.types.length === 1 && !isByEntries(node);
 
 export const expandRules: readonly Rule[] = [
   rule("*", "expand composite", "composite(x) = body(x)", (node) =>

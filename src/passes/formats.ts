@@ -1,8 +1,7 @@
 /** @module Equations of values in a sparse format: what is computed on stored entries alone. Who has none here gets the dense value. */
-import type { Graph, Node } from "../ir/node.ts";
-import { nodesWithin } from "../ir/walk.ts";
+import type { Node } from "../ir/node.ts";
 import { broadcastInDim, gather, mul, sampled, scatterAdd, sparse, sum, transpose } from "../ops/index.ts";
-import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { type Rule, rule } from "../rewrite/index.ts";
 import { attr, input, isOp, orderOf } from "./match.ts";
 
 interface Plain {
@@ -68,8 +67,5 @@ export const formatRules: readonly Rule[] = [
   rule("sampled", "sampled transpose", "(A^T)[i, j] = A[j, i]", sampledTranspose),
 ];
 
-/** Computes on stored entries where an op has a rule for them. */
-export function formats(graph: Graph, trace?: RewriteTrace): Graph {
-  const stored = nodesWithin(graph).some((node) => isOp(node, "sparse") || isOp(node, "sampled"));
-  return stored ? rewriteGraph(graph, formatRules, trace) : graph;
-}
+/** Whether a node's value, or what it reads, is given by entries: until its format is decided it has none. */
+export const isByEntries = (node: Node): boolean => isOp(node, "sparse") || isOp(node, "sampled");

@@ -1,5 +1,6 @@
 /** @module Passes over graphs: simplification and layout. */
 export { channelsLast } from "./channels-last.ts";
 export { expand } from "./expand.ts";
+export { formatRules, isByEntries } from "./formats.ts";
 export { type Pass, type PassReport, type PassResult, runPasses, standardPasses } from "./pipeline.ts";
 export { simplify, simplifyRules } from "./simplify.ts";

@@ -5,7 +5,6 @@ import { topological } from "../ir/walk.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import { channelsLast } from "./channels-last.ts";
 import { expand } from "./expand.ts";
-import { formats } from "./formats.ts";
 import { prune } from "./prune.ts";
 import { simplify } from "./simplify.ts";
 
@@ -21,11 +20,6 @@ export const standardPasses: readonly Pass[] = [
     name: "prune",
     why: "scans stack their carries for a gradient that may not be asked for; first, since what goes needs no other pass",
     run: prune,
-  },
-  {
-    name: "formats",
-    why: "a product with a sparse value needs its stored entries only; before the value becomes a dense one",
-    run: formats,
   },
   {
     name: "expand",

@@ -1,6 +1,7 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
 export { type BucketSizes, defaultBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
+export type { ValueFormat } from "./formats.ts";
 export {
   formatLayout,
   formatPlacement,

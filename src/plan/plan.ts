@@ -12,6 +12,7 @@ import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
+import { decideFormats, type ValueFormat } from "./formats.ts";
 import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
 import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
@@ -30,6 +31,8 @@ export interface Plan {
   readonly mesh: Mesh;
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
+  /** Of the matrices that are given by entries. */
+  readonly formats: readonly ValueFormat[];
   readonly local: Graph;
   /** The graphs of all devices: one class where all parts are alike. */
   readonly classes: readonly DeviceClass[];
@@ -58,7 +61,8 @@ export interface PlanOptions {
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
   const machine = options.machine ?? defaultMachine;
-  const graph = expandUnplannable(source);
+  const formatted = decideFormats(source, machine);
+  const graph = expandUnplannable(formatted.graph);
   const specs = inputSpecs(graph);
   const inputs = specs.map(({ name, type }, index): PlannedValue => {
     const layout = resolvedLayout(type, options.inputs?.[index] ?? replicated(mesh), mesh);
@@ -88,7 +92,15 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     { graph, decisions, inputs: layouts(inputs), outputs: layouts(outputs) },
     { mesh, machine, buckets: options.buckets ?? defaultBuckets },
   );
-  return { name: graph.name, mesh, inputs, outputs, local: (classes[0] as DeviceClass).local, classes };
+  return {
+    name: graph.name,
+    mesh,
+    inputs,
+    outputs,
+    formats: formatted.formats,
+    local: (classes[0] as DeviceClass).local,
+    classes,
+  };
 }
 
 /** Composites that say nothing of their sharding are planned by their bodies. */

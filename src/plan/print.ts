@@ -4,6 +4,7 @@ import { printGraph } from "../ir/print.ts";
 import { formatType, parseType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { DeviceClass } from "./classes.ts";
+import type { ValueFormat } from "./formats.ts";
 import { formatLayout, parseLayout } from "./layout.ts";
 import { deviceCount, formatMesh, mesh, parseMesh } from "./mesh.ts";
 import type { Plan, PlannedValue } from "./plan.ts";
@@ -15,6 +16,8 @@ import type { Plan, PlannedValue } from "./plan.ts";
  *     input x: f32[128,784] S(0)
  *     output loss: f32[] R
  *
+ * Matrices given by entries have a line each: `format f32[400,300] of 900 entries: entries` (or `dense`).
+ *
  * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them.
  */
 export function printPlan(plan: Plan): string {
@@ -24,6 +27,7 @@ export function printPlan(plan: Plan): string {
     `plan @${plan.name} on ${formatMesh(plan.mesh)}`,
     ...plan.inputs.map(line("input")),
     ...plan.outputs.map(line("output")),
+    ...plan.formats.map(({ type, capacity, format }) => `format ${formatType(type)} of ${capacity} entries: ${format}`),
   ];
   const graphs =
     plan.classes.length === 1
@@ -40,7 +44,14 @@ export function parsePlan(text: string): Plan {
   if (end < 0 || head === null) throw new HeddleError("parse", "line 1: expected 'plan @name on mesh'");
   const inputs: PlannedValue[] = [];
   const outputs: PlannedValue[] = [];
+  const formats: ValueFormat[] = [];
   lines.forEach((line, index) => {
+    const said = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
+    const matrix = said === null ? undefined : parseType(said[1] as string);
+    if (said !== null && matrix !== undefined) {
+      formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
+      return;
+    }
     const match = /^(input|output) (.*): (\S+)((?: \S+)*)$/.exec(line);
     const type = match === null ? undefined : parseType(match[3] as string);
     if (match === null || type === undefined)
@@ -53,7 +64,15 @@ export function parsePlan(text: string): Plan {
   });
   const axes = head[2] === "" ? mesh({}) : parseMesh(head[2] as string);
   const classes = parseClasses(text.slice(end + 2), deviceCount(axes));
-  return { name: head[1] as string, mesh: axes, inputs, outputs, local: (classes[0] as DeviceClass).local, classes };
+  return {
+    name: head[1] as string,
+    mesh: axes,
+    inputs,
+    outputs,
+    formats,
+    local: (classes[0] as DeviceClass).local,
+    classes,
+  };
 }
 
 function parseClasses(text: string, count: number): DeviceClass[] {

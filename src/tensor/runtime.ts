@@ -1,6 +1,8 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
+import { onPeerEnded } from "../comm/launcher.ts";
 import { formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
+import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -96,7 +98,7 @@ async function joinFromEnvironment(mesh: Mesh, size: number, attempt: number): P
   };
   const rank = needed("RANK", environment.rank);
   const { runDirectory } = environment;
-  return distributedRuntime(mesh.axes, {
+  const joining = distributedRuntime(mesh.axes, {
     rank,
     size,
     host: needed("MASTER_ADDR", environment.host),
@@ -110,6 +112,31 @@ async function joinFromEnvironment(mesh: Mesh, size: number, attempt: number): P
     name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
     attempt,
   });
+  return unlessPeerEnds(joining, rank);
+}
+
+/** Time for what was on its way when a rank ended: it may have joined before. */
+const graceMilliseconds = 1000;
+
+/** The runtime; an error as soon as it is known that a rank will never join. */
+async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<Runtime> {
+  let stop = (): void => {};
+  let timer: NodeJS.Timeout | undefined;
+  const missing = new Promise<never>((_resolve, reject) => {
+    stop = onPeerEnded((peer) => {
+      const message = `rank ${rank} waits for all ranks to join, but rank ${peer} has ended`;
+      const fields = { during: "joining", rank: peer };
+      timer ??= setTimeout(() => reject(new RunError("peerClosed", message, fields, undefined)), graceMilliseconds);
+    });
+  });
+  try {
+    return await Promise.race([joining, missing]);
+  } finally {
+    stop();
+    clearTimeout(timer);
+    // Of no interest any more, whatever becomes of it.
+    joining.catch(() => {});
+  }
 }
 
 /** The mesh of a runtime. */

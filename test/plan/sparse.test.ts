@@ -3,7 +3,7 @@ import { gradients } from "../../src/autodiff/index.ts";
 import { type Graph, type HostTensor, type Node, printGraph, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
-import { type Mesh, mesh, parseLayout, planGraph, printPlan } from "../../src/plan/index.ts";
+import { type Mesh, mesh, type Plan, parseLayout, parsePlan, planGraph, printPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
 import { difference, randomFrom } from "../support/tensors.ts";
 import { runPlan } from "./run.ts";
@@ -77,7 +77,8 @@ describe.each(executors)("a sparse matrix, $name", ({ make }) => {
 });
 
 test.each(Object.entries(forms))("%s and its gradients never make the dense matrix", (_form, product) => {
-  const made = printGraph(runPasses(graph(product)).graph);
+  const plan = planGraph(runPasses(graph(product)).graph, mesh({}));
+  const made = printGraph(plan.local);
   expect(made).not.toMatch(/f64\[(40,36|36,40|1440)\]/);
 });
 
@@ -88,4 +89,73 @@ test("an op without a rule gets the dense matrix", () => {
   ]);
   const plan = planGraph(runPasses(dense).graph, mesh({}), {});
   expect(printPlan(plan)).toMatch(/tanh .* : f64\[40,36\]/);
+});
+
+/** A product with a matrix of so many entries, and the gradients by its values and by the dense one. */
+function source(capacity: number, inner: number, [height, width]: readonly [number, number]): Graph {
+  const ints = { dtype: "i32", shape: [capacity] } as const;
+  const specs = [
+    { name: "values", type: { dtype: "f32", shape: [capacity] } },
+    { name: "rows", type: ints },
+    { name: "columns", type: ints },
+    { name: "dense", type: { dtype: "f32", shape: [width, inner] } },
+  ] as const;
+  return traceGraph("product", specs, (...nodes) => {
+    const [values, where, at, dense] = nodes as [Node, Node, Node, Node];
+    const y = ops.matmul(ops.sparse(values, where, at, [height, width]), dense);
+    return [y, ...(gradients(ops.sum(ops.mul(y, y)), [values, dense]) as Node[])];
+  });
+}
+
+const planned = (capacity: number, inner: number, shape: readonly [number, number] = [400, 300]): Plan =>
+  planGraph(runPasses(source(capacity, inner, shape)).graph, mesh({ a: 2 }), {
+    inputs: ["S(0)", "S(0)", "S(0)", "R"].map(parseLayout),
+  });
+
+describe("the format", () => {
+  test.each([
+    [100, 8, "entries"],
+    [3000, 8, "entries"],
+    [60_000, 8, "dense"],
+    [120_000, 8, "dense"],
+    // Of a wide product every entry costs a row.
+    [3000, 512, "dense"],
+    [100, 512, "entries"],
+  ] as const)("of 400 x 300 with %i entries times %i columns: %s", (capacity, inner, format) => {
+    const plan = planned(capacity, inner);
+    const type = (shape: number[]) => ({ dtype: "f32", shape });
+    for (const each of plan.formats) expect(each).toMatchObject({ capacity, format });
+    expect(plan.formats.map((each) => each.type)).toContainEqual(type([400, 300]));
+    const text = printPlan(plan);
+    expect(text).toContain(`format f32[400,300] of ${capacity} entries: ${format}\n`);
+    expect(printPlan(parsePlan(text))).toBe(text);
+    // Whole, or as it is filled.
+    expect(/f32\[(400,300|300,400|120000)\]/.test(printGraph(plan.local))).toBe(format === "dense");
+  });
+
+  test.each([
+    [4, "entries"],
+    [60, "dense"],
+  ] as const)("with %i entries in 6 x 5 (%s) the values are those of the dense matrix", async (capacity, format) => {
+    const random = randomFrom(capacity);
+    const [height, width] = [6, 5] as const;
+    const whole = planned(capacity, 3, [height, width]);
+    expect(new Set(whole.formats.map((each) => each.format))).toEqual(new Set([format]));
+    const places = (most: number): HostTensor => ({
+      dtype: "i32",
+      shape: [capacity],
+      data: Int32Array.from({ length: capacity }, () => Math.floor(random() * most)),
+    });
+    const floats = (...shape: number[]): HostTensor => ({
+      dtype: "f32",
+      shape,
+      data: Float32Array.from({ length: shape.reduce((all, size) => all * size, 1) }, () => random() * 2 - 1),
+    });
+    const inputs = [floats(capacity), places(height), places(width), floats(width, 3)];
+    const expected = ops.evaluateGraph(source(capacity, 3, [height, width]), inputs);
+    for (const { make } of executors)
+      (await runPlan(whole, inputs, make)).forEach((result, index) => {
+        expect(difference(result.data, (expected[index] as HostTensor).data, 1e-5)).toBeUndefined();
+      });
+  });
 });

@@ -1,0 +1,107 @@
+/**
+ * @module The format of matrices that are given by entries: dense, or the entries alone, whichever costs less.
+ *
+ * What is decided is the format of a pattern, the rows and columns of entries: a matrix, its transpose and the gradient by
+ * its values have one pattern, and one format. Costs are those of the whole graph with the pattern in either format, by the
+ * machine's roofline. They go by the declared capacity, as shapes are all that is known; a mesh divides both alike.
+ */
+import { mapGraph } from "../ir/graph.ts";
+import { parameterOp } from "../ir/leaf.ts";
+import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { bytesOf, type TensorType } from "../ir/shape.ts";
+import { apply, isGraph } from "../ir/trace.ts";
+import { nodesWithin, topological } from "../ir/walk.ts";
+import { expandNode } from "../ops/index.ts";
+import { formatRules, isByEntries, simplify } from "../passes/index.ts";
+import { rewriteGraph } from "../rewrite/index.ts";
+import type { Machine } from "./machine.ts";
+
+/** The format of a matrix that is given by entries. */
+export interface ValueFormat {
+  /** Of the matrix. */
+  readonly type: TensorType;
+  /** Entries that it has room for. */
+  readonly capacity: number;
+  readonly format: "dense" | "entries";
+}
+
+/** A graph in which every format is decided, and the decisions. */
+export interface Formatted {
+  readonly graph: Graph;
+  readonly formats: readonly ValueFormat[];
+}
+
+/** Decides the formats of a graph and of the graphs that its ops own, each for itself. */
+export function decideFormats(source: Graph, machine: Machine): Formatted {
+  if (!nodesWithin(source).some(isByEntries)) return { graph: source, formats: [] };
+  const formats: ValueFormat[] = [];
+  const graph = mapGraph(source, (node, inputs) => apply(node.op, inputs, decidedWithin(node.attrs, machine, formats)));
+  const patterns = patternsOf(graph);
+  const dense = secondsOf(
+    inFormat(graph, () => false),
+    machine,
+  );
+  const chosen = new Set<string>();
+  for (const [pattern, { types, capacity }] of patterns) {
+    const byEntries = secondsOf(
+      inFormat(graph, (one) => one === pattern),
+      machine,
+    );
+    if (byEntries < dense) chosen.add(pattern);
+    for (const type of types) formats.push({ type, capacity, format: byEntries < dense ? "entries" : "dense" });
+  }
+  return { graph: simplify(inFormat(graph, (pattern) => chosen.has(pattern))), formats };
+}
+
+function decidedWithin(attrs: Attrs, machine: Machine, formats: ValueFormat[]): Attrs {
+  const decided = (body: Graph): Graph => {
+    const made = decideFormats(body, machine);
+    formats.push(...made.formats);
+    return made.graph;
+  };
+  return Object.fromEntries(
+    Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? decided(value) : value]),
+  );
+}
+
+/** Rows and columns, in whatever order. */
+function patternOf({ op, inputs }: Node): string {
+  const indices = op.name === "sparse" || op.name === "sampled" ? inputs.slice(1) : [];
+  return indices
+    .map(({ id }) => id)
+    .sort((one, other) => one - other)
+    .join(" ");
+}
+
+function patternsOf(graph: Graph): Map<string, { readonly types: TensorType[]; readonly capacity: number }> {
+  const patterns = new Map<string, { readonly types: TensorType[]; readonly capacity: number }>();
+  for (const node of topological(graph.outputs)) {
+    if (!isByEntries(node)) continue;
+    const pattern = patternOf(node);
+    const known = patterns.get(pattern) ?? { types: [], capacity: node.inputs[1]?.shape[0] as number };
+    if (node.op.name === "sparse") known.types.push(node.types[0] as TensorType);
+    patterns.set(pattern, known);
+  }
+  return patterns;
+}
+
+/** The graph with some patterns by their entries, where ops have a rule for that, and all else dense. */
+function inFormat(graph: Graph, byEntries: (pattern: string) => boolean): Graph {
+  const expanded = (node: Node, inputs: readonly Node[]): Node =>
+    isByEntries(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs);
+  const left = mapGraph(graph, (node, inputs) =>
+    isByEntries(node) && byEntries(patternOf(node)) ? apply(node.op, inputs, node.attrs) : expanded(node, inputs),
+  );
+  return mapGraph(rewriteGraph(left, formatRules), expanded);
+}
+
+/** Roofline of each node by itself. */
+function secondsOf(graph: Graph, { flops, memory }: Machine): number {
+  return topological(graph.outputs).reduce((total, { op, inputs, types, attrs }) => {
+    const isView = !isAbsent(op.lower) && op.lower.kind === "view";
+    if (op === parameterOp || isView) return total;
+    const given = inputs.flatMap((input) => input.types);
+    const bytes = [...given, ...types].reduce((sum, type) => sum + bytesOf(type), 0);
+    return total + Math.max(op.cost(given, types, attrs) / flops, bytes / memory);
+  }, 0);
+}
