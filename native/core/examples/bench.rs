@@ -95,6 +95,36 @@ fn chain(name: &'static str, n: usize) -> Case {
     fused(name, &[n], &[&[1], &[1], &[1]], ops, 14)
 }
 
+/// A group folded along rows (`fusedRows`) or columns (`fusedColumns`) of `[rows, n]`; `out` has a register and its strides.
+fn folded(
+    name: &'static str,
+    k: &str,
+    [rows, n]: [usize; 2],
+    inputs: usize,
+    ops: Value,
+    out: (usize, &[usize]),
+) -> Case {
+    let count = rows * n;
+    let view = |buffer: usize| json!({ "at": [buffer, 0], "dtype": "f32", "strides": [n, 1] });
+    let ins: Vec<Value> = (1..=inputs).map(view).collect();
+    let outs = json!([{ "at": [inputs + 1, 0], "dtype": "f32", "strides": out.1, "reg": out.0 }]);
+    let step = json!({ "k": k, "shape": [rows, n], "in": ins, "ops": ops, "out": outs });
+    let written = if out.1.len() == 2 { count } else { rows.max(n) };
+    let bytes = ((inputs * count + written) * 4) as f64;
+    Case { name, buffers: vec![count * 4; inputs + 1], arena: 0, step, flops: count as f64, bytes }
+}
+
+fn softmax(name: &'static str, rows: usize, n: usize) -> Case {
+    let ops = json!([
+        ["fold", "f32", "max", 0],
+        ["sub", "f32", 0, 1],
+        ["exp", "f32", 2],
+        ["fold", "f32", "sum", 3],
+        ["div", "f32", 3, 4]
+    ]);
+    folded(name, "fusedRows", [rows, n], 1, ops, (5, &[n, 1]))
+}
+
 fn reduce(name: &'static str, keep: &[usize], keep_strides: &[isize], over: &[usize], over_strides: &[isize]) -> Case {
     let kept: usize = keep.iter().product();
     let count: usize = kept * over.iter().product::<usize>();
@@ -181,6 +211,25 @@ fn cases() -> Vec<Case> {
         reduce("sum 100352x32 over rows", &[32], &[1], &[128 * 28 * 28], &[32]),
         reduce("sum 128x25088 over columns", &[128], &[25088], &[25088], &[1]),
         reduce("sum 3.2M to one", &[], &[], &[elements], &[1]),
+        softmax("softmax 128x10", 128, 10),
+        softmax("softmax 1024x1024", 1024, 1024),
+        softmax("softmax 4096x4096", 4096, 4096),
+        folded(
+            "x*x summed over rows 1024x1024",
+            "fusedRows",
+            [1024, 1024],
+            1,
+            json!([["mul", "f32", 0, 0], ["fold", "f32", "sum", 1]]),
+            (2, &[1]),
+        ),
+        folded(
+            "x*y summed over columns 128x512",
+            "fusedColumns",
+            [128, 512],
+            2,
+            json!([["mul", "f32", 0, 1], ["fold", "f32", "sum", 2]]),
+            (3, &[1]),
+        ),
         pool("max pool 128x28x28x32", "reduceWindow", 128, 28, 32),
         pool("max pool gradient 128x28x28x32", "selectAndScatter", 128, 28, 32),
         Case {
@@ -226,8 +275,11 @@ fn main() {
         let buffers: Vec<Value> = case.buffers.iter().map(|b| json!({ "bytes": b })).collect();
         let text = json!({ "version": 1, "name": case.name, "arena": case.arena, "buffers": buffers, "steps": [case.step.take()] });
         // Fused steps once more by the interpreter, turn by turn with the generated kernel.
-        let ways: &[Generate] =
-            if text["steps"][0]["k"] == "fused" { &[Generate::On, Generate::Off] } else { &[Generate::On] };
+        let ways: &[Generate] = if text["steps"][0]["k"].as_str().is_some_and(|k| k.starts_with("fused")) {
+            &[Generate::On, Generate::Off]
+        } else {
+            &[Generate::On]
+        };
         let programs: Vec<Program> =
             ways.iter().map(|w| Program::parse_with(&text.to_string(), *w).expect("program")).collect();
         let mut memory: Vec<Buffer> = case.buffers.iter().map(|b| Buffer::new(*b).expect("memory")).collect();
