@@ -16,7 +16,7 @@ export default defineConfig({
     // These need Python packages, which `npm run test:xla` installs.
     exclude: [...configDefaults.exclude, "test/xla/**"],
     pool: "forks",
-    testTimeout: 20_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.
     typecheck: { enabled: false },

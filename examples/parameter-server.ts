@@ -28,7 +28,7 @@ const squaredError = (params: Tensors, { x, y }: { x: Tensor; y: Tensor }): Tens
 };
 
 // Three devices of this machine; `heddle run --on` and remoteRuntime put them into other processes.
-const [server, first, second] = [0, 1, 2].map(() => localRuntime({ threads: 1 })) as [never, never, never];
+const device = () => localRuntime({ threads: 1 });
 const options = {
   params: { weight: tensor([[0]]), bias: tensor([0]) },
   optimizer: optim.adam({ learningRate: 0.1 }),
@@ -37,8 +37,8 @@ const options = {
     return { loss: value, grads: grad };
   },
   batch,
-  server,
-  workers: [first, second],
+  server: device(),
+  workers: [device(), device()],
   clocks: 60,
   staleness: 1,
 };

@@ -18,9 +18,12 @@ const bin = (name) => join(root, "node_modules", ...name.split("/"));
 /** Suites that do little but start processes and wait for them. */
 const processSuites = [
   "test/train/process.test.ts",
+  "test/train/memory.test.ts",
+  "test/train/pipeline.process.test.ts",
   "test/launch/local.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
+  "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
   "test/e2e/profile.test.ts",
   "test/bench/harness.test.ts",

@@ -11,6 +11,8 @@ const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
 MASTER_ADDR and MASTER_PORT are set as torchrun sets them. Arguments for the file come after --.
 
+Workers exchange data through shared memory where they can, else by TCP. HEDDLE_TRANSPORT=tcp|shared|auto chooses.
+
 Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
 command line or environment; 130 after Ctrl-C; 141 when nobody reads the output any more.
 `;

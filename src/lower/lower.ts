@@ -24,6 +24,7 @@ import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fu
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
 import { flatten, replaceStorages } from "./nest.ts";
+import { workBytes } from "./partials.ts";
 import { scheduleUnits } from "./schedule.ts";
 import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
@@ -55,9 +56,12 @@ export interface LoweredProgram {
   readonly json: LoweredJson;
   /** The JSON text of `json`. */
   readonly text: string;
+  /** Of values and scratch areas. */
   readonly arenaBytes: number;
+  /** What a device must have beside the arguments: the arena, and behind it room for partial results of kernels. */
+  readonly workBytes: number;
   readonly argumentBytes: number;
-  /** Predicted peak memory: the arena and the arguments. */
+  /** Predicted peak memory: what a device must have, and the arguments. */
   readonly peakBytes: number;
   /** What each of `json.buffers` is. */
   readonly arguments: readonly LoweredArgument[];
@@ -378,13 +382,15 @@ class Lowering {
       steps: this.calls.map((call) => resolveCall(call, addressOf)),
     };
     const argumentBytes = arguments_.reduce((total, argument) => total + argument.bytes, 0);
+    const work = workBytes(arena.bytes, json.steps);
     return {
       name: this.program.name,
       json,
       text: writeJson(json),
       arenaBytes: arena.bytes,
+      workBytes: work,
       argumentBytes,
-      peakBytes: arena.bytes + argumentBytes,
+      peakBytes: work + argumentBytes,
       arguments: arguments_,
       firstDonatedWrite: this.firstDonatedWrite(),
       peak: arena.peak,

@@ -2,6 +2,7 @@
 export { flatten, gelu, relu, sigmoid, tanh } from "./activations.ts";
 export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
 export { dropout } from "./dropout.ts";
+export { type EmbeddingOptions, embedding } from "./embedding.ts";
 export { uniformByFanIn } from "./initialise.ts";
 export {
   type Applied,

@@ -2,14 +2,13 @@
  * @module Lookup in a table of which each device holds some rows. A device answers for its own rows and gives zeros for
  * the others', so that the devices' results add up; an index outside the whole table is an error on every device.
  */
-import { dtypes } from "../ir/dtype.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloCombine } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkedIndex, gatherHlo, lookupSizes, scatterNumbers } from "./lookup.ts";
+import { gatherHlo, gatherRows, lookupSizes, scatterNumbers, scatterRows } from "./lookup.ts";
 
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");
@@ -39,18 +38,9 @@ defineOp<{ batchDims: number; total: number }>({
   batch: planned,
   localize: local,
   cost: () => 0,
-  reference: ([x, indices, start], { batchDims, total }) => {
-    const [data, where] = [x as HostTensor, indices as HostTensor];
-    const { outer, size, inner, count } = lookupSizes(data.shape, where.shape, batchDims);
-    const out = dtypes[data.dtype].create(outer * count * inner);
-    for (let position = 0; position < outer * count; position++) {
-      const row = checkedIndex("gather", where, position, total) - (start?.data[0] as number);
-      if (row < 0 || row >= size) continue;
-      const from = (Math.floor(position / count) * size + row) * inner;
-      out.set(data.data.subarray(from, from + inner), position * inner);
-    }
-    return [out];
-  },
+  reference: ([x, indices, start], { batchDims, total }) => [
+    gatherRows(x as HostTensor, indices as HostTensor, batchDims, { start: start?.data[0] as number, total }),
+  ],
   stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
     const [x, indices, start] = inputs as [HloValue, HloValue, HloValue];
     const row = moved(hlo, indices, start);
@@ -102,17 +92,8 @@ defineOp<{ batchDims: number; size: number; total: number }>({
   localize: local,
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
   reference: ([updates, indices, start], { batchDims, total }, [type]) => {
-    const [source, where] = [updates as HostTensor, indices as HostTensor];
-    const { shape, dtype } = type as TensorType;
-    const { outer, size, inner, count } = lookupSizes(shape, where.shape, batchDims);
-    const sums = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
-    for (let position = 0; position < outer * count; position++) {
-      const row = checkedIndex("scatterAdd", where, position, total) - (start?.data[0] as number);
-      if (row < 0 || row >= size) continue;
-      const to = (Math.floor(position / count) * size + row) * inner;
-      for (let r = 0; r < inner; r++) (sums[to + r] as number) += source.data[position * inner + r] as number;
-    }
-    return [dtype === "f32" ? Float32Array.from(sums) : sums];
+    const block = { start: start?.data[0] as number, total };
+    return [scatterRows(updates as HostTensor, indices as HostTensor, batchDims, type as TensorType, block)];
   },
   stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
     const [updates, indices, start] = inputs as [HloValue, HloValue, HloValue];

@@ -1,6 +1,6 @@
 /** @module Access by index that is itself a value: gather, scatter, slices that start where a value says. */
 
-import { dtypes } from "../ir/dtype.ts";
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type Batched, type HostTensor, type Node, type Split } from "../ir/node.ts";
@@ -64,12 +64,61 @@ export function lookupSizes(
   };
 }
 
-export function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
+function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
   const index = indices.data[position] as number;
   if (index < 0 || index >= size) {
     throw new HeddleError("value", `${name}: index ${index} at position ${position} is outside [0, ${size})`);
   }
   return index;
+}
+
+/** The rows of a table that a device holds: from which one on (default: the first), of how many (default: all that there are). */
+interface Block {
+  readonly start: number;
+  readonly total: number;
+}
+
+/** Calls `row` for each index with its position and the offset of its row; rows outside the block are passed over. */
+function eachRow(
+  name: string,
+  shape: Shape,
+  indices: HostTensor,
+  batchDims: number,
+  block: Block | undefined,
+  row: (position: number, offset: number) => void,
+): void {
+  const { outer, size, inner, count } = lookupSizes(shape, indices.shape, batchDims);
+  const { start, total } = block ?? { start: 0, total: size };
+  for (let position = 0; position < outer * count; position++) {
+    const index = checkedIndex(name, indices, position, total) - start;
+    if (index >= 0 && index < size) row(position, (Math.floor(position / count) * size + index) * inner);
+  }
+}
+
+/** What gather means. */
+export function gatherRows(x: HostTensor, indices: HostTensor, batchDims: number, block?: Block): TypedArray {
+  const inner = sizeOf(x.shape.slice(batchDims + 1));
+  const out = dtypes[x.dtype].create(sizeOf(indices.shape) * inner);
+  eachRow("gather", x.shape, indices, batchDims, block, (position, from) => {
+    out.set(x.data.subarray(from, from + inner), position * inner);
+  });
+  return out;
+}
+
+/** What scatterAdd means. */
+export function scatterRows(
+  updates: HostTensor,
+  indices: HostTensor,
+  batchDims: number,
+  { dtype, shape }: TensorType,
+  block?: Block,
+): TypedArray {
+  const inner = sizeOf(shape.slice(batchDims + 1));
+  const sums = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
+  eachRow("scatterAdd", shape, indices, batchDims, block, (position, to) => {
+    for (let r = 0; r < inner; r++) (sums[to + r] as number) += updates.data[position * inner + r] as number;
+  });
+  return dtype === "f32" ? Float32Array.from(sums) : sums;
 }
 
 /** Rank of the indices, and the dims that StableHLO calls batching and those of a row in the gathered value. */
@@ -153,18 +202,7 @@ defineOp<{ batchDims: number }>({
       : emit.call("gatherPart", [x, indices, start], { batchDims, total });
   },
   cost: () => 0,
-  reference: ([x, indices], { batchDims }) => {
-    const [data, where] = [x as HostTensor, indices as HostTensor];
-    const { outer, size, inner, count } = lookupSizes(data.shape, where.shape, batchDims);
-    const out = dtypes[data.dtype].create(outer * count * inner);
-    for (let o = 0; o < outer; o++) {
-      for (let i = 0; i < count; i++) {
-        const from = (o * size + checkedIndex("gather", where, o * count + i, size)) * inner;
-        out.set(data.data.subarray(from, from + inner), (o * count + i) * inner);
-      }
-    }
-    return [out];
-  },
+  reference: ([x, indices], { batchDims }) => [gatherRows(x as HostTensor, indices as HostTensor, batchDims)],
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
   lower: {
@@ -244,19 +282,9 @@ defineOp<{ batchDims: number; size: number }>({
     return emit.call("scatterAddPart", [updates, indices, start], { batchDims, size: own, total: size });
   },
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
-  reference: ([updates, indices], { batchDims }, [type]) => {
-    const [source, where] = [updates as HostTensor, indices as HostTensor];
-    const { shape, dtype } = type as TensorType;
-    const { outer, size, inner, count } = lookupSizes(shape, where.shape, batchDims);
-    const total = dtype === "f32" ? new Float64Array(sizeOf(shape)) : dtypes[dtype].create(sizeOf(shape));
-    for (let o = 0; o < outer; o++) {
-      for (let i = 0; i < count; i++) {
-        const to = (o * size + checkedIndex("scatterAdd", where, o * count + i, size)) * inner;
-        for (let r = 0; r < inner; r++) (total[to + r] as number) += source.data[(o * count + i) * inner + r] as number;
-      }
-    }
-    return [dtype === "f32" ? Float32Array.from(total) : total];
-  },
+  reference: ([updates, indices], { batchDims }, [type]) => [
+    scatterRows(updates as HostTensor, indices as HostTensor, batchDims, type as TensorType),
+  ],
   stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
     const [updates, indices] = inputs as [HloValue, HloValue];
     const zeros = hlo.constant(outputs[0] as TensorType, 0);

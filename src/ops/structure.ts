@@ -158,8 +158,9 @@ defineOp<{ shape: Shape }>({
     const whole = new Set([...left, ...right]);
     // The outermost dim of a run keeps its meaning when the run is split or merged.
     reshapeGroups(from, shape).forEach((group, index) => {
-      const source = group.input.find((dim) => from[dim] !== 1);
-      const target = group.output.find((dim) => shape[dim] !== 1);
+      // Dims of one element are what they were, too: a batch of one row is a batch.
+      const source = group.input.find((dim) => from[dim] !== 1) ?? group.input[0];
+      const target = group.output.find((dim) => shape[dim] !== 1) ?? group.output[0];
       if (source === undefined || target === undefined) return;
       left[source] = `g${index}`;
       right[target] = `g${index}`;

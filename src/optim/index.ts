@@ -1,7 +1,33 @@
 /** @module Optimizers: pure update rules over trees of parameters. */
-export { type AdamOptions, adam, adamW } from "./adam.ts";
-export { type AdagradOptions, adagrad, type RmsPropOptions, rmsProp } from "./adaptive.ts";
+export { type AdafactorOptions, adafactor } from "./adafactor.ts";
 export {
+  type AdamOptions,
+  adam,
+  adamax,
+  adamW,
+  type BetaOptions,
+  lamb,
+  lion,
+  type NAdamOptions,
+  nAdam,
+  type RAdamOptions,
+  rAdam,
+} from "./adam.ts";
+export {
+  type AdadeltaOptions,
+  type AdagradOptions,
+  adadelta,
+  adagrad,
+  type FtrlOptions,
+  ftrl,
+  type RmsPropOptions,
+  type RpropOptions,
+  rmsProp,
+  rprop,
+} from "./adaptive.ts";
+export { clipByGlobalNorm, clipByValue, globalNorm } from "./clip.ts";
+export {
+  type DecayMask,
   type LearningRate,
   learningRateAt,
   type Optimizer,
@@ -11,5 +37,8 @@ export {
   type StepScalars,
   type Updated,
   type UpdateOptions,
+  type WeightDecay,
+  weightsOnly,
 } from "./optimizer.ts";
+export * as schedules from "./schedules.ts";
 export { type SgdOptions, sgd } from "./sgd.ts";

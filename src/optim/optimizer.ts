@@ -6,10 +6,12 @@
  *     let state = optimizer.init(params);
  *     ({ params, state } = optimizer.update(grads, state, params, { step }));
  */
+
+import type { TensorType } from "../ir/shape.ts";
 import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** The learning rate of a step, counted from 0. It is called on the host, so the program of a step stays the same. */
 export type Schedule = (step: number) => number;
@@ -19,6 +21,23 @@ export interface LearningRate {
   /** A number or a schedule. */
   readonly learningRate: number | Schedule;
 }
+
+/** Which parameters weight decay is for, by their name (`"0.weight"`), shape and dtype. */
+export type DecayMask = (parameter: TensorType & { readonly name: string }) => boolean;
+
+/** A {@link DecayMask}: tensors of two dims and more, so neither biases nor the factors of norms. */
+export const weightsOnly: DecayMask = ({ shape }) => shape.length > 1;
+
+/** Options of optimizers that keep parameters small. */
+export interface WeightDecay {
+  /** How much; whether it is a penalty or shrinks the parameters themselves is the optimizer's to say. Default 0. */
+  readonly weightDecay?: number;
+  /** Default: all parameters. */
+  readonly decayMask?: DecayMask;
+}
+
+/** Names of the options of {@link LearningRate} and {@link WeightDecay}. */
+export const commonOptions = ["learningRate", "weightDecay", "decayMask"] as const;
 
 /** What {@link Optimizer.update} is told besides the trees. */
 export interface UpdateOptions {
@@ -59,19 +78,18 @@ export function learningRateAt(optimizer: Pick<Optimizer, "name" | "learningRate
 }
 
 /** The rule of one parameter: from gradient, parameter and its state to the new parameter and state. */
-export interface Rule<Slot extends string> {
+export interface Rule<Slot extends string> extends LearningRate, WeightDecay {
   readonly name: string;
-  readonly learningRate: number | Schedule;
-  /** Names of the tensors kept for each parameter. */
-  readonly slots: readonly Slot[];
-  /** Initial value of the slots; default 0. */
-  readonly initial?: number;
+  /** Names of the tensors kept for each parameter, or for this one. */
+  readonly slots: readonly Slot[] | ((parameter: TensorType) => readonly Slot[]);
+  /** Initial values of the slots, all over the parameter's shape or as made; default 0. */
+  readonly initial?: number | ((slot: Slot, parameter: Tensor) => Tensor);
   readonly apply: (
     gradient: Tensor,
     parameter: Tensor,
     slots: Readonly<Record<Slot, Tensor>>,
     step: StepScalars,
-  ) => { readonly parameter: Tensor; readonly slots: Readonly<Record<Slot, Tensor>> };
+  ) => { readonly parameter: Tensor; readonly slots: Readonly<Partial<Record<Slot, Tensor>>> };
 }
 
 /** The scalars of a step, in the dtype of the parameter. */
@@ -79,25 +97,51 @@ export interface StepScalars {
   readonly learningRate: number | Tensor;
   /** Number of this step, counted from 1. */
   readonly count: number | Tensor;
+  /** Of this parameter: 0 where the mask leaves it out. */
+  readonly weightDecay: number;
 }
 
 /** Makes an optimizer of a rule that is applied to each parameter by itself. */
 export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
-  if (typeof rule.learningRate !== "function") checkNumber(rule.name, "learningRate", rule.learningRate, 0);
+  const { name, learningRate, weightDecay = 0, decayMask } = rule;
+  if (typeof learningRate !== "function") checkNumber(name, "learningRate", learningRate, 0);
+  checkNumber(name, "weightDecay", weightDecay, 0);
+  if (decayMask !== undefined && typeof decayMask !== "function")
+    throw new HeddleError("option", `${name}: decayMask must be a function of a parameter, got ${String(decayMask)}`);
   return {
-    name: rule.name,
-    learningRate: rule.learningRate,
-    init(params) {
-      const { leaves, shape } = flattenTree(params, isTensor);
-      const slot = (): Tensors =>
-        unflattenTree(
-          shape,
-          leaves.map((leaf) => full(leaf.shape, rule.initial ?? 0, { dtype: leaf.dtype })),
-        ) as Tensors;
-      return Object.fromEntries(rule.slots.map((name) => [name, slot()]));
-    },
+    name,
+    learningRate,
+    init: (params) => initial(rule, params),
     update: (grads, state, params, options) => update(rule, grads, state, params, options),
   };
+}
+
+const slotsOf = <Slot extends string>({ slots }: Rule<Slot>, parameter: TensorType): readonly Slot[] =>
+  typeof slots === "function" ? slots(parameter) : slots;
+
+/** A tree for each slot, like that of the parameters; empty records stand where a parameter has no such slot. */
+function trees<Slot extends string>(
+  rule: Rule<Slot>,
+  { leaves, shape }: FlatTree<Tensor>,
+  value: (slot: Slot, index: number) => Tensor,
+): Tensors {
+  const names = [...new Set(leaves.flatMap((leaf) => slotsOf(rule, leaf)))];
+  const all = leaves.length === 0 && typeof rule.slots !== "function" ? rule.slots : names;
+  return Object.fromEntries(
+    all.map((slot): [string, Tensors] => {
+      const values = leaves.map((leaf, index) => (slotsOf(rule, leaf).includes(slot) ? value(slot, index) : {}));
+      return [slot, unflattenTree(shape, values) as Tensors];
+    }),
+  );
+}
+
+function initial<Slot extends string>(rule: Rule<Slot>, params: Tensors): Tensors {
+  const flat = flattenTree(params, isTensor);
+  const { initial: value = 0 } = rule;
+  return trees(rule, flat, (slot, index) => {
+    const leaf = flat.leaves[index] as Tensor;
+    return typeof value === "function" ? value(slot, leaf) : full(leaf.shape, value, { dtype: leaf.dtype });
+  });
 }
 
 function update<Slot extends string, Params extends Tensors>(
@@ -107,45 +151,84 @@ function update<Slot extends string, Params extends Tensors>(
   params: Params,
   options: UpdateOptions,
 ): Updated<Params> {
-  const { leaves, shape, paths } = flattenTree(params, isTensor);
-  const leavesOf = (what: string, tree: unknown): readonly Tensor[] => {
-    const flat = flattenTree(tree, isTensor);
-    const missing = paths.find((path, index) => flat.paths[index] !== path);
-    if (missing === undefined && flat.paths.length === paths.length) return flat.leaves;
-    throw new HeddleError(
-      "tree",
-      `${rule.name}: ${what} has no tensor where the parameters have '${missing ?? "none"}'`,
-    );
+  const flat = flattenTree(params, isTensor);
+  const { leaves, shape, paths } = flat;
+  const gradients = byPath(rule.name, "the tree of gradients", grads);
+  const slots = new Map<Slot, (path: string) => Tensor>();
+  const slotAt = (slot: Slot, path: string): Tensor => {
+    const found = slots.get(slot) ?? byPath(rule.name, `the state '${slot}'`, state[slot]);
+    slots.set(slot, found);
+    return found(path);
   };
-  const gradients = leavesOf("the tree of gradients", grads);
-  const slots = rule.slots.map((name) => leavesOf(`the state '${name}'`, state[name]));
   const results = leaves.map((parameter, index) => {
-    const own = Object.fromEntries(rule.slots.map((name, slot) => [name, (slots[slot] as readonly Tensor[])[index]]));
-    return rule.apply(
-      gradients[index] as Tensor,
-      parameter,
-      own as Record<Slot, Tensor>,
-      scalars(rule, options, parameter),
-    );
+    const path = paths[index] as string;
+    const own = Object.fromEntries(slotsOf(rule, parameter).map((slot) => [slot, slotAt(slot, path)]));
+    const step = scalars(rule, options, parameter, path);
+    return rule.apply(gradients(path), parameter, own as Record<Slot, Tensor>, step);
   });
-  const tree = (pick: (result: (typeof results)[number]) => Tensor): unknown => unflattenTree(shape, results.map(pick));
   return {
-    params: tree((result) => result.parameter) as Params,
-    state: Object.fromEntries(rule.slots.map((name) => [name, tree((result) => result.slots[name]) as Tensors])),
+    params: unflattenTree(
+      shape,
+      results.map(({ parameter }) => parameter),
+    ) as Params,
+    state: trees(rule, flat, (slot, index) => results[index]?.slots[slot] as Tensor),
   };
 }
 
-function scalars(rule: Rule<string>, { step, learningRate }: UpdateOptions, like: Tensor): StepScalars {
+/** The tensors of a tree by their paths. */
+function byPath(name: string, what: string, tree: unknown): (path: string) => Tensor {
+  const { leaves, paths } = flattenTree(tree, isTensor);
+  const known = new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
+  return (path) => {
+    const found = known.get(path);
+    if (found === undefined)
+      throw new HeddleError("tree", `${name}: ${what} has no tensor where the parameters have '${path}'`);
+    return found;
+  };
+}
+
+function scalars(
+  rule: Pick<Rule<string>, "name" | "learningRate" | "weightDecay" | "decayMask">,
+  { step, learningRate }: UpdateOptions,
+  like: Tensor,
+  name: string,
+): StepScalars {
   if (learningRate === undefined && typeof rule.learningRate === "function" && typeof step !== "number") {
     throw new HeddleError("option", `${rule.name}: a schedule cannot be asked for the learning rate of a traced step`, {
       hint: "pass { step, learningRate }",
     });
   }
   const rate = learningRate ?? learningRateAt(rule, typeof step === "number" ? step : 0);
+  const { weightDecay = 0, decayMask } = rule;
+  const { shape, dtype } = like;
   return {
-    learningRate: typeof rate === "number" ? rate : rate.cast(like.dtype),
-    count: typeof step === "number" ? step + 1 : step.cast(like.dtype).add(1),
+    learningRate: typeof rate === "number" ? rate : rate.cast(dtype),
+    count: typeof step === "number" ? step + 1 : step.cast(dtype).add(1),
+    weightDecay: weightDecay === 0 || decayMask?.({ name, shape, dtype }) === false ? 0 : weightDecay,
   };
+}
+
+/** The gradient with weight decay as a penalty: that of `weightDecay / 2 · |parameter|²` besides. */
+export const penalised = (gradient: Tensor, parameter: Tensor, { weightDecay }: StepScalars): Tensor =>
+  weightDecay === 0 ? gradient : gradient.add(parameter.mul(weightDecay));
+
+/** The parameter after decoupled weight decay. */
+export const shrunk = (parameter: Tensor, { weightDecay, learningRate }: StepScalars): Tensor =>
+  weightDecay === 0 ? parameter : parameter.sub(parameter.mul(weightDecay).mul(learningRate));
+
+/** A moving average: `average · decay + value · (1 - decay)`. */
+export const averaged = (average: Tensor, value: Tensor, decay: number): Tensor =>
+  average.mul(decay).add(value.mul(1 - decay));
+
+/** A scalar of the step as a tensor of a dtype. */
+export const asTensor = (value: number | Tensor, { dtype }: Tensor): Tensor =>
+  typeof value === "number" ? full([], value, { dtype }) : value;
+
+/** Two numbers of [0, 1). */
+export function checkBetas(name: string, betas: readonly [number, number]): void {
+  for (const beta of betas) {
+    if (!(beta >= 0 && beta < 1)) throw new HeddleError("option", `${name}: betas must be in [0, 1), got ${beta}`);
+  }
 }
 
 /** `1 - base^count`, exact for few steps and bases near 1, where the plain difference would cancel. */

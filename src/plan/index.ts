@@ -18,6 +18,7 @@ export {
   sameLayout,
   shard,
   shardedOn,
+  withPlacement,
 } from "./layout.ts";
 export { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 export {

@@ -7,6 +7,8 @@ export interface MeshAxis {
   readonly size: number;
   /** How the devices share what is split, such as `[2, 1]`; undefined: equally. */
   readonly shares?: readonly number[];
+  /** Its places are times of one device, not devices: contributions can be combined over them, parts cannot be gathered. */
+  readonly isTime?: boolean;
 }
 
 /** Devices in a grid. Device `i` has the row-major coordinates of `i` in the axes' sizes. */

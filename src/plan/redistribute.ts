@@ -99,6 +99,9 @@ function unevenStep(
   };
 }
 
+/** Longer than any other way, in seconds. */
+const never = 1e12;
+
 /** Seconds of one step for one device's part of a value: of the device that waits longest. */
 function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
   const { local, axis } = step;
@@ -107,6 +110,8 @@ function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
   return Math.max(
     ...places.map((place) => {
       const collective = collectiveFor({ ...step, place });
+      // Where there is no other way, who planned the axis of time says what cannot be done.
+      if (axis.isTime === true && collective !== undefined && collective.op !== "allReduce") return never;
       // Taking one's own part moves it once in memory.
       return collective === undefined
         ? bytesOf(local) / axis.size / machine.memory

@@ -5,6 +5,7 @@ export * from "./parse.ts";
 export { type PipelineSource, pipelinePrograms } from "./pipeline.ts";
 export {
   bytesSentByRank,
+  makeSchedule,
   type PipelinePlan,
   type PipelinePlanOptions,
   type PipelineValue,

@@ -85,7 +85,8 @@ export function planPipeline(graph: Graph, mesh: Mesh, options: PipelinePlanOpti
       hint: `name one, as in ${stageAxis}=2`,
     });
   const stages = countStages(graph, options.stages);
-  const schedule = makeSchedule(stages, (mesh.axes[place] as MeshAxis).size, options);
+  const schedule = makeSchedule(stages, options);
+  checkRanks(schedule, (mesh.axes[place] as MeshAxis).size);
   const simulation = simulate(schedule, options.costs);
   const within: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== place) };
   const inner = (layout: Layout | undefined): Layout | undefined => layout?.filter((_one, index) => index !== place);
@@ -153,10 +154,14 @@ function countStages(graph: Graph, stages: readonly (number | undefined)[]): num
   return count;
 }
 
-function makeSchedule(
+/**
+ * The schedule that options name or make.
+ *
+ * @throws HeddleError `pipeline` when there is none of that name, or it is for other numbers.
+ */
+export function makeSchedule(
   stages: number,
-  ranks: number,
-  { schedule = "1f1b", microBatches }: PipelinePlanOptions,
+  { schedule = "1f1b", microBatches }: Pick<PipelinePlanOptions, "schedule" | "microBatches">,
 ): Schedule {
   const make = typeof schedule === "string" ? schedules[schedule] : schedule;
   if (make === undefined)
@@ -169,13 +174,16 @@ function makeSchedule(
       "pipeline",
       `schedule '${made.name}' is for ${made.stages} stages and ${made.microBatches} micro-batches; there are ${stages} and ${microBatches}`,
     );
-  if (made.ranks.length !== ranks)
+  return made;
+}
+
+function checkRanks({ name, stages, ranks }: Schedule, size: number): void {
+  if (ranks.length !== size)
     throw new HeddleError(
       "pipeline",
-      `schedule '${made.name}' of ${stages} stages has ${made.ranks.length} ranks, axis '${stageAxis}' has ${ranks} devices`,
-      { hint: `give the mesh ${stageAxis}=${made.ranks.length}, or the parameters other stages` },
+      `schedule '${name}' of ${stages} stages has ${ranks.length} ranks, axis '${stageAxis}' has ${size} devices`,
+      { hint: `give the mesh ${stageAxis}=${ranks.length}, or the parameters other stages` },
     );
-  return made;
 }
 
 /** Bytes that each rank of the stage axis sends in one step, by the axis on which they travel. */

@@ -91,21 +91,22 @@ export function runCompiled(
   const { runtime, plan, executable } = compiled;
   const placed = inputs.map((value) => onRuntime(value, runtime));
   for (const value of placed) checkPresent(value);
-  const { outputs, done, unchanged } = executable.run(
+  const launched = executable.run(
     runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
   );
   const restores = compiled.program.donated.flatMap((input) =>
     input === undefined || donors[input] === undefined ? [] : [donors[input].markDonated()],
   );
+  // Who asks for `done` must handle its failure, so only who needs it does.
   if (restores.length > 0)
-    done.catch((error: unknown) => {
-      if (unchanged?.(error) === true) for (const restore of restores) restore();
+    launched.done.catch((error: unknown) => {
+      if (launched.unchanged?.(error) === true) for (const restore of restores) restore();
     });
   return plan.outputs.map(({ type, layout }, output) => ({
     type,
     runtime,
     layout,
-    shards: runtime.local.map((_device, device) => outputs[device]?.[output] as Value["shards"][number]),
+    shards: runtime.local.map((_device, device) => launched.outputs[device]?.[output] as Value["shards"][number]),
   }));
 }
 

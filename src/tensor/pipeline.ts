@@ -11,7 +11,7 @@ import { flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { meshOf } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { type AnyFunction, type FunctionOptions, prepare } from "./transforms.ts";
-import { onRuntime, type Value } from "./value.ts";
+import { nothing, onRuntime, type Value } from "./value.ts";
 
 /** What a pipeline needs to know besides what every planned function does. */
 export interface PipelineOptions
@@ -126,16 +126,6 @@ function updatesOf(
     });
   return result;
 }
-
-/** What a device has of a value that is elsewhere. */
-const nothing: DeviceBuffer = {
-  bytes: 0,
-  ready: true,
-  write: () => undefined,
-  read: () => Promise.resolve(new Uint8Array()),
-  readSync: () => new Uint8Array(),
-  dispose: () => undefined,
-};
 
 /**
  * Compiles a function as a pipeline for a runtime whose mesh has an axis `stage`. The result is that of the function on

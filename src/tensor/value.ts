@@ -22,6 +22,16 @@ const asBytes = (data: TypedArray): Uint8Array => new Uint8Array(data.buffer, da
 const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
   dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
 
+/** What a device has of a value that is elsewhere. */
+export const nothing: DeviceBuffer = {
+  bytes: 0,
+  ready: true,
+  write: () => undefined,
+  read: () => Promise.resolve(new Uint8Array()),
+  readSync: () => new Uint8Array(),
+  dispose: () => undefined,
+};
+
 /** The same contents on every local device. */
 export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
   const shards = runtime.local.map((_device, index) => {
@@ -36,6 +46,7 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
 export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
   const layout = resolved(type, wanted, meshOf(runtime));
   const shards = runtime.local.map(({ coordinates }, index) => {
+    if (!holdsPart(layout, coordinates)) return nothing;
     const local = localType(type, layout, meshOf(runtime), coordinates);
     const buffer = runtime.executor.allocate(bytesOf(local), index);
     const part = dtypes[type.dtype].create(sizeOf(local.shape));

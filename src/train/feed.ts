@@ -13,6 +13,7 @@ import {
   shardedOn,
   sizesOn,
 } from "../plan/index.ts";
+import { stageAxis } from "../program/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
@@ -28,13 +29,14 @@ export function batchParts(mesh: Mesh): number {
 
 /**
  * By row, in the shares of the mesh and else as equally as the rows allow; whole on every device where there is not a row
- * for each.
+ * for each, or where the pipelines of a mesh would get unequal parts.
  */
 export function batchLayout(mesh: Mesh, rows: number): Layout {
   if (batchParts(mesh) === 1) return replicated(mesh);
   const split = resolved({ dtype: "i32", shape: [rows] }, shardedOn(mesh, { [dataAxis]: 0 }), mesh);
   const empty = split.some((placement) => placement.kind === "shard" && placement.sizes?.includes(0) === true);
-  return empty || rows < batchParts(mesh) ? replicated(mesh) : split;
+  const staged = mesh.axes.some(({ name }) => name === stageAxis) && rows % batchParts(mesh) !== 0;
+  return empty || staged || rows < batchParts(mesh) ? replicated(mesh) : split;
 }
 
 /** A batch on the devices. */

@@ -3,11 +3,9 @@ import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { applyLayer, scopeKey } from "../nn/index.ts";
-import { evalShape, isTensor, random, type Shapes, type Tensor, type Tensors, valueAndGrad } from "../tensor/index.ts";
+import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
-import type { StepEnd } from "./ending.ts";
-import { accepted, allFinite, type GuardState, initialGuard, nextGuard } from "./guard.ts";
+import { initialKept } from "./kept.ts";
 import { defaultMetrics, type Metrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 
@@ -69,9 +67,7 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   return (seedKey) => {
     const { params, state } = model.init(scopeKey(seedKey, "init"), type);
     const slots = optimizer.init(params);
-    const { guard } = settings;
-    const kept = guard === undefined ? slots : { slots, guard: initialGuard(guard, dtype) };
-    return { params, state, optimizer: kept as Tensors, key: scopeKey(seedKey, "steps") };
+    return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
   };
 }
 
@@ -112,57 +108,6 @@ export function modelTypes(settings: Settings): ModelTypes {
   return { state, key, metrics, valuesPerExample: new Map(valuesPerExample) };
 }
 
-/** Optimizer state of a training whose steps may be rejected. */
-type GuardedState = { readonly slots: Tensors; readonly guard: GuardState };
-
-/** One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
-export function stepFunction(settings: Settings, metrics: Metrics) {
-  const { model, loss, optimizer, data, dtype, input, target, guard } = settings;
-  const column = (name: string): Column => data.columns.get(name) as Column;
-  return function trainStep(
-    params: Tensors,
-    kept: Tensors,
-    state: Tensors,
-    key: Tensor,
-    step: Tensor,
-    learningRate: Tensor,
-    batch: BatchColumns,
-    end: StepEnd,
-  ): TrainState & BatchOutcome & { readonly end: StepEnd } {
-    const x = transformed(batch[input] as Tensor, column(input), dtype);
-    const t = transformed(batch[target] as Tensor, column(target), dtype);
-    const stepKey = random.foldIn(key, step);
-    const scale = guard === undefined ? undefined : (kept as unknown as GuardedState).guard.scale;
-    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
-      const applied = applyLayer(model, { params: variables, state }, x, { train: true, key: stepKey });
-      const value = scalarLoss(loss(applied.y, t));
-      return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
-    };
-    const { value, grad } = valueAndGrad(forward)(params);
-    const [, lossValue, output, newState] = value;
-    const outcome = {
-      loss: lossValue,
-      metrics: sumsOf(metrics, output, t, dtype),
-      end: end.wish === undefined ? {} : { wish: end.wish.sum() },
-    };
-    if (guard === undefined) {
-      const updated = optimizer.update(grad, kept, params, { step, learningRate });
-      return { params: updated.params, optimizer: updated.state, state: newState, ...outcome };
-    }
-    const { slots, guard: guarded } = kept as unknown as GuardedState;
-    const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
-    const ok = allFinite([lossValue, ...flattenTree(grads, isTensor).leaves]);
-    const updated = optimizer.update(grads, slots, params, { step: guarded.applied, learningRate });
-    return {
-      params: accepted(ok, updated.params, params),
-      optimizer: { slots: accepted(ok, updated.state, slots), guard: nextGuard(guard, guarded, ok) as Tensors },
-      state: accepted(ok, newState, state),
-      ...outcome,
-      accepted: ok,
-    };
-  };
-}
-
 /** Loss and metrics of a batch, without dropout. */
 export function evaluationFunction(settings: Settings, dataset: Dataset, metrics: Metrics) {
   const { model, loss, dtype, input, target } = settings;
@@ -184,21 +129,18 @@ export function predictionFunction(settings: Settings, dataset: Dataset) {
   };
 }
 
-function mapTensors<Params extends Tensors>(tree: Params, change: (x: Tensor) => Tensor): Params {
-  const { leaves, shape } = flattenTree(tree, isTensor);
-  return unflattenTree(shape, leaves.map(change)) as Params;
-}
-
-function scalarLoss(value: Tensor): Tensor {
+/** The loss as a training takes it. @throws HeddleError `shape` unless it is a float scalar. */
+export function scalarLoss(value: Tensor): Tensor {
   if (value.shape.length === 0 && isFloat(value.dtype)) return value;
   throw new HeddleError("shape", `train: the loss must be a float scalar, got ${formatType(value)}`, {
     hint: "reduce it with mean()",
   });
 }
 
+/** The sum of each metric over a batch. */
 // In the run's dtype, not i32: the sums then travel in the same message as loss and gradients. Whole numbers stay exact
 // up to 2^24 in f32, far beyond a batch.
-function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
+export function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
   return Object.fromEntries(
     Object.entries(metrics).map(([name, metric]) => [name, metric(output, target).cast(dtype).sum()]),
   );

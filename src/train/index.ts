@@ -12,7 +12,7 @@ export {
 export type { LossScaleOptions } from "./guard.ts";
 export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
 export { accuracy, binaryAccuracy, type Metric, type Metrics } from "./metrics.ts";
-export type { CheckpointOptions, PipelineTraining, TrainOptions } from "./options.ts";
+export type { CheckpointOptions, ClipOptions, PipelineTraining, TrainOptions } from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";

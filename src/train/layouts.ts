@@ -1,10 +1,13 @@
 /** @module Layouts of all that a training changes, by the rules given. */
 import { isTensorType, type TensorType } from "../ir/shape.ts";
-import { type Layout, localType, type Mesh, replicated, shardedOn } from "../plan/index.ts";
+import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPlacement } from "../plan/index.ts";
+import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { ModelTypes } from "./functions.ts";
+import type { Settings } from "./options.ts";
+import { stageHolder } from "./pipeline.ts";
 import type { LayoutRule, ParameterLayout } from "./rules.ts";
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
@@ -22,15 +25,32 @@ interface Both {
   readonly used: Layout;
 }
 
+/** Every value whole on every device. */
+export function wholeLayouts(mesh: Mesh): StateLayouts {
+  const everywhere = replicated(mesh);
+  return { kept: () => everywhere, used: () => undefined, whole: true };
+}
+
 /**
- * Applies rules, the first that has something to say of a parameter.
+ * Applies rules, the first that has something to say of a parameter. What is of a stage of a pipeline is kept there only.
  *
- * @throws HeddleError `option` for a name that no parameter has, `layout` for a dim that cannot be split so.
+ * @throws HeddleError `option` for a name that no parameter has, `layout` for a dim that cannot be split so, `pipeline`
+ * for a parameter without a stage.
  */
-export function stateLayouts(rules: readonly LayoutRule[], types: ModelTypes, mesh: Mesh): StateLayouts {
+export function stateLayouts(
+  { layoutRules: rules, pipeline }: Pick<Settings, "layoutRules" | "pipeline">,
+  types: ModelTypes,
+  mesh: Mesh,
+): StateLayouts {
   const leaves = flattenTree(types.state.params, isTensorType);
   checkNames(rules, leaves.paths);
   const everywhere = replicated(mesh);
+  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
+  const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
+  /** The layout on the devices of the stage that holds a parameter. */
+  const held = (name: string, layout: Layout): Layout =>
+    holder === undefined || stage < 0 ? layout : withPlacement(layout, stage, only(holder(name)));
+  const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index]?.shape]));
   const layouts = new Map(
     leaves.leaves.map((type, index): [string, Both] => {
       const name = leaves.paths[index] as string;
@@ -38,18 +58,19 @@ export function stateLayouts(rules: readonly LayoutRule[], types: ModelTypes, me
         (known, rule) => known ?? rule({ name, ...type }, mesh),
         undefined,
       );
-      return [name, found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh)];
+      const both = found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh);
+      return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
   );
-  const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index]?.shape]));
   const slots = flattenTree(types.state.optimizer, isTensorType);
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
     // A slot's tree holds the tree of parameters: "momentumBuffer.0.weight".
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
-    const layout = name === undefined ? undefined : layouts.get(name);
-    const sameShape = name !== undefined && `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
-    if (layout !== undefined && sameShape) both.set(`optimizer.${path}`, { kept: layout.kept, used: layout.kept });
+    if (name === undefined) return;
+    const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
+    const kept = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
+    both.set(`optimizer.${path}`, { kept, used: kept });
   });
   return {
     kept: (path) => both.get(path)?.kept ?? everywhere,

@@ -1,10 +1,11 @@
 /** @module What a training holds in memory on one device, part by part, before anything runs. */
 
-import { type Column, defaultAhead } from "../data/index.ts";
+import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
 import { localType, type Plan, type PlannedValue } from "../plan/index.ts";
-import type { Program } from "../program/index.ts";
+import type { PipelinePlan, Program } from "../program/index.ts";
+import { allocatedBytes } from "../runtime/native/allocation.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
@@ -19,51 +20,105 @@ export interface TrainingMemory {
   readonly batches: number;
   /** How many batches those are: under way, handed over, and read ahead. */
   readonly batchCount: number;
-  /** Key, step and learning rate; loss and metrics. */
+  /** Key; of every run under way step, learning rate, loss and metrics. */
   readonly scalars: number;
-  /** Intermediate values of a step; undefined when they are not known before the run. */
+  /** The arena: intermediate values of a run, of the program that needs most; undefined when not known before the run. */
   readonly step: number | undefined;
+  /** What the allocator takes more than was asked for, over all that is counted above. */
+  readonly rounding: number;
   /** The columns of training and evaluation data from which batches are gathered; 0 where the host gathers them. */
   readonly dataset: number;
   /** The same columns as they were read, in the memory of JavaScript. */
   readonly host: number;
 }
 
-/** Predicts the memory of a training step's program. */
-export function trainingMemory(
-  settings: Settings,
-  plan: Plan,
-  program: Program,
-  arenaBytes: number | undefined,
-): TrainingMemory {
-  const under = (prefix: string): number =>
-    plan.inputs
-      .filter(({ name }) => name.startsWith(prefix))
-      .reduce((total, value) => total + localBytes(value, plan), 0);
-  const [parameters, optimizer, state, batch] = ["params.", "optimizer.", "state.", "batch."].map(under) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const inputs = plan.inputs.reduce((total, value) => total + localBytes(value, plan), 0);
-  const results = program.outputs.reduce(
-    (total, { type }, index) => (program.donated[index] === undefined ? total + bytesOf(type) : total),
-    0,
+/** What one device holds of a program's inputs and makes new as outputs. */
+export interface DeviceShare {
+  readonly inputs: readonly { readonly name: string; readonly bytes: number }[];
+  /** Bytes of each output that takes over no input's memory. */
+  readonly results: readonly number[];
+}
+
+/** What the programs of a training need on one device. */
+export interface DeviceNeeds {
+  readonly step: DeviceShare;
+  /** Undefined where nothing is evaluated. */
+  readonly evaluation: DeviceShare | undefined;
+  /** Arena of the program that needs most; undefined when it is not known. */
+  readonly workBytes: number | undefined;
+}
+
+/** The largest share of a device. */
+export const shareOf = (plan: Plan, { outputs, donated }: Program): DeviceShare => ({
+  inputs: plan.inputs.map((value) => ({ name: value.name, bytes: localBytes(value, plan) })),
+  results: freshResults(outputs, donated),
+});
+
+/** The share of a rank of a pipeline. Every rank holds whole batches, also columns that its stages do not read. */
+export function stageShare(plan: PipelinePlan, rank: number): DeviceShare {
+  const { program } = plan.ranks[rank] as PipelinePlan["ranks"][number];
+  const held = plan.inputs.filter(({ layout }) =>
+    layout.every((placement) => placement.kind !== "only" || placement.coordinate === rank),
   );
-  const batchCount = Math.min(mostInFlight + 1 + defaultAhead, settings.data.batchesPerEpoch);
-  const columns = columnBytes(settings);
   return {
-    parameters,
-    optimizer,
-    state,
-    batches: batch * batchCount,
-    batchCount,
-    scalars: inputs - parameters - optimizer - state - batch + results,
-    step: arenaBytes,
-    dataset: arenaBytes === undefined ? 0 : columns,
-    host: columns,
+    inputs: held.map(({ name, type, layout }) => ({ name, bytes: bytesOf(localType(type, layout, plan.mesh)) })),
+    results: freshResults(program.outputs, program.donated),
   };
+}
+
+const freshResults = (outputs: Program["outputs"], donated: Program["donated"]): number[] =>
+  outputs.flatMap(({ type }, index) => (donated[index] === undefined ? [bytesOf(type)] : []));
+
+/** Predicts the memory of a training on one device, from the programs that it runs. */
+export function trainingMemory(settings: Settings, { step, evaluation, workBytes }: DeviceNeeds): TrainingMemory {
+  const named = (pattern: RegExp): Bytes =>
+    total(step.inputs.filter(({ name }) => pattern.test(name)).map(({ bytes }) => bytes));
+  const [parameters, optimizer, state] = [named(/^params\./), named(/^optimizer\./), named(/^state\./)];
+  // What a run is given anew, beside its batch.
+  const once = named(/^(?!params\.|optimizer\.|state\.|batch\.|step$|learningRate$|end\.)/);
+  const phases = [phase(step, settings.data, named(/^(step$|learningRate$|end\.)/))];
+  if (evaluation !== undefined && settings.evaluate !== undefined)
+    phases.push(phase(evaluation, settings.evaluate, total([])));
+  const most = phases.reduce((one, other) => (other.all.taken > one.all.taken ? other : one));
+  const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
+  const all = [parameters, optimizer, state, once, most.all, arena];
+  const known = workBytes !== undefined;
+  const columns = total(columnBytes(settings));
+  return {
+    parameters: parameters.asked,
+    optimizer: optimizer.asked,
+    state: state.asked,
+    batches: most.batches.asked,
+    batchCount: most.batchCount,
+    scalars: once.asked + most.all.asked - most.batches.asked,
+    step: workBytes,
+    rounding: known ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
+    dataset: known ? columns.taken : 0,
+    host: columns.asked,
+  };
+}
+
+/** Bytes that are asked for, and that the allocator takes for them. */
+interface Bytes {
+  readonly asked: number;
+  readonly taken: number;
+}
+
+const total = (sizes: readonly number[]): Bytes => ({
+  asked: sizes.reduce((sum, bytes) => sum + bytes, 0),
+  taken: sizes.reduce((sum, bytes) => sum + allocatedBytes(bytes), 0),
+});
+
+const times = ({ asked, taken }: Bytes, count: number): Bytes => ({ asked: asked * count, taken: taken * count });
+
+/** The batches and small values that are there at once while runs of a program follow each other. */
+function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes) {
+  const runs = Math.min(mostInFlight, dataset.batchesPerEpoch);
+  const batchCount = Math.min(mostInFlight + 1 + defaultAhead, dataset.batchesPerEpoch);
+  const batch = total(inputs.filter(({ name }) => name.startsWith("batch.")).map(({ bytes }) => bytes));
+  const [batches, scalars, made] = [times(batch, batchCount), times(given, runs), times(total(results), runs)];
+  const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(made);
+  return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
 
 /** Bytes of a value's part on one device. */
@@ -71,11 +126,13 @@ export const localBytes = ({ type, layout }: PlannedValue, plan: Plan): number =
   bytesOf(localType(type, layout, plan.mesh));
 
 /** All on one device but the dataset. */
-export const deviceBytes = ({ parameters, optimizer, state, batches, scalars, step = 0 }: TrainingMemory): number =>
-  parameters + optimizer + state + batches + scalars + step;
+export const deviceBytes = (memory: TrainingMemory): number => {
+  const { parameters, optimizer, state, batches, scalars, rounding, step = 0 } = memory;
+  return parameters + optimizer + state + batches + scalars + rounding + step;
+};
 
-/** The columns that a run reads, each once: training and evaluation may share them. */
-function columnBytes(settings: Settings): number {
+/** Bytes of each column that a run reads: training and evaluation may share them. */
+function columnBytes(settings: Settings): number[] {
   const columns = new Set<Column>();
   for (const dataset of [settings.data, settings.evaluate]) {
     for (const name of columnNames(settings)) {
@@ -83,5 +140,5 @@ function columnBytes(settings: Settings): number {
       if (column !== undefined) columns.add(column);
     }
   }
-  return [...columns].reduce((total, { shape, dtype }) => total + sizeOf(shape) * dtypes[dtype].bytes, 0);
+  return [...columns].map(({ shape, dtype }) => sizeOf(shape) * dtypes[dtype].bytes);
 }

@@ -8,7 +8,7 @@ import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import type { PipelinePlanOptions } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkOptions } from "../util/options.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
@@ -36,6 +36,14 @@ export interface PipelineTraining {
   readonly microBatches: number;
   /** Order of forward and backward passes; default `"1f1b"`. */
   readonly schedule?: PipelinePlanOptions["schedule"];
+}
+
+/** Bounds of gradients. */
+export interface ClipOptions {
+  /** Each element of each gradient is brought into `[-value, value]`. */
+  readonly value?: number;
+  /** All gradients are scaled down together where their global norm is larger. */
+  readonly norm?: number;
 }
 
 /** Options of {@link train}. */
@@ -94,6 +102,19 @@ export interface TrainOptions {
    * gradients overflow: true, or the options of the scale. Default off.
    */
   readonly lossScale?: boolean | LossScaleOptions;
+  /** Bounds of the gradients of the whole batch, before the optimizer sees them; default none. */
+  readonly clip?: ClipOptions;
+  /**
+   * Compute each batch in this many parts, one after another, and take one step by the sum: the memory of a part, and but
+   * for rounding and dropout masks the result of the whole, where the loss is a mean over rows. A batch that it does not
+   * divide is cut into fewer. Default 1.
+   */
+  readonly accumulate?: number;
+  /**
+   * Keep a moving average of the parameters, `ema · average + (1 - ema) · parameters` at each step, and evaluate and predict
+   * with it; `result.averaged` has it. Usually 0.99 to 0.9999; default: none.
+   */
+  readonly ema?: number;
 }
 
 const names: readonly (keyof TrainOptions)[] = [
@@ -119,6 +140,9 @@ const names: readonly (keyof TrainOptions)[] = [
   "report",
   "nan",
   "lossScale",
+  "clip",
+  "accumulate",
+  "ema",
 ];
 
 /** Options with defaults filled in. */
@@ -129,6 +153,7 @@ export interface Settings extends TrainOptions {
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
   readonly nan: "error" | "continue" | "skip";
+  readonly accumulate: number;
   /** What decides on each step; undefined: all are taken. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -155,6 +180,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
+  checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
@@ -168,6 +194,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     dtype,
     report,
     nan,
+    accumulate: options.accumulate ?? 1,
     guard: guardOf(nan, options.lossScale),
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
@@ -209,17 +236,26 @@ function checkCheckpoint(checkpoint: CheckpointOptions): void {
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
 }
 
-function checkPipeline({ pipeline, checkpoint }: TrainOptions): void {
+function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {
+  if (clip !== undefined) {
+    if (typeof clip !== "object" || clip === null)
+      throw new HeddleError("option", `train: clip must be { norm } or { value }, got ${String(clip)}`);
+    checkOptions("train: clip", clip, ["value", "norm"]);
+    for (const [name, bound] of Object.entries(clip)) checkNumber("train", `clip.${name}`, bound, Number.MIN_VALUE);
+  }
+  checkInteger("train", "accumulate", accumulate, 1);
+  if (ema !== undefined) checkNumber("train", "ema", ema, 0, 1);
+  if (accumulate > 1 && pipeline !== undefined)
+    throw new HeddleError("option", "train: a pipeline accumulates by itself", { hint: "set pipeline.microBatches" });
+}
+
+function checkPipeline({ pipeline }: TrainOptions): void {
   const { stages, microBatches } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
-  if (checkpoint !== undefined)
-    throw new HeddleError("option", "train: checkpoints of a pipeline cannot be written yet", {
-      hint: "leave out checkpoint or pipeline",
-    });
 }
 
 function checkColumns(dataset: Dataset, wanted: readonly string[]): void {

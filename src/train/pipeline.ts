@@ -1,10 +1,20 @@
 /** @module Training as a pipeline: which parameters are where, and the step that is planned so. */
-import { type Mesh, mesh as makeMesh, parseMesh } from "../plan/index.ts";
-import { stageAxis } from "../program/index.ts";
+import {
+  type Action,
+  localType,
+  type Mesh,
+  mesh as makeMesh,
+  parseMesh,
+  rankOfStages,
+  type Schedule,
+  type ScheduleMaker,
+} from "../plan/index.ts";
+import { makeSchedule, stageAxis } from "../program/index.ts";
 import { isOnStage, isTensor, type PipelineOptions, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { batchParts } from "./feed.ts";
+import { mostParts } from "./accumulate.ts";
+import { batchLayout } from "./feed.ts";
 import type { TrainState } from "./functions.ts";
 import type { PipelineTraining } from "./options.ts";
 
@@ -20,43 +30,76 @@ export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mes
 }
 
 /**
- * What the planner is told of a step as a pipeline.
+ * The stage of each parameter, by its path.
  *
  * @throws HeddleError `pipeline` naming a parameter that no entry gives a stage, or an entry that names no parameter.
  */
-export function pipelineOptions(
-  { stages, microBatches, schedule }: PipelineTraining,
-  mesh: Mesh,
-  rows: number,
-  paths: readonly string[],
-): Pick<PipelineOptions, "stages" | "batch" | "microBatches" | "schedule"> {
+function stageOfParameters(
+  { stages }: PipelineTraining,
+  parameters: readonly string[],
+): (parameter: string) => number | undefined {
   const entries = Object.entries(stages);
   const entryOf = (path: string) =>
     entries
-      .filter(([layer]) => path === `params.${layer}` || path.startsWith(`params.${layer}.`))
+      .filter(([layer]) => path === layer || path.startsWith(`${layer}.`))
       .sort(([one], [other]) => other.length - one.length)[0];
-  const missing = paths.find((path) => entryOf(`params.${path}`) === undefined);
+  const missing = parameters.find((path) => entryOf(path) === undefined);
   if (missing !== undefined)
     throw new HeddleError("pipeline", `train: pipeline.stages gives parameter '${missing}' no stage`, {
       hint: `its entries are ${entries.map(([layer]) => `"${layer}"`).join(", ")}`,
     });
-  const unused = entries.find((entry) => !paths.some((path) => entryOf(`params.${path}`)?.[0] === entry[0]));
+  const unused = entries.find((entry) => !parameters.some((path) => entryOf(path)?.[0] === entry[0]));
   if (unused !== undefined)
     throw new HeddleError("pipeline", `train: pipeline.stages names '${unused[0]}', which has no parameters`, {
-      hint: `the parameters are ${paths.join(", ")}`,
+      hint: `the parameters are ${parameters.join(", ")}`,
     });
+  return (parameter) => entryOf(parameter)?.[1];
+}
+
+/** The coordinate on the axis of stages that holds each parameter. */
+export function stageHolder(pipeline: PipelineTraining, parameters: readonly string[]): (parameter: string) => number {
+  const stageOf = stageOfParameters(pipeline, parameters);
+  const ranks = rankOfStages(scheduleOf(pipeline));
+  return (parameter) => ranks[stageOf(parameter) as number] ?? 0;
+}
+
+/** What the planner is told of a step as a pipeline. */
+export function pipelineOptions(
+  pipeline: PipelineTraining,
+  mesh: Mesh,
+  rows: number,
+  parameters: readonly string[],
+): Pick<PipelineOptions, "stages" | "batch" | "microBatches" | "schedule"> {
+  const stageOf = stageOfParameters(pipeline, parameters);
+  const [each] = localType({ dtype: "i32", shape: [rows] }, batchLayout(mesh, rows), mesh).shape;
   return {
-    stages: (path) => entryOf(path)?.[1],
+    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : undefined),
     batch: (path) => path.startsWith("batch."),
-    microBatches: mostParts(rows / batchParts(mesh), microBatches),
-    schedule,
+    microBatches: mostParts(each as number, pipeline.microBatches),
+    schedule: pipeline.schedule,
   };
 }
 
-/** The largest number of equal parts that is not above `most`. A short last batch takes fewer. */
-function mostParts(rows: number, most: number): number {
-  for (let parts = most; parts > 1; parts--) if (rows % parts === 0) return parts;
-  return 1;
+/** The same stages on the same ranks with nothing on the way back: for an evaluation, of any number of micro-batches. */
+export function forwardOnly(pipeline: PipelineTraining): PipelineTraining {
+  const trained = scheduleOf(pipeline);
+  const homes = rankOfStages(trained);
+  const schedule: ScheduleMaker = (stages, microBatches) => {
+    const counted = Array.from({ length: microBatches }, (_unused, microBatch) => microBatch);
+    const ranks = trained.ranks.map((_actions, rank): Action[] => {
+      const own = homes.flatMap((home, stage) => (home === rank ? [stage] : []));
+      const pass = (kind: Action["kind"], order: readonly number[]): Action[] =>
+        counted.flatMap((microBatch) => order.map((stage) => ({ stage, kind, microBatch })));
+      // A schedule has both; these have no work.
+      return [...pass("F", own), ...pass("B", own.toReversed())];
+    });
+    return { name: "forward", stages, microBatches, ranks };
+  };
+  return { ...pipeline, schedule };
+}
+
+function scheduleOf(pipeline: PipelineTraining): Schedule {
+  return makeSchedule(Math.max(...Object.values(pipeline.stages)) + 1, pipeline);
 }
 
 /** The values of a training on every device. Communicates where some are on one stage; every worker must call it. */

@@ -171,8 +171,9 @@ function memory({ memory: held }: PlanReport): string[] {
     ["optimizer state", held.optimizer],
     ["state of layers", held.state],
     [`${held.batchCount} batches: under way, next, and read ahead`, held.batches],
-    ["intermediate values of a step", held.step],
+    ["intermediate values of a run (arena)", held.step],
     ["loss, metrics, key", held.scalars],
+    ["rounding up by the allocator", held.rounding],
     ["dataset, from which batches are gathered (once per process)", held.dataset],
     ["all", held.total],
   ];

@@ -2,15 +2,18 @@
 import type { Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
+import type { Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import {
   type CompiledFunction,
   type CompiledPipeline,
+  compileByStage,
   compileFunction,
   compilePipeline,
   meshOf,
   type PlannedFunction,
   type PlannedPipeline,
+  planByStage,
   planFunction,
   planPipelineFunction,
 } from "../tensor/index.ts";
@@ -25,11 +28,11 @@ import {
   keyType,
   type ModelTypes,
   predictionFunction,
-  stepFunction,
 } from "./functions.ts";
-import { type StateLayouts, stateLayouts } from "./layouts.ts";
+import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
-import { pipelineOptions } from "./pipeline.ts";
+import { forwardOnly, pipelineOptions } from "./pipeline.ts";
+import { stepFunction } from "./step.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;
@@ -81,13 +84,19 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
   ];
 }
 
-/** Plans a step for a mesh that need not exist. */
-export function planStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
-  const rows = settings.data.batchSizes[0] as number;
+/** Plans a step for a mesh that need not exist; by default for a whole batch. */
+export function planStep(
+  settings: Settings,
+  types: ModelTypes,
+  mesh: Mesh,
+  rows = wholeRows(settings),
+): PlannedFunction {
   const example = stepExample(settings, types, mesh, rows);
-  const layouts = stateLayouts(settings.layoutRules, types, mesh);
+  const layouts = stateLayouts(settings, types, mesh);
   return planFunction(stepFunction(settings, types.metrics), example, mesh, stepOptions(mesh, rows, layouts));
 }
+
+const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
 
 /** Plans a step as the pipeline that the settings ask for. */
 export function planPipelineStep(
@@ -95,9 +104,9 @@ export function planPipelineStep(
   pipeline: PipelineTraining,
   types: ModelTypes,
   mesh: Mesh,
+  rows = wholeRows(settings),
 ): PlannedPipeline {
-  const rows = settings.data.batchSizes[0] as number;
-  const layouts = stateLayouts(settings.layoutRules, types, mesh);
+  const layouts = stateLayouts(settings, types, mesh);
   const options = {
     ...stepOptions(mesh, rows, layouts),
     ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
@@ -108,6 +117,54 @@ export function planPipelineStep(
     mesh,
     options,
   );
+}
+
+/** Plans the making of the first values. */
+export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): readonly Program[] {
+  const options = initialiserOptions(stateLayouts(settings, types, mesh));
+  if (settings.pipeline !== undefined)
+    return planByStage(initialiser(settings), [keyType], mesh, options).map(({ planned }) => planned.program);
+  return planFunction(initialiser(settings), [keyType], mesh, options).programs;
+}
+
+/** Plans the evaluation of so many rows. */
+export function planEvaluation(
+  settings: Settings,
+  dataset: Dataset,
+  types: ModelTypes,
+  mesh: Mesh,
+  rows: number,
+): PlannedFunction | PlannedPipeline {
+  const fn = evaluationFunction(settings, dataset, types.metrics);
+  const layouts = stateLayouts(settings, types, mesh);
+  const example = forwardExample(types, dataset, columnNames(settings), rows);
+  const options = forwardOptions("evaluate", mesh, rows, layouts);
+  if (settings.pipeline === undefined) return planFunction(fn, example, mesh, options);
+  const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
+  return planPipelineFunction(fn, example, mesh, { ...options, ...staged });
+}
+
+/** The first values where they are kept. */
+const initialiserOptions = (layouts: StateLayouts) => ({
+  name: "initialise",
+  argumentNames: ["seed"],
+  outputLayouts: layouts.kept,
+});
+
+function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly string[], rows: number): unknown[] {
+  const { params, state } = types.state;
+  return [params, state, batchTypes(dataset, columns, rows)];
+}
+
+/** What the planner is told of an evaluation or a prediction. */
+function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLayouts) {
+  const everywhere = replicated(mesh);
+  return {
+    name,
+    argumentNames: forwardArguments,
+    ...inputLayouts(forwardArguments, layouts, batchLayout(mesh, rows)),
+    outputLayouts: () => everywhere,
+  };
 }
 
 const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
@@ -123,7 +180,7 @@ export class Programs {
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private readonly steps = new Map<number, CompiledStep>();
-  private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
+  private readonly evaluations = new Map<string, Pick<CompiledFunction<EvaluationFunction>, "run">>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
   private readonly datasetNumbers = new WeakMap<Dataset, number>();
   private nextNumber = 0;
@@ -132,15 +189,15 @@ export class Programs {
     this.settings = settings;
     this.types = types;
     this.runtime = runtime;
-    this.layouts = stateLayouts(settings.layoutRules, types, meshOf(runtime));
+    this.layouts = stateLayouts(settings, types, meshOf(runtime));
   }
 
-  initialise(): CompiledFunction<Initialiser> {
-    return compileFunction(initialiser(this.settings), [keyType], this.runtime, {
-      name: "initialise",
-      argumentNames: ["seed"],
-      outputLayouts: this.layouts.kept,
-    });
+  /** Makes the first values, each where it is kept. */
+  initialise(): Pick<CompiledFunction<Initialiser>, "run"> {
+    const fn = initialiser(this.settings);
+    const options = initialiserOptions(this.layouts);
+    if (this.settings.pipeline === undefined) return compileFunction(fn, [keyType], this.runtime, options);
+    return compileByStage(fn, [keyType], this.runtime, options);
   }
 
   step(rows: number): CompiledStep {
@@ -156,39 +213,29 @@ export class Programs {
     });
   }
 
-  evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
-    return remembered(this.evaluations, this.key(dataset, rows), () =>
-      this.compileForward(
-        "evaluate",
-        evaluationFunction(this.settings, dataset, this.types.metrics),
-        dataset,
-        rows,
-        columnNames(this.settings),
-      ),
-    );
+  /** Loss and metrics of a batch; of a pipeline through its stages. */
+  evaluation(dataset: Dataset, rows: number): Pick<CompiledFunction<EvaluationFunction>, "run"> {
+    const { settings, types, runtime, layouts } = this;
+    return remembered(this.evaluations, this.key(dataset, rows), () => {
+      const fn = evaluationFunction(settings, dataset, types.metrics);
+      const mesh = meshOf(runtime);
+      const example = forwardExample(types, dataset, columnNames(settings), rows);
+      const options = forwardOptions("evaluate", mesh, rows, layouts);
+      if (settings.pipeline === undefined) return compileFunction(fn, example, runtime, options);
+      const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
+      return compilePipeline(fn, example, runtime, { ...options, ...staged });
+    });
   }
 
+  /** The model's outputs for a batch. Of a pipeline from values that are whole on every device. */
   prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
-    return remembered(this.predictions, this.key(dataset, rows), () =>
-      this.compileForward("predict", predictionFunction(this.settings, dataset), dataset, rows, [this.settings.input]),
-    );
-  }
-
-  private compileForward<F extends EvaluationFunction | PredictionFunction>(
-    name: string,
-    fn: F,
-    dataset: Dataset,
-    rows: number,
-    columns: readonly string[],
-  ): CompiledFunction<F> {
-    const mesh = meshOf(this.runtime);
-    const everywhere = replicated(mesh);
-    const { params, state } = this.types.state;
-    return compileFunction(fn, [params, state, batchTypes(dataset, columns, rows)], this.runtime, {
-      name,
-      argumentNames: forwardArguments,
-      ...inputLayouts(forwardArguments, this.layouts, batchLayout(mesh, rows)),
-      outputLayouts: () => everywhere,
+    const { settings, types, runtime } = this;
+    return remembered(this.predictions, this.key(dataset, rows), () => {
+      const mesh = meshOf(runtime);
+      const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
+      const fn = predictionFunction(settings, dataset);
+      const example = forwardExample(types, dataset, [settings.input], rows);
+      return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
     });
   }
 

@@ -7,14 +7,20 @@ import { distribute, isTensor, meshOf, type Tensor, type Tensors, tensor } from 
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
-import { seenType } from "./functions.ts";
+import { seenType, type TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
 
 /** A trained model, and how it came about. */
 export interface TrainResult {
-  /** The parameters, as a named tree: `result.params["0"].weight`. */
+  /**
+   * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
+   * were trained; `replicate(x)`, called on every worker, makes one whole.
+   */
   readonly params: Tensors;
+  /** Their moving average, with `ema`; undefined without. */
+  readonly averaged: Tensors | undefined;
   /** What layers keep besides. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;
@@ -32,7 +38,7 @@ export interface TrainResult {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first).
+   * a batch as the model sees it (floats, batch dim first). Where parameters are in parts, every worker must call either.
    */
   predict(input: Dataset | Tensor): Promise<Tensor>;
   /** Prints a line on rank 0 only. */
@@ -43,11 +49,19 @@ export interface TrainResult {
 export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
+  const evaluated = run.evaluated();
   const last = position.history.at(-1)?.evaluation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
+  // Of a pipeline's values, wherever they are; asked for once.
+  let everywhere: TrainState | undefined;
+  const whole = (): TrainState => {
+    everywhere ??= wholeState(evaluated);
+    return everywhere;
+  };
   return {
     params: values.params,
+    averaged: settings.ema === undefined ? undefined : evaluated.params,
     state: values.state,
     optimizerState: values.optimizer,
     history: position.history,
@@ -55,10 +69,10 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
-    evaluate: (dataset) => evaluateDataset(later, values, batched(dataset, settings.data)),
+    evaluate: (dataset) => evaluateDataset(later, evaluated, batched(dataset, settings.data)),
     async predict(input) {
-      if (!(input instanceof DatasetClass)) return predictBatch(parts, run, input);
-      const { data, shape, dtype } = await predictDataset(later, values, batched(input, settings.data));
+      if (!(input instanceof DatasetClass)) return predictBatch(parts, whole(), input);
+      const { data, shape, dtype } = await predictDataset(later, whole(), batched(input, settings.data));
       return tensor(data, { shape, dtype });
     },
     print: (text) => {
@@ -67,7 +81,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   };
 }
 
-async function predictBatch({ settings, runtime }: RunParts, { values }: Run, x: Tensor): Promise<Tensor> {
+async function predictBatch({ settings, runtime }: RunParts, values: TrainState, x: Tensor): Promise<Tensor> {
   const { model, data, input, dtype } = settings;
   if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
   const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);

@@ -1,7 +1,7 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
 import { reportToLauncher } from "../comm/launcher.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { learningRateAt } from "../optim/index.ts";
+import { learningRateAt, schedules } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
@@ -12,9 +12,9 @@ import type { FedBatch, Feed } from "./feed.ts";
 import { InFlight, mostInFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
+import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
-import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
@@ -60,6 +60,27 @@ export class Run {
     this.key = key;
     this.position = position;
     this.savedAt = position.steps;
+    this.schedule?.restart();
+    for (const record of position.history) this.observe(record);
+  }
+
+  /** A learning rate that follows what comes out. */
+  private get schedule(): schedules.PlateauSchedule | undefined {
+    const { learningRate } = this.parts.settings.optimizer;
+    return schedules.isPlateau(learningRate) ? learningRate : undefined;
+  }
+
+  /** Tells it of an epoch: of the evaluation, where there is one. */
+  private observe(record: EpochRecord): void {
+    const { schedule } = this;
+    if (schedule === undefined) return;
+    const { loss, metrics } = record.evaluation ?? record;
+    const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
+    if (value === undefined)
+      throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
+        hint: `metrics are loss, ${Object.keys(metrics).join(", ")}`,
+      });
+    schedule.observe(value);
   }
 
   /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
@@ -68,7 +89,6 @@ export class Run {
     try {
       while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
       if (this.savedAt !== this.position.steps) await this.save();
-      this.values = wholeState(this.values);
       await this.parts.saver?.finished();
     } catch (error) {
       this.failed = true;
@@ -197,7 +217,7 @@ export class Run {
     const evaluation =
       settings.evaluate === undefined
         ? undefined
-        : await evaluateDataset(this.parts, wholeState(this.values), settings.evaluate);
+        : await evaluateDataset(this.parts, this.evaluated(), settings.evaluate);
     const record: EpochRecord = {
       epoch: position.epoch,
       steps: position.steps,
@@ -209,12 +229,19 @@ export class Run {
       examplesPerSecond: examples / seconds,
     };
     position.history.push(record);
+    this.observe(record);
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
     reporter.endEpoch(record);
     for (const { onEpoch } of settings.callbackList) await onEpoch?.(record, this.control);
     if (this.isDue(true)) await this.save();
+  }
+
+  /** What evaluation and prediction compute with, where it is. */
+  evaluated(): TrainState {
+    const { settings } = this.parts;
+    return { ...this.values, params: evaluated(settings, this.values.params, this.values.optimizer) };
   }
 
   private isDue(epochEnds: boolean): boolean {

@@ -1,10 +1,8 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { dirname, resolve } from "node:path";
 import colors from "picocolors";
-import { deliverPlan } from "../comm/launcher.ts";
-import { lowerProgram } from "../lower/index.ts";
-import { type Mesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
-import { printPipeline, printProgram } from "../program/index.ts";
+import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
+import { printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
@@ -17,13 +15,13 @@ import { loadCheckpoint } from "./checkpoint.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
-import { keyType, type ModelTypes, modelTypes } from "./functions.ts";
+import { keyType, modelTypes } from "./functions.ts";
 import type { FolderLock } from "./lock.ts";
-import { trainingMemory } from "./memory.ts";
+import { shareOf, trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { pipelineMesh } from "./pipeline.ts";
-import { formatPlanReport, planReport } from "./plan-report.ts";
-import { Programs, planPipelineStep, planStep } from "./programs.ts";
+import { planAndEnd } from "./plan-text.ts";
+import { Programs } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
@@ -156,8 +154,10 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
   const { settings, types, runtime, programs, reporter } = parts;
   if (checkpoint === undefined) {
     // Made on the one-device runtime, which may have another executor.
-    const seedKey = distribute(runtime, await random.key(settings.seed).data(), keyType, replicated(meshOf(runtime)));
+    const made = random.key(settings.seed);
+    const seedKey = distribute(runtime, await made.data(), keyType, replicated(meshOf(runtime)));
     const { key, ...values } = programs.initialise().run(seedKey);
+    for (const one of [made, seedKey]) one.dispose();
     return new Run(parts, values, key, beginning());
   }
   const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
@@ -177,7 +177,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
   }
   const { plan, program, compiled } = step;
   const native = runtime.executor.name === "native";
-  const arenaBytes = native ? compiled.executable.arenaBytes : undefined;
+  const workBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
     plan,
     program,
@@ -185,7 +185,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     processes: runtime.world,
     executor: runtime.executor.name,
     threads: native ? defaultThreads(runtime.local.length) : 1,
-    memory: trainingMemory(settings, plan, program, arenaBytes),
+    memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
   });
   for (const line of lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.line(colors.yellow(line));
@@ -217,28 +217,4 @@ async function prepareCheckpoints(
   // Also where nothing is wanted: ranks that differ in it would wait for each other.
   const path = await (runtime.processes?.together("checkpoint", look) ?? look());
   return path === "" || runtime.rank === 0 ? checkpoint : loadCheckpoint(path, { signal });
-}
-
-/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
-async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
-  await deliverPlan(planText(settings, types, mesh));
-  process.exit(0);
-}
-
-function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
-  if (settings.pipeline !== undefined)
-    return printPipeline(planPipelineStep(settings, settings.pipeline, types, mesh).plan);
-  const { plan, program } = planStep(settings, types, mesh);
-  const threads = defaultThreads(1);
-  const { arenaBytes } = lowerProgram(program, { slots: threads });
-  const memory = trainingMemory(settings, plan, program, arenaBytes);
-  const rules = settings.layoutRules;
-  const input = { plan, program, types, processes: 0, executor: "native", threads, memory, rules };
-  const texts = {
-    summary: () => formatPlanReport(input),
-    graph: () => printPlan(plan),
-    program: () => printProgram(program),
-    json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
-  };
-  return texts[readEnvironment().planAs ?? "summary"]();
 }

@@ -21,6 +21,11 @@ export interface Environment {
   readonly resume: boolean;
   /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
   readonly timeout: number | undefined;
+  /**
+   * `HEDDLE_TRANSPORT`: what carries data between workers. `auto` (the default) is memory between workers of one host, if
+   * it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error.
+   */
+  readonly transport: "auto" | "tcp" | "shared" | undefined;
   /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
   readonly mesh: string | undefined;
   /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
@@ -93,6 +98,7 @@ const readers = {
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
+  HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_MESH: meshText,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
@@ -147,6 +153,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     threads: value("HEDDLE_THREADS"),
     resume: value("HEDDLE_RESUME") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
+    transport: value("HEDDLE_TRANSPORT"),
     mesh: value("HEDDLE_MESH"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),

@@ -106,7 +106,7 @@ describe("a run that goes well", () => {
   test("listening to the launcher does not keep a script alive", async () => {
     const { code, milliseconds } = await launch({ workers: 2, args: ["step:1"] }).ended;
     expect(code).toBe(0);
-    expect(milliseconds).toBeLessThan(4000);
+    expect(milliseconds).toBeLessThan(15_000);
   });
 });
 

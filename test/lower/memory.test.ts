@@ -110,7 +110,8 @@ test("values share memory over time: LeNet's arena is within 2% of what is live 
     `LeNet, batch 128: ${report.steps} calls, arena ${lowered.arenaBytes} bytes (${total} without sharing), arguments ${lowered.argumentBytes}`,
   );
   expect(lowered.arenaBytes).toBeLessThan(1.02 * lowered.peak.bytes);
-  expect(lowered.peakBytes).toBe(lowered.arenaBytes + lowered.argumentBytes);
+  expect(lowered.workBytes).toBeGreaterThanOrEqual(lowered.arenaBytes);
+  expect(lowered.peakBytes).toBe(lowered.workBytes + lowered.argumentBytes);
   expect(lowered.peak.largest[0]?.bytes).toBeGreaterThan(1e6);
   expect(lowered.arguments.filter((argument) => argument.input === undefined).map((argument) => argument.name)).toEqual(
     ["loss"],

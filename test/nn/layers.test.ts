@@ -49,6 +49,21 @@ describe("names and shapes are PyTorch's", () => {
     ]);
   });
 
+  test("of an embedding, whose ids are whole numbers in the table", async () => {
+    const layer = nn.embedding(5, 3);
+    const ids = tensor([[4, 0]], { dtype: "i32" });
+    const { params, output } = layer.init(key, { shape: [1, 2], dtype: "i32" });
+    expect(shapesOf(params)).toEqual({ weight: [5, 3] });
+    expect(output).toEqual(f32(1, 2, 3));
+    const table = await (params["weight"] as Tensor).data();
+    const found = await layer.apply({ params, state: {} }, ids).y.data();
+    expect([...found]).toEqual([...table.slice(12, 15), ...table.slice(0, 3)]);
+    expect(() => nn.sequential(layer).init(key, f32(1, 2))).toThrow(/layer 0 \(embedding\): takes ids/);
+    await expect((async () => layer.apply({ params, state: {} }, ids.add(1)).y.data())()).rejects.toThrow(
+      /index 5 at position 0 is outside \[0, 5\)/,
+    );
+  });
+
   test("strides, padding and dilation", () => {
     const layer = nn.conv2d({ out: 3, kernel: [3, 1], strides: [2, 1], padding: [1, 0], dilation: [2, 1] });
     expect(layer.init(key, f32(1, 2, 9, 7)).output.shape).toEqual([1, 3, 4, 7]);

@@ -16,6 +16,7 @@ describe("the environment", () => {
     [{ HEDDLE_NATIVE: "off" }, { native: "off" }],
     [{ HEDDLE_ISA: "avx2" }, { isa: "avx2" }],
     [{ HEDDLE_THREADS: "12" }, { threads: 12 }],
+    [{ HEDDLE_TRANSPORT: "tcp" }, { transport: "tcp" }],
     [{ HEDDLE_RESUME: "0" }, { resume: false }],
     [{ HEDDLE_PLAN: "data=8,model=4" }, { plan: "data=8,model=4" }],
     [
@@ -28,6 +29,7 @@ describe("the environment", () => {
 
   test.each([
     ["HEDDLE_ISA", "AVX2", /it can be scalar, avx2 or avx512, or unset/],
+    ["HEDDLE_TRANSPORT", "mpi", /it can be auto, tcp or shared, or unset/],
     ["HEDDLE_THREADS", "-1", /a whole number from 1 to 1024/],
     ["HEDDLE_THREADS", "1e2", /a whole number/],
     ["HEDDLE_PLAN", "data", /a mesh such as data=2/],

@@ -225,6 +225,8 @@ pub struct WorldOptions {
     /// Seconds.
     pub timeout: Option<f64>,
     pub flight: Option<String>,
+    /// What carries data: `auto`, `tcp` or `shared`.
+    pub transport: Option<String>,
 }
 
 fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
@@ -234,6 +236,12 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
     config.epoch = options.epoch.unwrap_or(0) as u64;
     config.name = options.name.unwrap_or(config.name);
     config.flight = options.flight.map(PathBuf::from);
+    config.transport = match options.transport.as_deref() {
+        None | Some("auto") => comm::TransportKind::Auto,
+        Some("tcp") => comm::TransportKind::Tcp,
+        Some("shared") => comm::TransportKind::Shared,
+        Some(other) => return Err(Failure::new("invalid", format!("transport '{other}' is not auto, tcp or shared"))),
+    };
     if let Some(timeout) = options.timeout {
         config.timeout = seconds("timeout", timeout).map_err(|e| Failure::new("invalid", e.reason))?;
         config.connect_timeout = config.timeout;
@@ -312,6 +320,12 @@ impl NativeWorld {
     #[napi(getter)]
     pub fn warning(&self) -> Option<String> {
         self.world.as_ref().and_then(|w| w.warning()).map(str::to_string)
+    }
+
+    /// Why ranks of this host share no memory though they would, or null.
+    #[napi(getter)]
+    pub fn fallback(&self) -> Option<String> {
+        self.world.as_ref().and_then(|w| w.fallback()).map(str::to_string)
     }
 
     /// Notes the training step in the flight recorder.

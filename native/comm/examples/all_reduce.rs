@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-use heddle_comm::{Config, Dtype, Part, Reduction, StoreServer, World};
+use heddle_comm::{Config, Dtype, Part, Reduction, StoreServer, TransportKind, World};
 
 const ROUNDS: usize = 40;
 
@@ -38,10 +38,10 @@ fn measure(name: &str, worlds: Vec<World>, count: usize) {
     println!("{name}: {} ranks, {count} f32: best {best:.3} ms, median {median:.3} ms", ranks.len());
 }
 
-fn tcp(size: usize) -> Vec<World> {
+fn linked(size: usize, transport: TransportKind) -> Vec<World> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let store = StoreServer::start(any, b"secret", "bench").expect("a store");
-    let connect = |rank| Config::new("bench", rank, size, store.addr(), b"secret");
+    let connect = |rank| Config { transport, ..Config::new("bench", rank, size, store.addr(), b"secret") };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size).map(|rank| scope.spawn(move || World::connect(connect(rank)))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread").expect("a world")).collect()
@@ -52,8 +52,10 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|word| word.parse::<usize>().expect("a number"));
     let size = arguments.next().unwrap_or(2);
     let count = arguments.next().unwrap_or(1_663_370);
-    measure("TCP loopback", tcp(size), count);
-    measure("in process", World::in_process(size), count);
-    measure("TCP loopback, small", tcp(size), 10);
-    measure("in process, small", World::in_process(size), 10);
+    for (name, count) in [("", count), (", small", 10)] {
+        let named = |transport: &str| format!("{transport}{name}");
+        measure(&named("TCP loopback"), linked(size, TransportKind::Tcp), count);
+        measure(&named("shared memory"), linked(size, TransportKind::Shared), count);
+        measure(&named("in process"), World::in_process(size), count);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::exchange::Messages;
 use crate::frame::{HEADER, Header, MAX_TEXT};
-use crate::memory::{Memory, Place};
+use crate::memory::Memory;
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Receive, Send};
 use crate::signals::Waiting;
@@ -56,6 +56,8 @@ struct Incoming {
     text_len: usize,
     /// Bytes of text and payload so far.
     done: usize,
+    /// Bytes of payload that are combined already; those after them are in staging.
+    combined: usize,
     peer: usize,
     ordinal: u32,
 }
@@ -89,6 +91,7 @@ impl<'a> Drive<'a> {
             text: [0; MAX_TEXT],
             text_len: 0,
             done: 0,
+            combined: 0,
             peer: nobody,
             ordinal: 0,
         };
@@ -210,9 +213,7 @@ impl<'a> Drive<'a> {
             }
             moved = true;
         }
-        if let Some(with) = message.with {
-            self.combine(&message.into, &with);
-        }
+        self.combine_staged(&message, message.into.len);
         self.incoming.message = None;
         self.received += 1;
         self.job.shared.flight.progress(self.job.flight, self.received as u64);
@@ -229,6 +230,7 @@ impl<'a> Drive<'a> {
         incoming.peer = message.peer;
         incoming.head_got = 0;
         incoming.done = 0;
+        incoming.combined = 0;
         incoming.message = Some(message);
         true
     }
@@ -240,6 +242,36 @@ impl<'a> Drive<'a> {
     }
 
     fn pull(&mut self, message: &Receive) -> std::result::Result<usize, LinkError> {
+        let rank = self.job.ranks[message.peer];
+        let mut end = message.into.len;
+        if message.with.is_some()
+            && let Some((left, count)) =
+                self.transport.here(rank, (self.incoming.text_len + end) - self.incoming.done)?
+        {
+            let element = self.job.reduce.0.size();
+            let whole = count - count % element;
+            match self.incoming.done.checked_sub(self.incoming.text_len) {
+                _ if count == 0 => return Ok(0),
+                None => end = 0,
+                Some(at) if whole > 0 && self.incoming.combined == at => {
+                    self.combine(message, left, at..at + whole);
+                    self.transport.take(rank, whole);
+                    self.incoming.combined += whole;
+                    return Ok(whole);
+                }
+                // An element that is cut by the end of the link's memory is put together in staging.
+                Some(at) => end = (at - at % element + element).min(end),
+            }
+        }
+        let count = self.pull_until(message, end)?;
+        if end < message.into.len && self.incoming.done + count == self.incoming.text_len + end {
+            self.combine_staged(message, end);
+        }
+        Ok(count)
+    }
+
+    /// Receives payload up to a position, to where it belongs or into staging.
+    fn pull_until(&mut self, message: &Receive, end: usize) -> std::result::Result<usize, LinkError> {
         let incoming = &mut self.incoming;
         let mut iov: [IoSliceMut<'_>; IOV] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         let mut used = 0;
@@ -248,9 +280,9 @@ impl<'a> Drive<'a> {
             used = 1;
         }
         let mut at = incoming.done.saturating_sub(incoming.text_len);
-        while at < message.into.len && used < IOV {
+        while at < end && used < IOV {
             let (start, len) = match message.with {
-                Some(_) => (self.job.memory.staging.wrapping_add(at), message.into.len - at),
+                Some(_) => (self.job.memory.staging.wrapping_add(at), end - at),
                 None => self.job.memory.piece(&message.into, at),
             };
             // SAFETY: the piece lies in an output, scratch or staging, valid for writes; nothing else touches it until
@@ -262,18 +294,28 @@ impl<'a> Drive<'a> {
         self.transport.try_receive(self.job.ranks[message.peer], &mut iov[..used])
     }
 
-    /// Combines what has arrived in staging, as left operand, with a place.
-    fn combine(&self, into: &Place, with: &Place) {
+    /// Combines what is in staging of a message, up to a position.
+    fn combine_staged(&mut self, message: &Receive, end: usize) {
+        let from = self.incoming.combined;
+        if message.with.is_some() && from < end {
+            self.combine(message, self.job.memory.staging.wrapping_add(from), from..end);
+            self.incoming.combined = end;
+        }
+    }
+
+    /// Combines bytes that have arrived, as left operand, with those in their place.
+    fn combine(&self, message: &Receive, arrived: *const u8, range: std::ops::Range<usize>) {
+        let Some(with) = message.with else { return };
         let memory = &self.job.memory;
         let (dtype, reduction) = self.job.reduce;
-        let mut at = 0;
-        while at < into.len {
-            let (out, writable) = memory.piece(into, at);
-            let (right, readable) = memory.piece(with, at);
-            let bytes = writable.min(readable);
-            let left = memory.staging.wrapping_add(at);
-            // SAFETY: the pieces are `bytes` long and aligned (parts are checked, all offsets are whole elements), and
-            // an output is equal to or apart from its input (checked), and apart from staging.
+        let mut at = range.start;
+        while at < range.end {
+            let (out, writable) = memory.piece(&message.into, at);
+            let (right, readable) = memory.piece(&with, at);
+            let bytes = writable.min(readable).min(range.end - at);
+            let left = arrived.wrapping_add(at - range.start);
+            // SAFETY: the pieces are `bytes` long; those of parts are aligned (parts are checked, all offsets are whole
+            // elements), and an output is equal to or apart from its input (checked), and apart from what arrived.
             unsafe { combine(dtype, reduction, Triple { out, left, right, bytes }) };
             at += bytes;
         }

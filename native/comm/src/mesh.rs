@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use crate::auth::{Identity, Role, Scope, answer, greet};
 use crate::net::{Waker, random, readable_or_woken, tune};
 use crate::signals::Signals;
-use crate::transport::{Stamp, TcpControl, TcpTransport};
+use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport};
 use crate::world::{Config, Wiring};
-use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient};
+use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, host};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
@@ -37,7 +37,7 @@ pub(crate) fn connect(config: &Config) -> Result<Wiring> {
         mesh.dial(&store, &scope, rank, deadline)?;
     }
     porter.collect(&mut mesh, deadline)?;
-    mesh.finish(&scope)
+    mesh.finish(&scope, deadline)
 }
 
 fn check(config: &Config) -> Result<()> {
@@ -112,7 +112,6 @@ impl<'a> Mesh<'a> {
             let detail = "two processes claim to be it".into();
             return Err(Error::Protocol { peer: format!("rank {rank}"), detail });
         }
-        tune(&stream)?;
         links[rank] = Some(stream);
         self.incarnations[rank] = who.incarnation;
         Ok(())
@@ -150,19 +149,32 @@ impl<'a> Mesh<'a> {
         (0..self.config.size).filter(|rank| *rank != self.config.rank && !linked(rank)).collect()
     }
 
-    fn finish(self, scope: &Scope) -> Result<Wiring> {
+    fn finish(self, scope: &Scope, deadline: Instant) -> Result<Wiring> {
+        let memories = host::agree(self.config, &self.data, deadline)?;
+        self.data.iter().chain(&self.control).flatten().try_for_each(tune)?;
         let waker = Arc::new(Waker::new()?);
         let signals = Arc::new(Signals::new(self.config.size));
         let stamp = Stamp { run: scope.short(), epoch: self.config.epoch };
         let watch = Arc::clone(&signals);
         let control = TcpControl::start(self.control, stamp, self.config.rank, Arc::clone(&waker), watch)?;
+        let in_memory: Vec<usize> =
+            memories.links.iter().enumerate().filter_map(|(peer, link)| link.as_ref().map(|_| peer)).collect();
+        let tcp = TcpTransport::new(self.data, Arc::clone(&waker));
+        let fallback = memories.fallback();
+        let transport: Box<dyn Transport> = if in_memory.is_empty() {
+            Box::new(tcp)
+        } else {
+            Box::new(SharedTransport::new(tcp, memories.links, memories.bell, waker))
+        };
         Ok(Wiring {
             run: stamp.run,
             epoch: stamp.epoch,
             incarnations: self.incarnations,
-            transport: Box::new(TcpTransport::new(self.data, waker)),
+            transport,
             control: Box::new(control),
             signals,
+            in_memory,
+            fallback,
         })
     }
 }

@@ -47,7 +47,7 @@ macro_rules! integer {
 float!(f32, f64);
 integer!(i32, u32, u8);
 
-/// Three addresses and a size in bytes: `out = left ∘ right`.
+/// Three addresses and a size in bytes: `out = left ∘ right`. `left` need not be aligned unless it is `out`.
 #[derive(Clone, Copy)]
 pub(crate) struct Triple {
     pub(crate) out: *mut u8,
@@ -59,7 +59,8 @@ pub(crate) struct Triple {
 /// Writes `out = left ∘ right`.
 ///
 /// # Safety
-/// The three pieces must be valid for `bytes` and aligned for `dtype`; `out` must be equal to or apart from each input.
+/// The three pieces must be valid for `bytes`, `out` and `right` aligned for `dtype`; `out` must be equal to or apart from
+/// each input.
 pub(crate) unsafe fn combine(dtype: Dtype, reduction: Reduction, pieces: Triple) {
     // SAFETY: the caller keeps the contract of this function, which is that of `by_reduction`.
     unsafe {
@@ -97,20 +98,18 @@ unsafe fn apply<T: Scalar>(pieces: Triple, op: impl Fn(T, T) -> T) {
     }
     // SAFETY: `out` is valid and aligned for `count` elements, and no other reference to it is alive.
     let to = unsafe { std::slice::from_raw_parts_mut(out.cast::<T>(), count) };
+    // SAFETY: `left` is valid for `count` elements.
+    let left_at = |index: usize| unsafe { left.cast::<T>().add(index).read_unaligned() };
     // Separate loops, so that the compiler sees slices that do not overlap.
     if out.cast_const() == right {
-        // SAFETY: `left` is valid, aligned and apart from `out`.
-        let left = unsafe { std::slice::from_raw_parts(left.cast::<T>(), count) };
-        to.iter_mut().zip(left).for_each(|(to, left)| *to = op(*left, *to));
-    } else if out.cast_const() == left {
-        // SAFETY: `right` is valid, aligned and apart from `out`.
-        let right = unsafe { std::slice::from_raw_parts(right.cast::<T>(), count) };
+        to.iter_mut().enumerate().for_each(|(index, to)| *to = op(left_at(index), *to));
+        return;
+    }
+    // SAFETY: `right` is valid, aligned and apart from `out`.
+    let right = unsafe { std::slice::from_raw_parts(right.cast::<T>(), count) };
+    if out.cast_const() == left {
         to.iter_mut().zip(right).for_each(|(to, right)| *to = op(*to, *right));
     } else {
-        // SAFETY: both are valid, aligned and apart from `out`.
-        let (left, right) = unsafe {
-            (std::slice::from_raw_parts(left.cast::<T>(), count), std::slice::from_raw_parts(right.cast::<T>(), count))
-        };
-        to.iter_mut().zip(left.iter().zip(right)).for_each(|(to, (left, right))| *to = op(*left, *right));
+        to.iter_mut().zip(right).enumerate().for_each(|(index, (to, right))| *to = op(left_at(index), *right));
     }
 }

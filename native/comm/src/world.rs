@@ -15,6 +15,18 @@ use crate::{Error, Group, Result, mesh};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What carries data between ranks; TCP carries everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransportKind {
+    /// Memory between ranks that share a host, if they can; TCP else.
+    #[default]
+    Auto,
+    /// TCP.
+    Tcp,
+    /// Memory between all ranks; where it cannot be had, connecting fails.
+    Shared,
+}
+
 /// How a rank meets the others.
 #[derive(Clone)]
 pub struct Config {
@@ -40,6 +52,11 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Where to keep the flight recorder, if anywhere; where it cannot be made, the world has a warning instead.
     pub flight: Option<PathBuf>,
+    /// What carries data. A rank that wants TCP alone gets it, whatever its peers want.
+    pub transport: TransportKind,
+    /// Bytes of memory for data under way from one rank to another of its host; by the number of ranks if not given. The
+    /// lower rank's word counts.
+    pub ring: Option<usize>,
 }
 
 impl std::fmt::Debug for Config {
@@ -57,7 +74,7 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
-    /// The usual configuration: epoch 0, name `main`, loopback, deadlines of 60 s, no flight recorder.
+    /// The usual configuration: epoch 0, name `main`, loopback, deadlines of 60 s, no flight recorder, any transport.
     #[must_use]
     pub fn new(run_id: &str, rank: usize, size: usize, store_addr: SocketAddr, secret: &[u8]) -> Self {
         Self {
@@ -72,6 +89,8 @@ impl Config {
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
             flight: None,
+            transport: TransportKind::Auto,
+            ring: None,
         }
     }
 }
@@ -145,6 +164,8 @@ impl Drop for Shared {
 pub struct World {
     shared: Arc<Shared>,
     warning: Option<String>,
+    fallback: Option<String>,
+    in_memory: Vec<usize>,
 }
 
 impl std::fmt::Debug for World {
@@ -161,6 +182,10 @@ pub(crate) struct Wiring {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) control: Box<dyn Control>,
     pub(crate) signals: Arc<Signals>,
+    /// Peers that memory carries data to.
+    pub(crate) in_memory: Vec<usize>,
+    /// Why there is none to others on this host.
+    pub(crate) fallback: Option<String>,
 }
 
 impl World {
@@ -192,7 +217,8 @@ impl World {
         let incarnations: Vec<u64> = (0..size).map(|_| u64::from_le_bytes(random())).collect();
         let build = |(rank, (transport, control, signals))| {
             let incarnations = incarnations.clone();
-            let wiring = Wiring { run, epoch: 0, incarnations, transport, control, signals };
+            let (in_memory, fallback) = ((0..size).filter(|peer| *peer != rank).collect(), None);
+            let wiring = Wiring { run, epoch: 0, incarnations, transport, control, signals, in_memory, fallback };
             Self::assemble(rank, timeout, Recorder::none(), wiring)
         };
         in_process(size).into_iter().enumerate().map(build).collect()
@@ -213,7 +239,8 @@ impl World {
             failure: OnceLock::new(),
             sequences: Mutex::default(),
         };
-        World { shared: Arc::new(shared), warning: None }
+        let (fallback, in_memory) = (wiring.fallback, wiring.in_memory);
+        World { shared: Arc::new(shared), warning: None, fallback, in_memory }
     }
 
     /// This rank.
@@ -254,6 +281,18 @@ impl World {
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
+    }
+
+    /// Why ranks of this host share no memory though they would.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
+    }
+
+    /// The ranks that memory carries data to; TCP carries it to the others.
+    #[must_use]
+    pub fn in_memory(&self) -> &[usize] {
+        &self.in_memory
     }
 
     /// Notes the training step in the flight recorder.

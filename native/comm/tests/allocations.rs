@@ -5,7 +5,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{BOTH, on_each, worlds};
+use common::{EVERY, on_each, worlds};
 use heddle_comm::{Dtype, Part, Reduction};
 
 struct Counting;
@@ -32,7 +32,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_repeated_collective_allocates_nothing() {
-    for over in BOTH {
+    for over in EVERY {
         on_each(worlds(over, 2), |_, mut group| {
             let (mut large, mut small) = (vec![1.0_f32; 500_000], vec![1.0_f32; 10]);
             let mut step = || {

@@ -1,11 +1,11 @@
-//! Every collective against a naive oracle, over both transports.
+//! Every collective against a naive oracle, over every transport.
 
 mod common;
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-use common::{BOTH, Over, on_each, worlds};
+use common::{EVERY, Over, on_each, worlds};
 use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
 
 trait Value: Element + PartialOrd + Debug + Default + Send + Sync {
@@ -142,6 +142,11 @@ fn small_over_tcp() {
     every_dtype(Over::Tcp, &SMALL, &REDUCTIONS);
 }
 
+#[test]
+fn small_over_shared_memory() {
+    every_dtype(Over::Shared, &SMALL, &REDUCTIONS);
+}
+
 /// The schedule knows bytes alone, so the dtypes take turns.
 fn large(over: Over) {
     const COUNT: usize = 3_000_001;
@@ -166,6 +171,11 @@ fn large_in_process() {
 #[test]
 fn large_over_tcp() {
     large(Over::Tcp);
+}
+
+#[test]
+fn large_over_shared_memory() {
+    large(Over::Shared);
 }
 
 /// Values whose sums depend on the order.
@@ -196,7 +206,7 @@ fn sum_bits(over: Over, size: usize, count: usize) -> Vec<Vec<u32>> {
 #[test]
 fn bits_are_equal_on_ranks_transports_and_repeats() {
     for (size, count) in [(2, 5), (3, 70_001), (4, 300_007), (5, 1000)] {
-        let results: Vec<_> = [Over::Memory, Over::Tcp, Over::Tcp, Over::Memory]
+        let results: Vec<_> = [Over::Memory, Over::Tcp, Over::Shared, Over::Tcp, Over::Shared, Over::Memory]
             .iter()
             .flat_map(|over| sum_bits(*over, size, count))
             .collect();
@@ -222,7 +232,7 @@ fn the_order_of_reduction_is_as_documented() {
 
 #[test]
 fn nan_propagates_through_max_and_min() {
-    for over in BOTH {
+    for over in EVERY {
         for count in [4, 50_000] {
             on_each(worlds(over, 3), |world, mut group| {
                 for reduction in [Reduction::Max, Reduction::Min] {
@@ -238,7 +248,7 @@ fn nan_propagates_through_max_and_min() {
 
 #[test]
 fn many_tiny_parts_are_one_bucket() {
-    for over in BOTH {
+    for over in EVERY {
         on_each(worlds(over, 2), |_, mut group| {
             let mut parts: Vec<Vec<f32>> = (0..5000).map(|index| vec![index as f32; index % 40]).collect();
             let bucket: Vec<_> = parts.iter_mut().map(|part| Part::in_place(part)).collect();
@@ -252,7 +262,7 @@ fn many_tiny_parts_are_one_bucket() {
 
 #[test]
 fn groups_of_a_mesh_share_a_world() {
-    for over in BOTH {
+    for over in EVERY {
         on_each(worlds(over, 4), |world, mut all| {
             let (row, column) = (world.rank() / 2, world.rank() % 2);
             let mut model = world.group(&[row * 2, row * 2 + 1], "model").unwrap();
@@ -283,7 +293,7 @@ fn a_group_keeps_its_own_order_of_ranks() {
 
 #[test]
 fn large_exchanges_do_not_deadlock() {
-    for over in BOTH {
+    for over in EVERY {
         on_each(worlds(over, 2), |world, mut group| {
             let count = 12 << 20;
             let input = vec![world.rank() as u32; count];
@@ -332,7 +342,7 @@ fn between(from: usize, to: usize) -> usize {
 
 #[test]
 fn an_exchange_has_a_count_for_each_pair() {
-    for over in BOTH {
+    for over in EVERY {
         for size in 1..=5 {
             on_each(worlds(over, size), |world, mut group| {
                 let me = world.rank();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{SECRET, config, on_each, store};
-use heddle_comm::{Config, Dtype, FlightState, Part, Reduction, World, read_flight};
+use heddle_comm::{Config, Dtype, FlightState, Part, Reduction, TransportKind, World, read_flight};
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("heddle-comm-{}-{name}", std::process::id()))
@@ -70,7 +70,8 @@ fn damage_costs_only_what_is_damaged() {
 fn child_rank() {
     let Ok(addr) = std::env::var("HEDDLE_COMM_TEST_STORE") else { return };
     let flight = Some(PathBuf::from(std::env::var("HEDDLE_COMM_TEST_FLIGHT").unwrap()));
-    let world = World::connect(Config { flight, ..Config::new("run", 1, 2, addr.parse().unwrap(), SECRET) }).unwrap();
+    let usual = Config::new("run", 1, 2, addr.parse().unwrap(), SECRET);
+    let world = World::connect(Config { flight, ..usual }).unwrap();
     on_each_of_two(&world);
 }
 
@@ -86,6 +87,12 @@ fn on_each_of_two(world: &World) {
 
 #[test]
 fn a_killed_rank_is_named_and_leaves_its_record() {
+    for transport in [TransportKind::Tcp, TransportKind::Shared] {
+        killed_rank_is_named(transport);
+    }
+}
+
+fn killed_rank_is_named(transport: TransportKind) {
     let (store, file) = (store("run"), path("killed"));
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_rank", "--ignored"])
@@ -94,7 +101,7 @@ fn a_killed_rank_is_named_and_leaves_its_record() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let world = World::connect(config(&store, 0, 2)).unwrap();
+    let world = World::connect(Config { transport, ..config(&store, 0, 2) }).unwrap();
     let mut group = world.group(&[0, 1], "data").unwrap();
     let mut values = vec![1.0_f32; 500_000];
     let mut killed = None;

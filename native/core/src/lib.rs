@@ -14,6 +14,8 @@ pub mod profile;
 pub mod program;
 mod scalar;
 mod simd;
+#[cfg(target_arch = "x86_64")]
+mod straight;
 mod verify;
 
 pub use error::{Error, Result};

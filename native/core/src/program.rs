@@ -157,6 +157,16 @@ pub struct DotJson {
     pub x: StridedJson,
     pub y: StridedJson,
     pub out: StridedJson,
+    #[serde(flatten)]
+    pub epilogue: EpilogueJson,
+}
+
+/// What is done to the results of a product or convolution, in this order.
+#[derive(Deserialize)]
+pub struct EpilogueJson {
+    pub bias: Option<At>,
+    #[serde(default)]
+    pub relu: bool,
 }
 
 /// Fields that convolutions and their filter gradients share.
@@ -188,6 +198,8 @@ pub struct ConvJson {
     pub weight: StridedJson,
     pub out: At,
     pub scratch: At,
+    #[serde(flatten)]
+    pub epilogue: EpilogueJson,
 }
 
 #[derive(Deserialize)]
@@ -217,6 +229,9 @@ pub struct WindowJson {
     pub input: At,
     pub source: Option<At>,
     pub out: At,
+    /// Of `selectAndScatter`: 0 where `in` is at most 0.
+    #[serde(default)]
+    pub gate: bool,
 }
 
 #[derive(Deserialize)]

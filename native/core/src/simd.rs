@@ -2,6 +2,24 @@
 
 use crate::isa::{Level, Scalar};
 
+/// A register tile and what it multiplies; distances are in elements.
+pub struct Walk<'a, T> {
+    pub left: *const T,
+    pub left_row: isize,
+    pub left_step: isize,
+    /// Where in `left` the runs of the contracted index begin; there is at least one.
+    pub segments: &'a [isize],
+    /// Length of a run.
+    pub segment: usize,
+    pub right: *const T,
+    pub right_row: isize,
+    /// Lanes of the last vector of columns.
+    pub tail: usize,
+    pub out: *mut T,
+    pub out_row: isize,
+    pub accumulate: bool,
+}
+
 /// Vectors of `T` at one level. All functions must be inlined into code compiled for that level.
 pub trait Simd<T>: Level {
     type V: Copy;
@@ -17,6 +35,12 @@ pub trait Simd<T>: Level {
     unsafe fn store_some(to: *mut T, count: usize, value: Self::V);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// Does a tile of `M` rows and `V` vectors where this level has a loop of its own for it: with left steps (`ALONG`)
+    /// or left rows that follow each other without gaps. Else gives false.
+    #[inline(always)]
+    unsafe fn straight<const M: usize, const V: usize, const ALONG: bool>(_: &Walk<T>) -> bool {
+        false
+    }
 }
 
 macro_rules! scalar {
@@ -86,13 +110,13 @@ scalar!(f64, 4);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Simd;
+    use super::{Simd, Walk};
     use crate::isa::{Avx2, Avx512};
     use std::arch::x86_64::*;
 
     macro_rules! vector {
         ($level:ty, $t:ty, $v:ty, $lanes:expr, $rows:expr, $zero:ident, $splat:ident, $load:ident, $store:ident, $add:ident, $fma:ident,
-         |$count:ident| $mask:expr, |$lf:ident, $lm:ident| $masked_load:expr, |$st:ident, $sm:ident, $sv:ident| $masked_store:expr) => {
+         |$count:ident| $mask:expr, |$lf:ident, $lm:ident| $masked_load:expr, |$st:ident, $sm:ident, $sv:ident| $masked_store:expr $(, $straight:ident)?) => {
             impl Simd<$t> for $level {
                 type V = $v;
                 const LANES: usize = $lanes;
@@ -139,6 +163,14 @@ mod x86 {
                 unsafe fn mul_add(a: $v, b: $v, c: $v) -> $v {
                     $fma(a, b, c)
                 }
+
+                $(
+                    #[inline(always)]
+                    unsafe fn straight<const M: usize, const V: usize, const ALONG: bool>(walk: &Walk<$t>) -> bool {
+                        crate::straight::$straight::<M, V, ALONG>(walk);
+                        true
+                    }
+                )?
             }
         };
     }
@@ -192,7 +224,8 @@ mod x86 {
         _mm512_fmadd_ps,
         |count| ((1u32 << count) - 1) as __mmask16,
         |from, mask| _mm512_maskz_loadu_ps(mask, from),
-        |to, mask, value| _mm512_mask_storeu_ps(to, mask, value)
+        |to, mask, value| _mm512_mask_storeu_ps(to, mask, value),
+        single
     );
     vector!(
         Avx512,
@@ -208,6 +241,7 @@ mod x86 {
         _mm512_fmadd_pd,
         |count| ((1u32 << count) - 1) as __mmask8,
         |from, mask| _mm512_maskz_loadu_pd(mask, from),
-        |to, mask, value| _mm512_mask_storeu_pd(to, mask, value)
+        |to, mask, value| _mm512_mask_storeu_pd(to, mask, value),
+        double
     );
 }

@@ -60,7 +60,7 @@ export function pipelineError(message: string, node?: Node, hint?: string): Hedd
 export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions): MicroPlan {
   const { microBatches, batch } = options;
   checkRows(graph, mesh, options);
-  const extended: Mesh = { axes: [...mesh.axes, { name: microAxis, size: microBatches }] };
+  const extended: Mesh = { axes: [...mesh.axes, { name: microAxis, size: microBatches, isTime: true }] };
   const whole = mesh.axes.map(() => replicate);
   const plan = planGraph(graph, extended, {
     ...options,

@@ -61,6 +61,8 @@ export interface NativeWorld {
   readonly failure: string | null;
   /** Why there is no flight recorder though one was asked for, or null. */
   readonly warning: string | null;
+  /** Why ranks of this host share no memory though they would, or null. */
+  readonly fallback: string | null;
   /** `ranks` in the order that gives blocks their places; must contain this rank. */
   group(ranks: readonly number[], name: string): NativeGroup;
   abort(reason: string): void;
@@ -108,6 +110,8 @@ export interface NativeWorldOptions {
   timeout?: number;
   /** File of the flight recorder. */
   flight?: string;
+  /** What carries data; `auto` if absent. */
+  transport?: "auto" | "tcp" | "shared";
 }
 
 /** What a rank's flight recorder left. */

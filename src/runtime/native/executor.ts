@@ -141,7 +141,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const prepared = { programs: ready, alone, short, note };
   return {
     program,
-    arenaBytes: Math.max(...ready.map((one) => one.lowered.arenaBytes)),
+    arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
     calls: lowered.json.steps.length,
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
@@ -151,7 +151,7 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
   try {
     return new binding.NativeProgram(lowered.text);
   } catch (error) {
-    const largest = Math.max(lowered.arenaBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
+    const largest = Math.max(lowered.workBytes, ...program.outputs.map(({ type }) => bytesOf(type)));
     const failure = runFailure(error, program.name);
     if (failure.code !== "memory") throw failure;
     const values = program.outputs.map(({ type }) => formatType(type)).join(", ");

@@ -1,5 +1,6 @@
 /** @module The processes of a run: meeting, groups, barriers, and telling the others of a failure. */
 import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
 import { loadNative, type NativeStore, type NativeWorld } from "./binding.ts";
 import { nativeError } from "./error.ts";
 
@@ -55,7 +56,11 @@ export interface World {
   close(): void;
 }
 
-/** Joins the world. @throws HeddleError `world` when the store or a rank cannot be reached in time. */
+/**
+ * Joins the world; `HEDDLE_TRANSPORT` says what carries its data.
+ *
+ * @throws HeddleError `world` when the store or a rank cannot be reached in time, or not as `HEDDLE_TRANSPORT` says.
+ */
 export async function joinWorld(options: WorldOptions): Promise<World> {
   const binding = loadNative();
   if ("error" in binding) throw new HeddleError("world", `several workers need the native core: ${binding.error}`);
@@ -78,6 +83,7 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
       port,
       secret,
       timeout,
+      transport: readEnvironment().transport ?? "auto",
       ...(options.flight === undefined ? {} : { flight: options.flight }),
     });
   } catch (error) {
@@ -95,6 +101,7 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
       code: "HEDDLE_FLIGHT",
     });
   }
+  if (native.fallback !== null) process.emitWarning(`rank ${rank}: ${native.fallback}`, { code: "HEDDLE_TRANSPORT" });
   let exchanges = 0;
   const key = (what: string, from: number): string => `exchange/${epoch}/${name}/${exchanges}/${what}/${from}`;
   const rethrow = (error: unknown): never => {

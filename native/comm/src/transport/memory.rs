@@ -2,83 +2,33 @@
 
 use std::cell::UnsafeCell;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::{Control, LinkError, Transport, Word};
+use super::ring::{Counters, Ring, receive_all, send_all};
+use super::{Control, LinkError, Transport, Word, ring_bytes};
 use crate::signals::{Notice, Signals};
 
-/// Bytes of queues towards one rank; what each gets of it is bounded both ways.
-const TOTAL: usize = 8 << 20;
-
-/// A byte queue between exactly one sending and one receiving thread.
+/// A ring and its memory.
 struct Pipe {
+    counters: Counters,
     bytes: UnsafeCell<Box<[u8]>>,
     capacity: usize,
-    /// Bytes ever written; only the sender stores.
-    written: AtomicUsize,
-    /// Bytes ever taken; only the receiver stores.
-    taken: AtomicUsize,
 }
 
-// SAFETY: the sender writes only bytes between `written` and `taken + capacity`, the receiver reads only those between
-// `taken` and `written`; each publishes its progress with release and reads the other's with acquire.
+// SAFETY: the bytes are touched through rings alone, by one sending and one receiving rank.
 unsafe impl Sync for Pipe {}
 
 impl Pipe {
     fn new(capacity: usize) -> Self {
         let bytes = UnsafeCell::new(vec![0; capacity].into_boxed_slice());
-        Self { bytes, capacity, written: AtomicUsize::new(0), taken: AtomicUsize::new(0) }
+        Self { counters: Counters::default(), bytes, capacity }
     }
 
-    fn base(&self) -> *mut u8 {
-        // SAFETY: the box itself is never replaced; only its address is read here.
-        unsafe { (*self.bytes.get()).as_mut_ptr() }
-    }
-
-    /// Copies between the ring at `position` and `outside`, wrapping at the end.
-    ///
-    /// # Safety
-    /// The caller must own the range of the ring, and `count` be at most the capacity and the size of `outside`.
-    unsafe fn copy(&self, position: usize, outside: *mut u8, count: usize, inwards: bool) {
-        let at = position % self.capacity;
-        let head = count.min(self.capacity - at);
-        for (ring, outside, count) in [(at, outside, head), (0, outside.wrapping_add(head), count - head)] {
-            let ring = self.base().wrapping_add(ring);
-            let (from, to) = if inwards { (outside, ring) } else { (ring, outside) };
-            // SAFETY: both ranges are valid for `count` by the caller's contract, and the ring is nobody else's memory.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, count) };
-        }
-    }
-
-    fn send(&self, bytes: &[u8]) -> usize {
-        let written = self.written.load(Ordering::Relaxed);
-        let room = self.capacity - (written - self.taken.load(Ordering::Acquire));
-        let count = room.min(bytes.len());
-        // SAFETY: the range is free, and this is the sending thread.
-        unsafe { self.copy(written, bytes.as_ptr().cast_mut(), count, true) };
-        self.written.store(written + count, Ordering::Release);
-        count
-    }
-
-    fn receive(&self, bytes: &mut [u8], keep: bool) -> usize {
-        let taken = self.taken.load(Ordering::Relaxed);
-        let count = (self.written.load(Ordering::Acquire) - taken).min(bytes.len());
-        // SAFETY: the range is filled, and this is the receiving thread.
-        unsafe { self.copy(taken, bytes.as_mut_ptr(), count, false) };
-        if !keep {
-            self.taken.store(taken + count, Ordering::Release);
-        }
-        count
-    }
-
-    fn is_empty(&self) -> bool {
-        self.written.load(Ordering::Acquire) == self.taken.load(Ordering::Acquire)
-    }
-
-    fn is_full(&self) -> bool {
-        self.written.load(Ordering::Acquire) - self.taken.load(Ordering::Acquire) == self.capacity
+    fn ring(&self) -> Ring<'_> {
+        // SAFETY: the box itself is never replaced; only its address is read here. A rank is used by one thread at a time.
+        unsafe { Ring::new(&self.counters, (*self.bytes.get()).as_mut_ptr(), self.capacity) }
     }
 }
 
@@ -119,11 +69,8 @@ struct Hub {
 }
 
 impl Hub {
-    fn pipe(&self, from: usize, to: usize) -> &Pipe {
-        self.pipes[from * self.beds.len() + to].get_or_init(|| {
-            let share = TOTAL / self.beds.len();
-            Pipe::new(share.clamp(64 << 10, 512 << 10))
-        })
+    fn ring(&self, from: usize, to: usize) -> Ring<'_> {
+        self.pipes[from * self.beds.len() + to].get_or_init(|| Pipe::new(ring_bytes(self.beds.len()))).ring()
     }
 }
 
@@ -161,15 +108,7 @@ impl Transport for MemoryTransport {
         if self.hub.left[peer].load(Ordering::Acquire) {
             return Err(LinkError::Closed);
         }
-        let pipe = self.hub.pipe(self.rank, peer);
-        let mut sent = 0;
-        for piece in bytes {
-            let count = pipe.send(piece);
-            sent += count;
-            if count < piece.len() {
-                break;
-            }
-        }
+        let sent = send_all(&self.hub.ring(self.rank, peer), bytes)?;
         if sent > 0 {
             self.hub.beds[peer].wake();
         }
@@ -179,30 +118,33 @@ impl Transport for MemoryTransport {
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError> {
         // Looked at first: a peer that left after its last bytes must not hide them.
         let left = self.hub.left[peer].load(Ordering::Acquire);
-        let pipe = self.hub.pipe(peer, self.rank);
-        let mut got = 0;
-        for piece in bytes {
-            let count = pipe.receive(piece, false);
-            got += count;
-            if count < piece.len() {
-                break;
-            }
-        }
+        let got = receive_all(&self.hub.ring(peer, self.rank), bytes)?;
         if got > 0 {
             self.hub.beds[peer].wake();
         }
         if got == 0 && left { Err(LinkError::Closed) } else { Ok(got) }
     }
 
+    fn here(&mut self, peer: usize, most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
+        let left = self.hub.left[peer].load(Ordering::Acquire);
+        let here = self.hub.ring(peer, self.rank).here(most)?;
+        if here.1 == 0 && left { Err(LinkError::Closed) } else { Ok(Some(here)) }
+    }
+
+    fn take(&mut self, peer: usize, count: usize) {
+        self.hub.ring(peer, self.rank).take(count);
+        self.hub.beds[peer].wake();
+    }
+
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize {
-        self.hub.pipe(peer, self.rank).receive(bytes, true)
+        self.hub.ring(peer, self.rank).peek(bytes)
     }
 
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {
         let hub = &self.hub;
         hub.beds[self.rank].sleep(limit, || {
-            let room = send_to.is_some_and(|to| !hub.pipe(self.rank, to).is_full());
-            let bytes = receive_from.is_some_and(|from| !hub.pipe(from, self.rank).is_empty());
+            let room = send_to.is_some_and(|to| !hub.ring(self.rank, to).is_full());
+            let bytes = receive_from.is_some_and(|from| !hub.ring(from, self.rank).is_empty());
             let gone = [send_to, receive_from].iter().flatten().any(|peer| hub.left[*peer].load(Ordering::Acquire));
             room || bytes || gone || hub.signals[self.rank].notice().is_some()
         });

@@ -1,12 +1,15 @@
 //! How framed bytes move between ranks: never blocking, except in `wait`.
 
 mod memory;
+mod ring;
+mod shared;
 mod tcp;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 
 pub(crate) use memory::in_process;
+pub(crate) use shared::{NONCE, Segment, SharedLink, SharedTransport, Side};
 pub(crate) use tcp::{Stamp, TcpControl, TcpTransport};
 
 /// Why a link no longer works.
@@ -26,11 +29,27 @@ pub(crate) trait Transport: Send {
     /// Takes some bytes from `peer`; 0 when none are here now.
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError>;
 
+    /// Bytes from `peer` that are here now and lie in one piece, at most `most`, to be read where they are and then taken;
+    /// nothing where a link has no memory of its own.
+    fn here(&mut self, _peer: usize, _most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
+        Ok(None)
+    }
+
+    /// Gives so many of the bytes that are `here` back.
+    fn take(&mut self, _peer: usize, _count: usize) {}
+
     /// Copies bytes from `peer` that are here now without taking them.
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize;
 
     /// Sleeps until there may be room towards `send_to`, bytes from `receive_from`, a wake-up, or `limit` has passed.
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration);
+}
+
+/// Bytes of the ring between two of `size` ranks in each direction: all towards one rank together are 8 MiB, bounded both
+/// ways for each.
+pub(crate) fn ring_bytes(size: usize) -> usize {
+    const TOTAL: usize = 8 << 20;
+    (TOTAL / size).clamp(64 << 10, 512 << 10)
 }
 
 /// What a rank tells all others beside the data.

@@ -33,6 +33,14 @@ impl TcpTransport {
         Self { links, waker }
     }
 
+    /// What to poll for a side; one that is missing watches the waker.
+    pub(super) fn watch(&self, peer: Option<usize>, flags: PollFlags) -> PollFd<'_> {
+        match peer.and_then(|peer| self.links[peer].as_ref()) {
+            Some(link) => PollFd::from_borrowed_fd(link.as_fd(), flags),
+            None => PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
+        }
+    }
+
     fn link(&self, peer: usize) -> std::result::Result<&TcpStream, LinkError> {
         self.links[peer].as_ref().ok_or(LinkError::Closed)
     }
@@ -72,12 +80,8 @@ impl Transport for TcpTransport {
     }
 
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {
-        // A missing side watches the waker once more.
-        let side = |peer: Option<usize>, flags| match peer.and_then(|peer| self.links[peer].as_ref()) {
-            Some(link) => PollFd::from_borrowed_fd(link.as_fd(), flags),
-            None => PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
-        };
-        let mut fds = [side(None, PollFlags::IN), side(send_to, PollFlags::OUT), side(receive_from, PollFlags::IN)];
+        let waker = self.watch(None, PollFlags::IN);
+        let mut fds = [waker, self.watch(send_to, PollFlags::OUT), self.watch(receive_from, PollFlags::IN)];
         sleep(&mut fds, limit);
     }
 }

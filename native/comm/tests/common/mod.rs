@@ -1,10 +1,10 @@
-//! Worlds for tests: ranks as threads, over either transport.
+//! Worlds for tests: ranks as threads, over each transport.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use heddle_comm::{Config, Group, StoreServer, World};
+use heddle_comm::{Config, Group, StoreServer, TransportKind, World};
 
 pub const SECRET: &[u8] = b"a secret of the tests";
 
@@ -12,9 +12,10 @@ pub const SECRET: &[u8] = b"a secret of the tests";
 pub enum Over {
     Memory,
     Tcp,
+    Shared,
 }
 
-pub const BOTH: [Over; 2] = [Over::Memory, Over::Tcp];
+pub const EVERY: [Over; 3] = [Over::Memory, Over::Tcp, Over::Shared];
 
 pub fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
@@ -37,7 +38,8 @@ pub fn worlds_with(over: Over, size: usize, timeout: Duration) -> Vec<World> {
         return World::in_process_with(size, timeout);
     }
     let store = store("run");
-    let connect = |rank| World::connect(Config { timeout, ..config(&store, rank, size) });
+    let transport = if over == Over::Tcp { TransportKind::Tcp } else { TransportKind::Shared };
+    let connect = |rank| World::connect(Config { timeout, transport, ..config(&store, rank, size) });
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size).map(|rank| scope.spawn(move || connect(rank))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap().expect("a world")).collect()

@@ -2,6 +2,7 @@
 //! tile walks them in place, a segment of the kernel at a time.
 
 use super::dot::tree;
+use super::epilogue::Epilogue;
 use super::micro::{Block, Real};
 use super::product::{pack_right, Matrix};
 use crate::dtype::for_float;
@@ -176,6 +177,7 @@ pub struct Conv {
     weight_strides: [isize; 4],
     out: At,
     scratch: At,
+    epilogue: Epilogue,
 }
 
 impl Conv {
@@ -188,11 +190,20 @@ impl Conv {
         checker.write_all("out", json.out, s.dtype, &[s.n, s.oh, s.ow, s.o])?;
         let weights = rounded(g.taps() * s.o * s.dtype.size());
         checker.scratch("scratch", json.scratch, weights + s.slots * g.slot)?;
+        let epilogue = Epilogue::new(&json.epilogue, s.dtype, s.o, &mut checker)?;
         checker.finish(false)?;
         let Ok(weight_strides) = json.weight.strides.as_slice().try_into() else {
             bail!("weight: four strides are needed")
         };
-        Ok(Conv { x: json.x, weight: json.weight.at, weight_strides, out: json.out, scratch: json.scratch, g })
+        Ok(Conv {
+            x: json.x,
+            weight: json.weight.at,
+            weight_strides,
+            out: json.out,
+            scratch: json.scratch,
+            epilogue,
+            g,
+        })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
@@ -216,6 +227,8 @@ impl Conv {
             let image = g.image(x as *const T, i, slot);
             let out = (out as *mut T).add(i * g.pixels() * s.o);
             self.product(run, image, packed as *const T, out);
+            let made = Matrix { ptr: out.cast_const(), rows: s.o as isize, columns: 1 };
+            self.epilogue.apply(run, made, g.pixels(), 0, s.o);
         };
         // Small images go several to a task.
         let work = g.pixels() * g.taps() * s.o;

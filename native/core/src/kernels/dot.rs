@@ -1,7 +1,8 @@
 //! Matrix products: cuts by shape, one `product` per part.
 
+use super::epilogue::Epilogue;
 use super::micro::Real;
-use super::product::{product, Matrix};
+use super::product::{conflicting, product, Matrix};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
@@ -12,7 +13,7 @@ use crate::{bail, Result};
 
 /// Multiply-adds below which a part is not cut further: about 20 microseconds.
 const GRAIN: usize = 1 << 21;
-/// Parts that a product of enough work is cut into.
+/// Parts that a product of enough work is cut into where several threads share it, and most pieces.
 const PARTS: usize = 16;
 /// Least length of a piece of the contracted dim that gets its own partial result.
 const PIECE: usize = 4096;
@@ -26,15 +27,10 @@ pub struct Dot {
     x: (At, [isize; 3]),
     y: (At, [isize; 3]),
     out: (At, [isize; 3]),
-    cut: Cut,
+    /// Pieces of the contracted dim with partial results of their own. Only the shape decides.
+    pieces: usize,
+    epilogue: Epilogue,
     pub extra: usize,
-}
-
-#[derive(Clone, Copy)]
-struct Cut {
-    m: usize,
-    n: usize,
-    k: usize,
 }
 
 fn strides(name: &str, strides: &[isize]) -> Result<[isize; 3]> {
@@ -53,10 +49,11 @@ impl Dot {
         checker.read("x", json.x.at, json.dtype, &[b, m, k], &json.x.strides)?;
         checker.read("y", json.y.at, json.dtype, &[b, k, n], &json.y.strides)?;
         checker.write("out", json.out.at, json.dtype, &[b, m, n], &json.out.strides)?;
+        let epilogue = Epilogue::new(&json.epilogue, json.dtype, n, &mut checker)?;
         checker.finish(false)?;
-        let cut = cut(b, m, k, n);
+        let pieces = if m * n <= 1 << 14 && k >= 2 * PIECE { (k / PIECE).min(PARTS) } else { 1 };
         // Partial results of all pieces of the contracted dim.
-        let extra = if cut.k > 1 { cut.k * b * m * n * json.dtype.size() } else { 0 };
+        let extra = if pieces > 1 { pieces * b * m * n * json.dtype.size() } else { 0 };
         Ok(Dot {
             dtype: json.dtype,
             b,
@@ -66,7 +63,8 @@ impl Dot {
             x: (json.x.at, strides("x", &json.x.strides)?),
             y: (json.y.at, strides("y", &json.y.strides)?),
             out: (json.out.at, strides("out", &json.out.strides)?),
-            cut,
+            pieces,
+            epilogue,
             extra,
         })
     }
@@ -84,7 +82,8 @@ impl Dot {
             let ptr: *const T = run.ptr::<T>(at);
             Matrix { ptr: ptr.wrapping_offset(batch as isize * s[0]), rows: s[1], columns: s[2] }
         };
-        let Cut { m: cm, n: cn, k: ck } = self.cut;
+        let ck = self.pieces;
+        let (cm, cn) = self.cut::<T>(run.pool.threads());
         let parts = cm * cn * ck;
         let partial = run.extra as usize;
         run.pool.run(self.b * parts, usize::MAX, |_, task| {
@@ -101,20 +100,75 @@ impl Dot {
             } else {
                 matrix(self.out, batch)
             };
-            any(run, i1 - i0, j1 - j0, p1 - p0, x, y, out.from(i0, j0));
+            let out = out.from(i0, j0);
+            self.part(run, i1 - i0, j1 - j0, p1 - p0, x, y, out);
+            if ck == 1 {
+                self.epilogue.apply::<T>(run, out, i1 - i0, j0, j1 - j0);
+            }
         });
         if ck > 1 {
             for batch in 0..self.b {
-                self.combine::<T>(partial as *mut T, batch, matrix(self.out, batch));
+                let out = matrix(self.out, batch);
+                self.combine::<T>(partial as *mut T, batch, out);
+                self.epilogue.apply::<T>(run, out, self.m, 0, self.n);
             }
         }
+    }
+
+    /// Parts of the rows and columns. They never change bits: each element has the same chain in all of them.
+    fn cut<T>(&self, threads: usize) -> (usize, usize) {
+        let (b, m, k, n) = (self.b, self.m, self.k, self.n);
+        let mut cut = (m.div_ceil(512).max(1), n.div_ceil(1024).max(1));
+        if threads == 1 {
+            return cut;
+        }
+        // What packing costs an element: a copy, or a transposed one.
+        let left = match self.x.1 {
+            [_, row, 1] => usize::from(conflicting::<T>(row)),
+            _ => 2,
+        };
+        let right = if self.y.1[2] == 1 { 1 } else { 2 };
+        let work = |c: (usize, usize)| m.div_ceil(c.0) * n.div_ceil(c.1) * k.div_ceil(self.pieces);
+        while b * cut.0 * cut.1 * self.pieces < PARTS && work(cut) > GRAIN {
+            let (rows, columns) = (m.div_ceil(cut.0), n.div_ceil(cut.1));
+            // Another cut of the columns packs the left side once more, one of the rows the right side.
+            let by_columns = cut.1 * m * left <= cut.0 * n * right;
+            if columns >= 128 && (by_columns || rows < 64) {
+                cut.1 *= 2;
+            } else if rows >= 64 {
+                cut.0 *= 2;
+            } else {
+                break;
+            }
+        }
+        cut
+    }
+
+    /// A product with a vector has loops of its own: for the whole of it or not at all, so that cuts do not matter.
+    unsafe fn part<T: Real + Narrow>(
+        &self,
+        run: &Run,
+        m: usize,
+        n: usize,
+        k: usize,
+        x: Matrix<T>,
+        y: Matrix<T>,
+        out: Matrix<T>,
+    ) {
+        if self.n == 1 && k > 8 && m > 0 {
+            return narrow(run, m, k, x, y, out);
+        }
+        if self.m == 1 && k > 8 && n > 0 {
+            return narrow(run, n, k, y.transposed(), x.transposed(), out.transposed());
+        }
+        product(run.isa, m, n, k, x, y, out, false);
     }
 
     /// Adds the pieces pairwise, in an order that only their number decides.
     unsafe fn combine<T: Real>(&self, partial: *mut T, batch: usize, out: Matrix<T>) {
         let area = self.m * self.n;
-        let base = partial.add(batch * self.cut.k * area);
-        tree(base, self.cut.k, area, area);
+        let base = partial.add(batch * self.pieces * area);
+        tree(base, self.pieces, area, area);
         for i in 0..self.m {
             for j in 0..self.n {
                 *out.at(i, j).cast_mut() = *base.add(i * self.n + j);
@@ -138,42 +192,11 @@ pub(super) unsafe fn tree<T: Float>(base: *mut T, count: usize, area: usize, dis
     }
 }
 
-fn cut(b: usize, m: usize, k: usize, n: usize) -> Cut {
-    let mut cut = Cut { m: m.div_ceil(512).max(1), n: n.div_ceil(1024).max(1), k: 1 };
-    if m * n <= 1 << 14 && k >= 2 * PIECE {
-        cut.k = (k / PIECE).min(PARTS);
-    }
-    let work = |c: &Cut| m.div_ceil(c.m) * n.div_ceil(c.n) * k.div_ceil(c.k);
-    while b * cut.m * cut.n * cut.k < PARTS && work(&cut) > GRAIN {
-        let (rows, columns) = (m.div_ceil(cut.m), n.div_ceil(cut.n));
-        if columns >= 2 * rows && columns >= 128 {
-            cut.n *= 2;
-        } else if rows >= 64 {
-            cut.m *= 2;
-        } else if columns >= 128 {
-            cut.n *= 2;
-        } else {
-            break;
-        }
-    }
-    cut
-}
-
 /// Part `i` of `parts` of a dim, at multiples of `grain`.
 fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
     let grains = size.div_ceil(grain);
     let at = |i: usize| (grains * i / parts * grain).min(size);
     (at(i), at(i + 1))
-}
-
-unsafe fn any<T: Real + Narrow>(run: &Run, m: usize, n: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
-    if n == 1 && k > 8 && m > 0 {
-        return narrow(run, m, k, x, y, out);
-    }
-    if m == 1 && k > 8 && n > 0 {
-        return narrow(run, n, k, y.transposed(), x.transposed(), out.transposed());
-    }
-    product(run.isa, m, n, k, x, y, out, false);
 }
 
 /// Matrix times vector: bound by reading the matrix, so it is read in its own order.

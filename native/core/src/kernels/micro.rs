@@ -6,7 +6,7 @@
 
 use crate::isa::{by_isa, Isa};
 use crate::scalar::Float;
-use crate::simd::Simd;
+use crate::simd::{Simd, Walk};
 
 /// One call: `out[m, n] (+)= left[m, k] · right[k, n]` with k = segments × segment.
 pub struct Block<'a, T> {
@@ -117,10 +117,10 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
                 tile.left = x.left.offset(row as isize * x.left_row);
             }
             tile.out = x.out.offset(row as isize * x.out_row).add(column);
+            tile.tail = if columns > S::LANES { columns - S::LANES } else { columns };
             if columns == width {
                 by_rows::<S, T, 2, true>(&tile, rows);
             } else if columns > S::LANES {
-                tile.tail = columns - S::LANES;
                 by_rows::<S, T, 2, false>(&tile, rows);
             } else if columns == S::LANES {
                 by_rows::<S, T, 1, true>(&tile, rows);
@@ -131,6 +131,18 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
         }
         column += columns;
     }
+}
+
+/// What a level's own loop can walk, and whether along the steps.
+#[inline(always)]
+fn walk<'a, T>(x: &Tile<'a, T>) -> Option<(Walk<'a, T>, bool)> {
+    let along = x.left_step == 1;
+    if x.segments.is_empty() || !(along || x.left_row == 1) {
+        return None;
+    }
+    let Tile { left, left_row, left_step, segments, segment, right, right_row, out, out_row, tail, accumulate } = *x;
+    let walk = Walk { left, left_row, left_step, segments, segment, right, right_row, tail, out, out_row, accumulate };
+    Some((walk, along))
 }
 
 struct Tile<'a, T> {
@@ -167,6 +179,18 @@ unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL:
     if M > S::ROWS {
         return;
     }
+    let done = match walk(x) {
+        Some((walk, true)) => S::straight::<M, V, true>(&walk),
+        Some((walk, false)) => S::straight::<M, V, false>(&walk),
+        None => false,
+    };
+    if !done {
+        write::<S, T, M, V, FULL>(x, &sums::<S, T, M, V, FULL>(x));
+    }
+}
+
+#[inline(always)]
+unsafe fn sums<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Tile<T>) -> [[S::V; V]; M] {
     let mut sum = [[S::zero(); V]; M];
     let mut right = x.right;
     let mut left = x.left;
@@ -193,6 +217,14 @@ unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL:
         left = left.wrapping_offset(x.left_step);
         right = right.wrapping_offset(x.right_row);
     }
+    sum
+}
+
+#[inline(always)]
+unsafe fn write<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(
+    x: &Tile<T>,
+    sum: &[[S::V; V]; M],
+) {
     for (i, row) in sum.iter().enumerate() {
         let out = x.out.offset(i as isize * x.out_row);
         for (v, value) in row.iter().enumerate() {

@@ -3,6 +3,7 @@
 pub mod collective;
 pub mod conv;
 pub mod dot;
+pub mod epilogue;
 pub mod fold;
 pub mod fused;
 pub mod index;

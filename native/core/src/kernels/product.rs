@@ -9,6 +9,10 @@ use crate::isa::Isa;
 
 /// Length of a block of the contracted dim: a group of right columns of this length fits L1.
 pub const DEPTH: usize = 256;
+/// Slivers of right columns that are packed together: with `DEPTH` rows a part of L2.
+const GROUP: usize = 8;
+/// Rows that are asked for ahead while a group is packed.
+const AHEAD: isize = 4;
 
 pub struct Matrix<T> {
     pub ptr: *const T,
@@ -140,25 +144,78 @@ unsafe fn block<T: Real>(
     if (b.columns == 1 || n == 1) && m <= 2 * T::rows(isa) {
         return T::block(isa, &x);
     }
-    let sliver = room::<T>(right, depth * width);
-    for column in (0..n).step_by(width) {
-        let columns = width.min(n - column);
-        pack_right(b.from(0, column), depth, columns, sliver);
-        x.n = columns;
-        x.right = sliver;
-        x.right_row = columns as isize;
-        x.right_last_row = columns as isize;
-        x.out = out.at(0, column).cast_mut();
-        T::block(isa, &x);
+    // Rows without gaps are copied for several slivers at once, so that memory is read in long runs.
+    let group = if b.columns == 1 { GROUP * width } else { width };
+    let slivers = room::<T>(right, depth * group.min(n.next_multiple_of(width)));
+    for first in (0..n).step_by(group) {
+        let columns = group.min(n - first);
+        pack_slivers(b.from(0, first), depth, columns, width, slivers);
+        for column in (0..columns).step_by(width) {
+            x.n = width.min(columns - column);
+            x.right = slivers.add(column * depth);
+            x.right_row = x.n as isize;
+            x.right_last_row = x.n as isize;
+            x.out = out.at(0, first + column).cast_mut();
+            T::block(isa, &x);
+        }
     }
+}
+
+/// Writes slivers of `width` columns one after another, each `[depth][its columns]`.
+unsafe fn pack_slivers<T: Real>(from: Matrix<T>, depth: usize, columns: usize, width: usize, to: *mut T) {
+    if columns <= width || from.columns != 1 {
+        for column in (0..columns).step_by(width) {
+            pack_right(from.from(0, column), depth, width.min(columns - column), to.add(column * depth));
+        }
+        return;
+    }
+    for p in 0..depth {
+        for column in (0..columns).step_by(width) {
+            let source = from.at(p, column);
+            // The next rows lie pages away, where the processor does not look ahead.
+            prefetch(source.wrapping_offset(AHEAD * from.rows));
+            prefetch(source.wrapping_offset(AHEAD * from.rows).wrapping_add(width / 2));
+            let size = width.min(columns - column);
+            let target = to.add(column * depth + p * size);
+            if size == width {
+                copy_lines(source, target, width);
+            } else {
+                std::ptr::copy_nonoverlapping(source, target, size);
+            }
+        }
+    }
+}
+
+/// Copies whole pieces of 64 bytes without a call.
+#[inline(always)]
+unsafe fn copy_lines<T>(from: *const T, to: *mut T, count: usize) {
+    type Line = [u64; 8];
+    for line in 0..count * std::mem::size_of::<T>() / 64 {
+        to.cast::<Line>().add(line).write_unaligned(from.cast::<Line>().add(line).read_unaligned());
+    }
+}
+
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Whether rows so far apart share a few places of the cache.
+pub fn conflicting<T>(row: isize) -> bool {
+    (row.unsigned_abs() * std::mem::size_of::<T>()).is_multiple_of(1024)
 }
 
 /// Copies the left operand where reading it in place would miss the cache.
 unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &mut Vec<u64>) {
     let (m, depth) = (x.m, x.segment);
-    let conflict = (x.left_row.unsigned_abs() * std::mem::size_of::<T>()).is_multiple_of(1024);
     if x.left_step == 1 {
-        if worth && conflict && m > 1 {
+        if worth && conflicting::<T>(x.left_row) && m > 1 {
             let stride = depth + 16;
             let to = room::<T>(buffer, m * stride);
             for i in 0..m {

@@ -31,6 +31,9 @@ pub struct Window {
     input: At,
     source: Option<At>,
     out: At,
+    gate: bool,
+    /// Each input lies in exactly one window.
+    tiled: bool,
 }
 
 impl Window {
@@ -58,7 +61,14 @@ impl Window {
             checker.read_all("source", source, j.dtype, if kind == Kind::Take { &large } else { &small })?;
         }
         checker.write_all("out", j.out, j.dtype, if kind == Kind::Scatter { &large } else { &small })?;
-        checker.finish(false)?;
+        let tiled = |axis: usize, out: usize, size: usize| {
+            j.window[axis] == j.strides[axis] && j.padding[axis][0] == 0 && out * j.strides[axis] >= size
+        };
+        let tiled = tiled(0, j.oh, j.h) && tiled(1, j.ow, j.w);
+        if j.gate && (kind != Kind::Scatter || !tiled) {
+            bail!("a gate needs windows that cover the input without overlap");
+        }
+        checker.finish(j.gate)?;
         Ok(Window {
             kind,
             op: j.op,
@@ -75,6 +85,8 @@ impl Window {
             input: j.input,
             source: j.source,
             out: j.out,
+            gate: j.gate,
+            tiled,
         })
     }
 
@@ -121,7 +133,11 @@ impl Window {
                 out: run.ptr(self.out),
             };
             let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
-            if self.op == ReduceOp::Max {
+            if M::SCATTER && self.tiled && self.op == ReduceOp::Max {
+                scatter_max::<T>(run.isa, self, &pointers, first, last);
+            } else if M::SCATTER && self.tiled {
+                scatter_min::<T>(run.isa, self, &pointers, first, last);
+            } else if self.op == ReduceOp::Max {
                 select_max::<T, M>(run.isa, self, &pointers, first, last);
             } else {
                 select_min::<T, M>(run.isa, self, &pointers, first, last);
@@ -277,6 +293,80 @@ unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Poin
                 }
                 channel += n;
             }
+        }
+    }
+}
+
+by_isa! { fn scatter_max<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_max_body }
+by_isa! { fn scatter_min<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_min_body }
+
+#[inline(always)]
+unsafe fn scatter_max_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    scatter_body::<T, true>(w, p, first, last)
+}
+#[inline(always)]
+unsafe fn scatter_min_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    scatter_body::<T, false>(w, p, first, last)
+}
+
+/// Every output is written once, where windows neither overlap nor leave anything out.
+#[inline(always)]
+unsafe fn scatter_body<T: Element, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
+    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
+        let y = oy * w.strides[0];
+        let rows = w.window[0].min(w.h.saturating_sub(y));
+        for ox in 0..w.ow {
+            let x = ox * w.strides[1];
+            let columns = w.window[1].min(w.w.saturating_sub(x));
+            let corner = (i * w.h + y) * w.w + x;
+            let small = ((i * w.oh + oy) * w.ow + ox) * w.c;
+            let mut channel = 0;
+            while channel < w.c {
+                let n = GROUP.min(w.c - channel);
+                let at = corner * w.c + channel;
+                if n == GROUP {
+                    scatter_group::<T, MAX>(w, p, (rows, columns), at, small + channel, GROUP);
+                } else {
+                    scatter_group::<T, MAX>(w, p, (rows, columns), at, small + channel, n);
+                }
+                channel += n;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn scatter_group<T: Element, const MAX: bool>(
+    w: &Window,
+    p: &Pointers<T>,
+    (rows, columns): (usize, usize),
+    at: usize,
+    source: usize,
+    n: usize,
+) {
+    let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
+    let mut which = [i32::MAX; GROUP];
+    for y in 0..rows {
+        for x in 0..columns {
+            let from = p.input.add(at + (y * w.w + x) * w.c);
+            improve::<T, MAX>(&mut best, &mut which, from, (y * columns + x) as i32, n);
+        }
+    }
+    let mut values = [T::ZERO; GROUP];
+    for (l, v) in values.iter_mut().enumerate().take(n) {
+        // What adding to zeros gives: 0 for -0.
+        *v = T::ZERO.add(*p.source.add(source + l));
+    }
+    for y in 0..rows {
+        for x in 0..columns {
+            let tap = (y * columns + x) as i32;
+            let place = at + (y * w.w + x) * w.c;
+            let mut made = [T::ZERO; GROUP];
+            for l in 0..n {
+                let hit = which[l] == tap && !(w.gate && *p.input.add(place + l) <= T::ZERO);
+                made[l] = if hit { values[l] } else { T::ZERO };
+            }
+            std::ptr::copy_nonoverlapping(made.as_ptr(), p.out.add(place), n);
         }
     }
 }

@@ -62,8 +62,9 @@ impl FusedColumns {
         let pass = builder.finish(generate)?;
         let columns = *group.dims.last().unwrap_or(&1);
         let chunks = chunks(group.rows / columns.max(1), columns, group.length);
-        let bytes: usize = folds.iter().map(|(_, dtype, _)| chunks * group.rows * dtype.size()).sum();
-        let extra = if chunks > 1 { bytes + 64 * folds.len() } else { 0 };
+        // Lowering knows this too: src/lower/partials.ts.
+        let bytes = folds.iter().map(|(_, dtype, _)| (chunks * group.rows * dtype.size()).next_multiple_of(64));
+        let extra = if chunks > 1 { bytes.sum() } else { 0 };
         Ok(FusedColumns { group, pass, folds, chunks, extra })
     }
 

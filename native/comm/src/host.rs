@@ -1,0 +1,431 @@
+//! Agrees, pair by pair over the new data links, which ranks share memory.
+//!
+//! ```text
+//! both ways        offer     what each wants, and a digest of its host
+//! lower → higher   invite    a socket's name, the size of the rings, a nonce; or why not
+//! by that socket   the memory and both bells, as descriptors
+//! higher → lower   answer    a nonce; or why not. Each nonce must be found in the memory by the other side
+//! lower → higher   verdict
+//! ```
+//!
+//! The links are authenticated, so what comes over the socket is believed only as far as nonces sent over the links show
+//! that both sides map the same memory. A rank that closes its link meanwhile is left to the first collective to name.
+
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
+    socket_with, sockopt,
+};
+use sha2::{Digest, Sha256};
+
+use crate::net::{Cut, random, read_by, sleep, write_by};
+use crate::transport::{NONCE, Segment, SharedLink, Side, ring_bytes};
+use crate::world::Config;
+use crate::{Error, Result, TransportKind};
+
+const MAGIC: [u8; 4] = *b"HDLm";
+const VERSION: u8 = 1;
+const OFFER: usize = 40;
+const FRAME: usize = 256;
+const REASON: usize = FRAME - 44;
+/// Time for descriptors to pass between two processes that both run.
+const HANDOVER: Duration = Duration::from_secs(5);
+
+/// What the agreement gives a rank.
+pub(crate) struct Memories {
+    /// By peer.
+    pub(crate) links: Vec<Option<SharedLink>>,
+    /// The eventfd that peers ring.
+    pub(crate) bell: Arc<OwnedFd>,
+    /// Peers on this host that TCP carries the data to, against the wish of both sides, and why.
+    pub(crate) refused: Vec<(usize, String)>,
+}
+
+impl Memories {
+    /// A sentence for people, if a pair goes without memory against its will.
+    pub(crate) fn fallback(&self) -> Option<String> {
+        let (_, reason) = self.refused.first()?;
+        let ranks: Vec<String> = self.refused.iter().map(|(peer, _)| peer.to_string()).collect();
+        let whom = if ranks.len() == 1 { "rank" } else { "ranks" };
+        Some(format!("there is no shared memory with {whom} {}, so TCP carries the data: {reason}", ranks.join(", ")))
+    }
+}
+
+/// Who can reach whom through descriptors: one system since its start, one network namespace.
+fn host() -> [u8; 32] {
+    let read = |path: &str| std::fs::read(path).unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes());
+    let mut hash = Sha256::new();
+    hash.update(b"heddle host\0");
+    hash.update(read("/proc/sys/kernel/random/boot_id"));
+    hash.update(namespace.unwrap_or_default());
+    hash.finalize().into()
+}
+
+/// Agrees with every peer; the links must be blocking, and fresh.
+pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Instant) -> Result<Memories> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|error| Error::io("could not make an eventfd", error))?;
+    let memories = links.iter().map(|_| None).collect();
+    let mut all = Memories { links: memories, bell: Arc::new(bell), refused: Vec::new() };
+    let mine = Offer { kind: config.transport, host: host() };
+    let pairs = || links.iter().enumerate().filter_map(|(peer, link)| Some((peer, link.as_ref()?)));
+    for (_, link) in pairs() {
+        // One that has closed is found below.
+        let _ = write_by(link, &mine.encode(), deadline);
+    }
+    // In ascending order of (lower, higher) on every rank, so that none waits in a circle.
+    for (peer, link) in pairs() {
+        let talk = Talk { link, peer, deadline };
+        let outcome = match talk.meet(config, &mine, &all.bell) {
+            Ok(outcome) => outcome,
+            // Its death is the first collective's to tell, as if there had been nothing to agree on.
+            Err(Trouble::Cut(Cut::Closed | Cut::Failed(_))) => continue,
+            Err(Trouble::Cut(Cut::TimedOut)) => return Err(talk.late(config)),
+            Err(Trouble::Broken(detail)) => {
+                return Err(Error::Protocol { peer: format!("rank {peer}"), detail: detail.into() });
+            }
+        };
+        match outcome {
+            Ok(link) => all.links[peer] = Some(link),
+            Err(Refusal::Elsewhere) if config.transport != TransportKind::Shared => {}
+            Err(Refusal::Elsewhere) => all.refused.push((peer, "it is on another host, or is to use TCP".into())),
+            Err(Refusal::Here(reason)) => all.refused.push((peer, reason)),
+        }
+    }
+    match all.refused.first() {
+        Some((peer, reason)) if config.transport == TransportKind::Shared => {
+            Err(Error::io(format!("there is no shared memory with rank {peer}"), reason))
+        }
+        _ => Ok(all),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Offer {
+    kind: TransportKind,
+    host: [u8; 32],
+}
+
+impl Offer {
+    fn encode(&self) -> [u8; OFFER] {
+        let mut bytes = [0; OFFER];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = VERSION;
+        bytes[5] = u8::from(self.kind == TransportKind::Tcp);
+        bytes[8..].copy_from_slice(&self.host);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; OFFER]) -> std::result::Result<Self, Trouble> {
+        if bytes[..4] != MAGIC || bytes[4] != VERSION {
+            return Err(Trouble::Broken("its offer of memory is malformed"));
+        }
+        let kind = if bytes[5] == 0 { TransportKind::Auto } else { TransportKind::Tcp };
+        Ok(Self { kind, host: bytes[8..].try_into().expect("32 bytes") })
+    }
+}
+
+/// A later message of the agreement.
+struct Frame {
+    /// Bytes of a ring, or why there is none.
+    ring: std::result::Result<u64, String>,
+    socket: [u8; NONCE],
+    nonce: [u8; NONCE],
+}
+
+impl Frame {
+    fn refusal(reason: &str) -> Self {
+        Self { ring: Err(reason.to_owned()), socket: [0; NONCE], nonce: [0; NONCE] }
+    }
+
+    fn encode(&self) -> [u8; FRAME] {
+        let mut bytes = [0; FRAME];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[12..28].copy_from_slice(&self.socket);
+        bytes[28..44].copy_from_slice(&self.nonce);
+        match &self.ring {
+            Ok(ring) => bytes[4..12].copy_from_slice(&ring.to_le_bytes()),
+            Err(reason) => {
+                let cut = (0..=reason.len().min(REASON)).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
+                bytes[44..44 + cut].copy_from_slice(&reason.as_bytes()[..cut]);
+            }
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8; FRAME]) -> std::result::Result<Self, Trouble> {
+        let part = |at: usize| bytes[at..at + NONCE].try_into().expect("16 bytes");
+        let reason: Vec<u8> = bytes[44..].iter().copied().take_while(|byte| *byte != 0).collect();
+        let ring = u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"));
+        if bytes[..4] != MAGIC || (ring == 0) == reason.is_empty() {
+            return Err(Trouble::Broken("its message about memory is malformed"));
+        }
+        let ring = if ring == 0 { Err(String::from_utf8_lossy(&reason).into_owned()) } else { Ok(ring) };
+        Ok(Self { ring, socket: part(12), nonce: part(28) })
+    }
+}
+
+/// Why the agreement could not be reached.
+enum Trouble {
+    Cut(Cut),
+    Broken(&'static str),
+}
+
+impl From<Cut> for Trouble {
+    fn from(cut: Cut) -> Self {
+        Self::Cut(cut)
+    }
+}
+
+/// Why a pair shares no memory, though it could talk about it.
+enum Refusal {
+    /// It is on another host, or one side does not want to.
+    Elsewhere,
+    Here(String),
+}
+
+type Outcome = std::result::Result<SharedLink, Refusal>;
+
+/// The agreement with one peer.
+struct Talk<'a> {
+    link: &'a TcpStream,
+    peer: usize,
+    deadline: Instant,
+}
+
+impl Talk<'_> {
+    fn late(&self, config: &Config) -> Error {
+        Error::Timeout {
+            limit: config.connect_timeout,
+            waiting_for: format!("rank {}", self.peer),
+            during: format!("agreeing on shared memory in world '{}' of run '{}'", config.name, config.run_id),
+        }
+    }
+
+    fn read<const N: usize>(&self) -> std::result::Result<[u8; N], Trouble> {
+        let mut bytes = [0; N];
+        read_by(self.link, &mut bytes, self.deadline)?;
+        Ok(bytes)
+    }
+
+    fn tell(&self, frame: &Frame) -> std::result::Result<(), Trouble> {
+        Ok(write_by(self.link, &frame.encode(), self.deadline)?)
+    }
+
+    fn hear(&self) -> std::result::Result<Frame, Trouble> {
+        Frame::decode(&self.read()?)
+    }
+
+    fn meet(&self, config: &Config, mine: &Offer, bell: &OwnedFd) -> std::result::Result<Outcome, Trouble> {
+        let theirs = Offer::decode(&self.read()?)?;
+        if [mine.kind, theirs.kind].contains(&TransportKind::Tcp) || mine.host != theirs.host {
+            return Ok(Err(Refusal::Elsewhere));
+        }
+        let outcome = if config.rank < self.peer { self.invite(config, bell)? } else { self.follow(bell)? };
+        Ok(outcome.map_err(Refusal::Here))
+    }
+
+    /// The lower rank's part.
+    fn invite(
+        &self,
+        config: &Config,
+        bell: &OwnedFd,
+    ) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+        let ring = config.ring.unwrap_or_else(|| ring_bytes(config.size));
+        let made = Segment::create(ring).and_then(|made| Ok((made, Door::open()?)));
+        let ((segment, fd), door) = match made {
+            Ok(made) => made,
+            Err(reason) => {
+                self.tell(&Frame::refusal(&reason))?;
+                return Ok(Err(reason));
+            }
+        };
+        let nonce = random();
+        segment.sign(Side::Lower, nonce);
+        self.tell(&Frame { ring: Ok(ring as u64), socket: door.name, nonce })?;
+        let passed = door.pass(self.link.as_fd(), [fd.as_fd(), bell.as_fd()]);
+        let answer = self.hear()?;
+        let checked = answer.ring.and(passed).and_then(|theirs| {
+            let seen = segment.signature(Side::Higher) == answer.nonce;
+            if seen { Ok(theirs) } else { Err("the other side maps other memory".to_owned()) }
+        });
+        self.tell(&checked.as_ref().map_or_else(
+            |reason| Frame::refusal(reason),
+            |_| Frame { ring: Ok(ring as u64), socket: [0; NONCE], nonce },
+        ))?;
+        Ok(checked.map(|bell| SharedLink { segment, side: Side::Lower, bell }))
+    }
+
+    /// The higher rank's part.
+    fn follow(&self, bell: &OwnedFd) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+        let invite = self.hear()?;
+        let ring = match &invite.ring {
+            Ok(ring) => *ring as usize,
+            Err(reason) => return Ok(Err(reason.clone())),
+        };
+        let nonce = random();
+        let taken = fetch(&invite.socket, bell.as_fd()).and_then(|[fd, theirs]| {
+            let segment = Segment::open(ring, fd)?;
+            if segment.signature(Side::Lower) != invite.nonce {
+                return Err("the other side maps other memory".into());
+            }
+            segment.sign(Side::Higher, nonce);
+            Ok((segment, theirs))
+        });
+        let answer = Frame { ring: Ok(ring as u64), socket: [0; NONCE], nonce };
+        self.tell(&taken.as_ref().map_or_else(|reason| Frame::refusal(reason), |_| answer))?;
+        let verdict = self.hear()?;
+        Ok(match (taken, verdict.ring) {
+            (Ok((segment, bell)), Ok(_)) => Ok(SharedLink { segment, side: Side::Higher, bell }),
+            (Err(reason), _) | (_, Err(reason)) => Err(reason),
+        })
+    }
+}
+
+/// A socket of this host, under a name that is in no file system and goes with it.
+struct Door {
+    socket: OwnedFd,
+    name: [u8; NONCE],
+}
+
+fn refused(what: &'static str) -> impl Fn(rustix::io::Errno) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn address(name: &[u8; NONCE]) -> std::result::Result<SocketAddrUnix, String> {
+    let text: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+    SocketAddrUnix::new_abstract_name(format!("heddle-{text}").as_bytes()).map_err(refused("the name of a socket"))
+}
+
+fn socket() -> std::result::Result<OwnedFd, String> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(refused("a socket of this host"))
+}
+
+/// Whether one of two becomes readable in time, and which.
+fn first_of(one: BorrowedFd<'_>, other: BorrowedFd<'_>, deadline: Instant) -> Option<usize> {
+    while let left = deadline.saturating_duration_since(Instant::now())
+        && !left.is_zero()
+    {
+        let mut fds = [PollFd::from_borrowed_fd(one, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        sleep(&mut fds, left);
+        if let Some(at) = fds.iter().position(|fd| !fd.revents().is_empty()) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+impl Door {
+    fn open() -> std::result::Result<Self, String> {
+        let name = random();
+        let socket = socket()?;
+        bind(&socket, &address(&name)?).map_err(refused("bind"))?;
+        listen(&socket, 4).map_err(refused("listen"))?;
+        Ok(Self { socket, name })
+    }
+
+    /// Gives the descriptors to the process of the same user that comes, for the bell that it brings. An answer on the
+    /// link before that says that it will not come.
+    fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<OwnedFd, String> {
+        let deadline = Instant::now() + HANDOVER;
+        let user = rustix::process::geteuid();
+        while first_of(self.socket.as_fd(), link, deadline) == Some(0) {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(stream) = accept_with(&self.socket, flags) else { continue };
+            // The name can be listed by anyone here.
+            if !sockopt::socket_peercred(&stream).is_ok_and(|peer| peer.uid == user) {
+                continue;
+            }
+            send_fds(stream.as_fd(), &fds)?;
+            let [bell] = receive_fds(stream.as_fd(), deadline)?;
+            return Ok(bell);
+        }
+        Err("the other side did not come for the memory".into())
+    }
+}
+
+/// Goes to the other side's door, gives the own bell and gets the memory and the other bell.
+fn fetch(name: &[u8; NONCE], bell: BorrowedFd<'_>) -> std::result::Result<[OwnedFd; 2], String> {
+    let stream = socket()?;
+    connect(&stream, &address(name)?).map_err(refused("the other side's socket"))?;
+    send_fds(stream.as_fd(), &[bell])?;
+    receive_fds(stream.as_fd(), Instant::now() + HANDOVER)
+}
+
+fn send_fds(stream: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> std::result::Result<(), String> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(fds));
+    // Descriptors travel with at least one byte.
+    sendmsg(stream, &[std::io::IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL)
+        .map(drop)
+        .map_err(refused("passing descriptors"))
+}
+
+fn receive_fds<const N: usize>(stream: BorrowedFd<'_>, deadline: Instant) -> std::result::Result<[OwnedFd; N], String> {
+    if first_of(stream, stream, deadline).is_none() {
+        return Err("the other side passed nothing in time".into());
+    }
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0_u8];
+    let mut bytes = [std::io::IoSliceMut::new(&mut byte)];
+    recvmsg(stream, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC).map_err(refused("taking descriptors"))?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    fds.try_into().map_err(|_| "the other side passed other descriptors than expected".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_wire_and_others_are_refused() {
+        let frame = Frame { ring: Ok(1 << 19), socket: [1; NONCE], nonce: [2; NONCE] };
+        let Ok(read) = Frame::decode(&frame.encode()) else { panic!("a frame") };
+        assert_eq!((read.ring, read.socket, read.nonce), (Ok(1 << 19), [1; NONCE], [2; NONCE]));
+        let long = "é".repeat(500);
+        let Ok(read) = Frame::decode(&Frame::refusal(&long).encode()) else { panic!("a frame") };
+        assert_eq!(read.ring, Err("é".repeat(REASON / 2)));
+        for (at, value) in [(0, 0), (44, b'x')] {
+            let mut bytes = frame.encode();
+            bytes[at] = value;
+            assert!(matches!(Frame::decode(&bytes), Err(Trouble::Broken(_))));
+        }
+        assert!(matches!(Offer::decode(&[0; OFFER]), Err(Trouble::Broken(_))));
+    }
+
+    #[test]
+    fn descriptors_pass_the_door_and_strangers_hold_up_nothing() {
+        let door = Door::open().unwrap();
+        let (here, there) = (crate::net::Waker::new().unwrap(), crate::net::Waker::new().unwrap());
+        let idle = crate::net::Waker::new().unwrap();
+        std::thread::scope(|scope| {
+            let guest = scope.spawn(|| fetch(&door.name, there.fd()));
+            let bell = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap();
+            assert_eq!(guest.join().unwrap().unwrap().len(), 2);
+            rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
+        });
+        let mut count = [0; 8];
+        rustix::io::read(there.fd(), &mut count).unwrap();
+        assert_eq!(u64::from_ne_bytes(count), 1);
+        // An answer on the link means that nobody comes.
+        idle.wake();
+        let error = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap_err();
+        assert_eq!(error, "the other side did not come for the memory");
+        assert!(fetch(&[9; NONCE], here.fd()).unwrap_err().starts_with("the other side's socket: "));
+    }
+}

@@ -1,0 +1,324 @@
+//! Ranks as processes of one host: two rings per pair in memory that both map, beside the TCP links to the others.
+//!
+//! The TCP data link of such a pair stays open and idle. That it ends is how the death of the peer is noticed, whatever
+//! the rings hold. Whoever finds nothing to do says so in the memory and sleeps in `poll`; the peer then rings its bell,
+//! an eventfd.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+use memmap2::MmapRaw;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::memfd_create;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+};
+
+use super::ring::{Counters, Ring, receive_all, send_all};
+use super::{LinkError, TcpTransport, Transport};
+use crate::net::{Waker, sleep};
+
+/// Bytes before the rings.
+const HEAD: usize = 4096;
+pub(crate) const NONCE: usize = 16;
+/// Where each rank writes what shows that it maps this memory.
+const NONCES: usize = HEAD - 2 * NONCE;
+
+/// What stands before the rings. All zeros is its first state.
+#[repr(C)]
+struct Head {
+    /// From each rank to the other, that of the lower rank first.
+    counters: [Counters; 2],
+    /// Whether each rank sleeps until its bell rings.
+    asleep: [Bed; 2],
+}
+
+#[repr(C, align(128))]
+struct Bed(AtomicU32);
+
+/// Which of the two ranks of a segment this one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Lower = 0,
+    Higher = 1,
+}
+
+impl Side {
+    pub(crate) fn other(self) -> Self {
+        if self == Self::Lower { Self::Higher } else { Self::Lower }
+    }
+}
+
+/// Memory that two processes map. It has no name in any file system, so nothing is left of it once both have ended.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    map: MmapRaw,
+    ring: usize,
+}
+
+impl Segment {
+    /// Asks the system for it; the descriptor is for the other process. Every page is reserved now, and the size is sealed,
+    /// so that no later access can fail.
+    pub(crate) fn create(ring: usize) -> Result<(Self, OwnedFd), String> {
+        let refused = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
+        let bytes = size(ring).filter(|_| ring > 0).ok_or("there are no rings of that size")?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = memfd_create("heddle", flags).map_err(|error| refused("memfd_create", error))?;
+        ftruncate(&fd, bytes).map_err(|error| refused("ftruncate", error))?;
+        fallocate(&fd, FallocateFlags::empty(), 0, bytes).map_err(|error| refused("fallocate", error))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&fd, seals).map_err(|error| refused("sealing", error))?;
+        Ok((Self::map(ring, &fd)?, fd))
+    }
+
+    /// Maps what the other process created.
+    pub(crate) fn open(ring: usize, fd: OwnedFd) -> Result<Self, String> {
+        let seals = fcntl_get_seals(&fd).map_err(|error| format!("its seals: {error}"))?;
+        let stat = fstat(&fd).map_err(|error| format!("its size: {error}"))?;
+        if !seals.contains(SealFlags::SHRINK) || Some(stat.st_size as u64) != size(ring) {
+            return Err("what came is not the memory that was announced".into());
+        }
+        Self::map(ring, &fd)
+    }
+
+    fn map(ring: usize, fd: &OwnedFd) -> Result<Self, String> {
+        let file = fd.try_clone().map_err(|error| error.to_string())?;
+        let map = MmapRaw::map_raw(&File::from(file)).map_err(|error| format!("mmap: {error}"))?;
+        Ok(Self { map, ring })
+    }
+
+    fn head(&self) -> &Head {
+        const { assert!(size_of::<Head>() <= NONCES) };
+        // SAFETY: the map is longer than `HEAD` and aligned to a page; every bit pattern is a `Head`, and all of it is
+        // atomic.
+        unsafe { &*self.map.as_ptr().cast::<Head>() }
+    }
+
+    /// The queue from one side to the other.
+    fn ring(&self, from: Side) -> Ring<'_> {
+        let bytes = self.map.as_mut_ptr().wrapping_add(HEAD + from as usize * self.ring);
+        // SAFETY: both rings lie in the map (see `size`). Each side is a rank, used by one thread at a time.
+        unsafe { Ring::new(&self.head().counters[from as usize], bytes, self.ring) }
+    }
+
+    fn asleep(&self, side: Side) -> &AtomicU32 {
+        &self.head().asleep[side as usize].0
+    }
+
+    fn nonce_at(&self, side: Side) -> *mut [u8; NONCE] {
+        self.map.as_mut_ptr().wrapping_add(NONCES + side as usize * NONCE).cast()
+    }
+
+    /// Leaves a rank's nonce for the other to see. Before the first message only.
+    pub(crate) fn sign(&self, side: Side, nonce: [u8; NONCE]) {
+        // SAFETY: the place lies in the map, and bytes have no alignment. A message on the link orders it before the read.
+        unsafe { self.nonce_at(side).write_volatile(nonce) };
+    }
+
+    /// What a rank has left. Before the first message only.
+    pub(crate) fn signature(&self, side: Side) -> [u8; NONCE] {
+        // SAFETY: as in `sign`.
+        unsafe { self.nonce_at(side).read_volatile() }
+    }
+}
+
+/// Bytes of a segment with two such rings.
+fn size(ring: usize) -> Option<u64> {
+    ring.checked_mul(2)?.checked_add(HEAD)?.try_into().ok()
+}
+
+/// The memory shared with one peer, and the peer's bell.
+pub(crate) struct SharedLink {
+    pub(crate) segment: Segment,
+    /// Which side this rank is.
+    pub(crate) side: Side,
+    pub(crate) bell: OwnedFd,
+}
+
+impl SharedLink {
+    fn outgoing(&self) -> Ring<'_> {
+        self.segment.ring(self.side)
+    }
+
+    fn incoming(&self) -> Ring<'_> {
+        self.segment.ring(self.side.other())
+    }
+
+    /// Wakes the peer, if it sleeps.
+    fn wake(&self) {
+        // Orders what was published before against the sleeper's flag; the sleeper fences the other way round.
+        fence(Ordering::SeqCst);
+        let asleep = self.segment.asleep(self.side.other());
+        if asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0 {
+            // As in `Waker::wake`.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The data links of one rank: memory to some peers, TCP to the others.
+pub(crate) struct SharedTransport {
+    tcp: TcpTransport,
+    /// By peer; nothing where TCP carries the data.
+    links: Vec<Option<SharedLink>>,
+    /// What became of the TCP links of those that share memory.
+    ended: Vec<Option<LinkError>>,
+    bell: Arc<OwnedFd>,
+    waker: Arc<Waker>,
+}
+
+impl SharedTransport {
+    /// `bell` is the eventfd that the peers ring.
+    pub(crate) fn new(
+        tcp: TcpTransport,
+        links: Vec<Option<SharedLink>>,
+        bell: Arc<OwnedFd>,
+        waker: Arc<Waker>,
+    ) -> Self {
+        let ended = links.iter().map(|_| None).collect();
+        Self { tcp, links, ended, bell, waker }
+    }
+
+    fn ended(&self, peer: usize) -> Result<(), LinkError> {
+        self.ended[peer].clone().map_or(Ok(()), Err)
+    }
+
+    /// Nothing came from a peer: is that because it ended? Asked after the ring was looked at a last time.
+    fn nothing_from(&self, peer: usize, ended_before: bool) -> Result<usize, LinkError> {
+        if ended_before { self.ended(peer).map(|()| 0) } else { Ok(0) }
+    }
+
+    /// Nothing travels on the TCP link of a pair that shares memory: what there is to read is its end.
+    fn look_at_end(&mut self, peer: usize) {
+        let mut byte = [0_u8];
+        self.ended[peer] = match self.tcp.try_receive(peer, &mut [IoSliceMut::new(&mut byte)]) {
+            Ok(0) => None,
+            Ok(_) => Some(LinkError::Failed("data came on a link that carries none".into())),
+            Err(error) => Some(error),
+        };
+    }
+}
+
+impl Transport for SharedTransport {
+    fn try_send(&mut self, peer: usize, bytes: &[IoSlice<'_>]) -> Result<usize, LinkError> {
+        let Some(link) = &self.links[peer] else { return self.tcp.try_send(peer, bytes) };
+        self.ended(peer)?;
+        let sent = send_all(&link.outgoing(), bytes)?;
+        if sent > 0 {
+            link.wake();
+        }
+        Ok(sent)
+    }
+
+    fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError> {
+        let Some(link) = &self.links[peer] else { return self.tcp.try_receive(peer, bytes) };
+        let ended = self.ended[peer].is_some();
+        let got = receive_all(&link.incoming(), bytes)?;
+        if got == 0 {
+            return self.nothing_from(peer, ended);
+        }
+        link.wake();
+        Ok(got)
+    }
+
+    fn here(&mut self, peer: usize, most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
+        let Some(link) = &self.links[peer] else { return Ok(None) };
+        let ended = self.ended[peer].is_some();
+        let here = link.incoming().here(most)?;
+        if here.1 == 0 {
+            self.nothing_from(peer, ended)?;
+        }
+        Ok(Some(here))
+    }
+
+    fn take(&mut self, peer: usize, count: usize) {
+        if let Some(link) = &self.links[peer] {
+            link.incoming().take(count);
+            link.wake();
+        }
+    }
+
+    fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize {
+        match &self.links[peer] {
+            Some(link) => link.incoming().peek(bytes),
+            None => self.tcp.peek(peer, bytes),
+        }
+    }
+
+    fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {
+        let link = |peer: Option<usize>| peer.and_then(|peer| self.links[peer].as_ref());
+        let (to, from) = (link(send_to), link(receive_from));
+        if to.is_none() && from.is_none() {
+            return self.tcp.wait(send_to, receive_from, limit);
+        }
+        let each = || to.iter().chain(&from);
+        each().for_each(|link| link.segment.asleep(link.side).store(1, Ordering::Relaxed));
+        fence(Ordering::SeqCst);
+        let room = to.is_some_and(|link| !link.outgoing().is_full());
+        let bytes = from.is_some_and(|link| !link.incoming().is_empty());
+        // Of a peer that shares memory, the link only tells that it ended.
+        let flags = |shared: bool, flags| if shared { PollFlags::IN } else { flags };
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN),
+            self.tcp.watch(send_to, flags(to.is_some(), PollFlags::OUT)),
+            self.tcp.watch(receive_from, PollFlags::IN),
+        ];
+        if !room && !bytes {
+            sleep(&mut fds, limit);
+        }
+        let events = fds.each_ref().map(|fd| !fd.revents().is_empty());
+        each().for_each(|link| link.segment.asleep(link.side).store(0, Ordering::Relaxed));
+        let shared = (to.is_some(), from.is_some());
+        if events[1] {
+            let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        }
+        for (peer, told) in [(send_to, events[2] && shared.0), (receive_from, events[3] && shared.1)] {
+            if let Some(peer) = peer.filter(|_| told) {
+                self.look_at_end(peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_side_writes_the_other_maps() {
+        let (lower, fd) = Segment::create(1 << 16).unwrap();
+        let higher = Segment::open(1 << 16, fd).unwrap();
+        lower.sign(Side::Lower, [7; NONCE]);
+        assert_eq!(higher.signature(Side::Lower), [7; NONCE]);
+        assert_eq!(lower.ring(Side::Lower).send(&[1, 2, 3]), Ok(3));
+        let mut got = [0; 3];
+        assert_eq!(higher.ring(Side::Higher).receive(&mut got), Ok(0));
+        assert_eq!(higher.ring(Side::Lower).receive(&mut got), Ok(3));
+        assert_eq!(got, [1, 2, 3]);
+    }
+
+    #[test]
+    fn other_memory_than_announced_is_refused() {
+        let announced = "what came is not the memory that was announced";
+        let (_, fd) = Segment::create(1 << 16).unwrap();
+        assert_eq!(Segment::open(1 << 17, fd).unwrap_err(), announced);
+        let unsealed = memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&unsealed, size(1 << 16).unwrap()).unwrap();
+        assert_eq!(Segment::open(1 << 16, unsealed).unwrap_err(), announced);
+        let pipe = crate::net::Waker::new().unwrap().fd().try_clone_to_owned().unwrap();
+        assert!(Segment::open(1 << 16, pipe).unwrap_err().starts_with("its seals: "));
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_named() {
+        assert!(Segment::create(1 << 62).unwrap_err().starts_with("ftruncate: "));
+        for ring in [0, usize::MAX] {
+            assert_eq!(Segment::create(ring).unwrap_err(), "there are no rings of that size");
+        }
+    }
+}

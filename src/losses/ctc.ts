@@ -1,0 +1,114 @@
+/** @module Connectionist temporal classification (Graves et al., 2006): labels of a sequence without their places in it. */
+import { isInteger } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
+import { concat, cumsum, full, gather, maximum, scan, select, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger } from "../util/options.ts";
+import { checkTensors, type LossOptions, reduced } from "./reduce.ts";
+
+/** Options of {@link ctc}. */
+export interface CtcOptions extends LossOptions {
+  /** How much of each sequence counts, integers `[batch]`, at least 1; default: all of it. */
+  readonly inputLengths?: Tensor;
+  /** How many labels each sequence has, integers `[batch]`; default: those that are not negative. */
+  readonly targetLengths?: Tensor;
+  /** The class between labels; default 0. */
+  readonly blank?: number;
+  /** Sequences too short for their labels count 0 instead of infinity; default false. Their gradient is 0 either way. */
+  readonly zeroInfinity?: boolean;
+}
+
+// The logarithm of nothing, with a gradient: differences of infinities would be NaN.
+const nothing = -1e30;
+
+/**
+ * Minus the logarithm of the probability of the labels, summed over all their alignments, as PyTorch's `CTCLoss` (whose
+ * inputs are `[time, batch, classes]`). A mean is that of each sequence's loss divided by its number of labels. The forward
+ * variables are a loop over time; gradients go through it.
+ *
+ * @param logProbabilities float `[batch, time, classes]`, such as `logSoftmax` gives
+ * @param labels integers `[batch, length]`; what is behind a sequence's labels is negative, or anything with `targetLengths`
+ */
+export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOptions = {}): Tensor {
+  const { blank = 0, zeroInfinity = false } = options;
+  checkTypes(logProbabilities, labels, blank);
+  const [batch, time] = logProbabilities.shape as [number, number, number];
+  const given = labels.cast("i32");
+  const counted = options.targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
+  const lengths = options.inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
+  const path = pathOf(given, blank);
+  const steps = logProbabilities.transpose([1, 0, 2]);
+  const emitted = (step: Tensor): Tensor => maximum(gather(step, path.classes, 1), nothing);
+  const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
+  const start = select(path.places.lt(2), emitted(first), nothing);
+  const rest = steps.slice([1, 0, 0], [...steps.shape]);
+  const [end] = scan(
+    (before: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
+      const after = advanced(before, path.skips).add(emitted(step));
+      return [select(lengths.sub(1).gt(index).reshape([batch, 1]), after, before), {}];
+    },
+    start,
+    rest,
+  );
+  const total = atEnd(end, counted);
+  const value = select(total.lt(nothing / 10), zeroInfinity ? 0 : Infinity, total.neg());
+  const names = ["inputLengths", "targetLengths", "blank", "zeroInfinity"];
+  const perLabel = (): Tensor => value.div(maximum(counted, 1).cast(value.dtype)).mean();
+  return reduced("ctc", value, options, names, perLabel);
+}
+
+function checkTypes(logProbabilities: Tensor, labels: Tensor, blank: number): void {
+  checkTensors("ctc", logProbabilities, labels);
+  const [batch, time, classes] = logProbabilities.shape;
+  const fits = logProbabilities.shape.length === 3 && labels.shape.length === 2 && labels.shape[0] === batch;
+  if (!fits || time === 0 || !isInteger(labels.dtype)) {
+    throw new HeddleError(
+      "shape",
+      `ctc: takes floats [batch, time, classes] and integer labels [batch, length], got ${formatType(logProbabilities)} and ${formatType(labels)}`,
+    );
+  }
+  checkInteger("ctc", "blank", blank, 0, (classes as number) - 1);
+}
+
+/** Labels with blanks around each: the class of every place, and where a place may be reached from two before. */
+function pathOf(labels: Tensor, blank: number) {
+  const [batch, length] = labels.shape as [number, number];
+  const blanks = (count: number): Tensor => full([batch, count], blank, { dtype: "i32" });
+  const own = select(labels.lt(0), blank, labels);
+  const pairs = concat([blanks(length).reshape([batch, length, 1]), own.reshape([batch, length, 1])], 2);
+  const classes = concat([pairs.reshape([batch, 2 * length]), blanks(1)], 1);
+  const places = full([batch, 2 * length + 1], 1, { dtype: "i32" });
+  const earlier = concat([blanks(2), classes], 1).slice([0, 0], [batch, 2 * length + 1]);
+  const skips = classes.ne(blank).cast("i32").mul(classes.ne(earlier).cast("i32")).gt(0);
+  return { classes, skips, places: counted(places) };
+}
+
+/** 0, 1, 2, … along the last dim. */
+const counted = (ones: Tensor): Tensor => cumsum(ones, 1).sub(1);
+
+/** Logarithms of what comes to each place from itself, the one before, and the one before that where it may. */
+function advanced(before: Tensor, skips: Tensor): Tensor {
+  const [batch, places] = before.shape as [number, number];
+  const moved = (by: number): Tensor =>
+    concat([full([batch, by], nothing, { dtype: before.dtype }), before], 1).slice([0, 0], [batch, places]);
+  return logSumOf([before, moved(1), select(skips, moved(2), nothing)]);
+}
+
+/** The places of the last label and of the blank behind it. */
+function atEnd(end: Tensor, lengths: Tensor): Tensor {
+  const [batch] = end.shape as [number, number];
+  const at = (place: Tensor): Tensor => gather(end, place.reshape([batch, 1]), 1).reshape([batch]);
+  const blank = at(lengths.mul(2));
+  const label = at(maximum(lengths.mul(2).sub(1), 0));
+  return logSumOf([blank, select(lengths.gt(0), label, nothing)]);
+}
+
+/** log(Σ exp(x)), elementwise. */
+function logSumOf(terms: readonly Tensor[]): Tensor {
+  const largest = terms.reduce((x, y) => maximum(x, y));
+  return terms
+    .map((term) => term.sub(largest).exp())
+    .reduce((x, y) => x.add(y))
+    .log()
+    .add(largest);
+}

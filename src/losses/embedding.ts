@@ -1,0 +1,81 @@
+/** @module Losses of vectors, by their angles and distances. Vectors are the last dim. */
+import { formatType, sameShape } from "../ir/shape.ts";
+import { minimum, select, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkNumber } from "../util/options.ts";
+import { checkPair, type LossOptions, reduced } from "./reduce.ts";
+
+/**
+ * PyTorch's `CosineEmbeddingLoss`: one minus the cosine of the angle of two vectors where the target is 1,
+ * `max(0, cosine - margin)` where it is -1.
+ *
+ * @param first, second floats `[rows…, size]`
+ * @param target 1 and -1, `[rows…]`, of any dtype
+ * @param options `margin`: from -1 to 1, default 0
+ */
+export function cosineEmbedding(
+  first: Tensor,
+  second: Tensor,
+  target: Tensor,
+  options: LossOptions & { readonly margin?: number } = {},
+): Tensor {
+  checkPair("cosineEmbedding", first, second);
+  const { margin = 0 } = options;
+  checkNumber("cosineEmbedding", "margin", margin, -1, 1);
+  if (!sameShape(target.shape, first.shape.slice(0, -1)))
+    throw new HeddleError("shape", `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`);
+  const square = (x: Tensor): Tensor => x.mul(x).sum(-1).add(1e-12);
+  const cosine = first
+    .mul(second)
+    .sum(-1)
+    .div(square(first).mul(square(second)).sqrt());
+  const same = select(target.eq(1), cosine.neg().add(1), 0);
+  const other = select(target.eq(-1), cosine.sub(margin).relu(), 0);
+  return reduced("cosineEmbedding", same.add(other), options, ["margin"]);
+}
+
+/** Options of {@link tripletMargin}. */
+export interface TripletOptions extends LossOptions {
+  /** How much nearer the positive must be; default 1. */
+  readonly margin?: number;
+  /** Of the distance: the norm's exponent, at least 1; default 2. */
+  readonly p?: number;
+  /** Added to each difference, so that the distance of equal vectors has a gradient; default 1e-6. */
+  readonly epsilon?: number;
+  /** Take the negative's distance from the positive where that is smaller (Balntas et al., 2016); default false. */
+  readonly swap?: boolean;
+}
+
+/**
+ * PyTorch's `TripletMarginLoss`: `max(0, margin + distance(anchor, positive) - distance(anchor, negative))`, for vectors
+ * `[rows…, size]`.
+ */
+export function tripletMargin(
+  anchor: Tensor,
+  positive: Tensor,
+  negative: Tensor,
+  options: TripletOptions = {},
+): Tensor {
+  checkPair("tripletMargin", anchor, positive);
+  checkPair("tripletMargin", anchor, negative);
+  const { margin = 1, p = 2, epsilon = 1e-6, swap = false } = options;
+  checkNumber("tripletMargin", "margin", margin);
+  checkNumber("tripletMargin", "p", p, 1);
+  checkNumber("tripletMargin", "epsilon", epsilon, 0);
+  const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
+  const far = distance(anchor, negative);
+  const other = swap ? minimum(far, distance(positive, negative)) : far;
+  const values = distance(anchor, positive).sub(other).add(margin).relu();
+  return reduced("tripletMargin", values, options, ["margin", "p", "epsilon", "swap"]);
+}
+
+function norm(x: Tensor, p: number): Tensor {
+  if (p === 1) return x.abs().sum(-1);
+  return p === 2
+    ? x.mul(x).sum(-1).sqrt()
+    : x
+        .abs()
+        .pow(p)
+        .sum(-1)
+        .pow(1 / p);
+}

@@ -1,0 +1,146 @@
+/** @module Losses of numbers: output and target have one shape, and so do the single losses. */
+import { full, maximum, minimum, select, type Tensor } from "../tensor/index.ts";
+import { checkNumber } from "../util/options.ts";
+import { checkPair, type LossOptions, reduced } from "./reduce.ts";
+
+/** Squared error, `(output - target)²`, over all elements; elementwise with reduction `"none"`. */
+export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkPair("mse", output, target);
+  const difference = output.sub(target);
+  return reduced("mse", difference.mul(difference), options);
+}
+
+/**
+ * Absolute error, `|output - target|`, over all elements; elementwise with reduction `"none"`. The gradient of a NaN is NaN,
+ * where PyTorch's is 0.
+ */
+export function l1(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkPair("l1", output, target);
+  return reduced("l1", output.sub(target).abs(), options);
+}
+
+/** `d² / 2` where `|d|` is at most `delta`, else `delta · (|d| - delta / 2)`. */
+function huberOf(difference: Tensor, delta: number): Tensor {
+  // By what is left of the difference when it is cut off: no infinity meets a 0 in the gradient.
+  const cut = minimum(maximum(difference, -delta), delta);
+  return cut.mul(difference.sub(cut.mul(0.5)));
+}
+
+/**
+ * Huber's loss, as PyTorch's `HuberLoss`: half the squared error up to a difference of `delta`, from there on a line.
+ *
+ * @param options `delta`: positive, default 1
+ */
+export function huber(output: Tensor, target: Tensor, options: LossOptions & { readonly delta?: number } = {}): Tensor {
+  checkPair("huber", output, target);
+  const { delta = 1 } = options;
+  checkNumber("huber", "delta", delta, Number.MIN_VALUE);
+  return reduced("huber", huberOf(output.sub(target), delta), options, ["delta"]);
+}
+
+/**
+ * Absolute error that is smooth at 0, as PyTorch's `SmoothL1Loss`: `d² / (2 · beta)` below a difference of `beta`, else
+ * `|d| - beta / 2`.
+ *
+ * @param options `beta`: default 1; 0 gives {@link l1}
+ */
+export function smoothL1(
+  output: Tensor,
+  target: Tensor,
+  options: LossOptions & { readonly beta?: number } = {},
+): Tensor {
+  checkPair("smoothL1", output, target);
+  const { beta = 1 } = options;
+  checkNumber("smoothL1", "beta", beta, 0);
+  const difference = output.sub(target);
+  const values = beta === 0 ? difference.abs() : huberOf(difference, beta).mul(1 / beta);
+  return reduced("smoothL1", values, options, ["beta"]);
+}
+
+/** Options of {@link poissonNll}. */
+export interface PoissonNllOptions extends LossOptions {
+  /** The output is the logarithm of the rate; default true. */
+  readonly logInput?: boolean;
+  /** Add Stirling's approximation of log(target!), for targets above 1; default false. */
+  readonly full?: boolean;
+  /** Added to a rate before its logarithm is taken; default 1e-8. */
+  readonly epsilon?: number;
+}
+
+/**
+ * Negative log-likelihood of counts under Poisson's distribution, as PyTorch's `PoissonNLLLoss`: `exp(x) - target · x`.
+ * The gradient by a target of 0 is finite with `full`, where PyTorch's is NaN.
+ */
+export function poissonNll(output: Tensor, target: Tensor, options: PoissonNllOptions = {}): Tensor {
+  checkPair("poissonNll", output, target);
+  const { logInput = true, full: whole = false, epsilon = 1e-8 } = options;
+  checkNumber("poissonNll", "epsilon", epsilon, 0);
+  const values = logInput ? output.exp().sub(target.mul(output)) : output.sub(target.mul(output.add(epsilon).log()));
+  const large = target.gt(1);
+  const count = select(large, target, 1);
+  const stirling = count
+    .mul(count.log())
+    .sub(count)
+    .add(
+      count
+        .mul(2 * Math.PI)
+        .log()
+        .mul(0.5),
+    );
+  const names = ["logInput", "full", "epsilon"];
+  return reduced("poissonNll", whole ? values.add(select(large, stirling, 0)) : values, options, names);
+}
+
+/** Options of {@link gaussianNll}. */
+export interface GaussianNllOptions extends LossOptions {
+  /** Add the constant log(2π) / 2; default false. */
+  readonly full?: boolean;
+  /** The least variance; default 1e-6. The gradient by a variance below it is 0, where PyTorch's goes on. */
+  readonly epsilon?: number;
+}
+
+/**
+ * Negative log-likelihood under normal distributions, as PyTorch's `GaussianNLLLoss`:
+ * `(log(variance) + (output - target)² / variance) / 2`.
+ *
+ * @param variance of the shape of the output, or one that broadcasts to it
+ */
+export function gaussianNll(
+  output: Tensor,
+  target: Tensor,
+  variance: Tensor,
+  options: GaussianNllOptions = {},
+): Tensor {
+  checkPair("gaussianNll", output, target);
+  const { full: whole = false, epsilon = 1e-6 } = options;
+  checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
+  const bounded = select(variance.lt(epsilon), full([], epsilon, { dtype: variance.dtype }), variance);
+  const difference = output.sub(target);
+  const values = bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5);
+  const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
+  return reduced("gaussianNll", values.add(constant), options, ["full", "epsilon"]);
+}
+
+/** Options of {@link klDivergence}. */
+export interface KlDivergenceOptions extends Omit<LossOptions, "reduction"> {
+  /** Also `"batchMean"`: the sum over the number of rows, which is the divergence of a row on average. Default `"mean"`. */
+  readonly reduction?: LossOptions["reduction"] | "batchMean";
+  /** The target is given as logarithms, too; default false. */
+  readonly logTarget?: boolean;
+}
+
+/**
+ * Kullback and Leibler's divergence, as PyTorch's `KLDivLoss`: `target · (log(target) - output)`, elementwise.
+ *
+ * @param output logarithms of probabilities
+ * @param target probabilities (0 contributes 0, and its gradient is finite, where PyTorch's is NaN), or with `logTarget` their logarithms
+ */
+export function klDivergence(output: Tensor, target: Tensor, options: KlDivergenceOptions = {}): Tensor {
+  checkPair("klDivergence", output, target);
+  const { logTarget = false, reduction = "mean" } = options;
+  const entropy = (): Tensor => select(target.eq(0), 0, target.mul(select(target.eq(0), 1, target).log()));
+  const values = logTarget ? target.exp().mul(target.sub(output)) : entropy().sub(target.mul(output));
+  if (reduction === "batchMean")
+    return reduced("klDivergence", values, { ...options, reduction: "sum" }, ["logTarget"]).div(output.shape[0] ?? 1);
+  return reduced("klDivergence", values, { ...options, reduction }, ["logTarget"]);
+}

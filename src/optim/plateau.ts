@@ -1,0 +1,106 @@
+/** @module A learning rate that falls when training no longer gets better: PyTorch's `ReduceLROnPlateau`. */
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import type { Schedule } from "./optimizer.ts";
+
+/** Options of {@link plateau}. */
+export interface PlateauOptions {
+  /** The first rate. */
+  readonly learningRate: number;
+  /** What is looked at after every epoch, of `evaluate` where there is one: `"loss"` (default) or the name of a metric. */
+  readonly monitor?: string;
+  /** Whether small or large values are good; default `"min"`. */
+  readonly mode?: "min" | "max";
+  /** What the rate is multiplied by; default 0.1. */
+  readonly factor?: number;
+  /** Epochs without progress that are borne; default 10. */
+  readonly patience?: number;
+  /** How much counts as progress; default 1e-4. */
+  readonly threshold?: number;
+  /** Whether `threshold` is a share of the best value (default) or a difference from it. */
+  readonly thresholdMode?: "relative" | "absolute";
+  /** Epochs after a fall in which nothing is counted; default 0. */
+  readonly cooldown?: number;
+  /** The rate does not fall below; default 0. */
+  readonly minimum?: number;
+  /** A fall by less than this is left out; default 1e-8. */
+  readonly epsilon?: number;
+}
+
+/** A schedule that is told how training goes. `train` does that after every epoch, and from the history when it resumes. */
+export interface PlateauSchedule extends Schedule {
+  readonly monitor: string;
+  /** One epoch's value. */
+  observe(value: number): void;
+  /** Forgets all that was observed. */
+  restart(): void;
+}
+
+/** Whether a learning rate wants to be told of epochs. */
+export const isPlateau = (schedule: unknown): schedule is PlateauSchedule =>
+  typeof schedule === "function" && "observe" in schedule && "restart" in schedule;
+
+/**
+ * Multiplies the learning rate by `factor` when `monitor` has not become better for more than `patience` epochs. NaN is no
+ * progress. Without `train`, call `observe(value)` after each epoch.
+ *
+ * @throws HeddleError `option`
+ */
+export function plateau(options: PlateauOptions): PlateauSchedule {
+  const settings = checked(options);
+  const { learningRate, monitor, factor, patience, cooldown, minimum, epsilon } = settings;
+  const worst = settings.mode === "min" ? Infinity : -Infinity;
+  let state = { rate: learningRate, best: worst, bad: 0, resting: 0 };
+  const observe = (value: number): void => {
+    const better = isBetter(settings, value, state.best);
+    const resting = Math.max(0, state.resting - 1);
+    // While it rests, bad epochs do not count; the first of them is the one after the fall.
+    const bad = better || state.resting > 0 ? 0 : state.bad + 1;
+    const best = better ? value : state.best;
+    if (bad <= patience) {
+      state = { ...state, best, bad, resting };
+      return;
+    }
+    const next = Math.max(state.rate * factor, minimum);
+    state = { best, rate: state.rate - next > epsilon ? next : state.rate, bad: 0, resting: cooldown };
+  };
+  const restart = (): void => {
+    state = { rate: learningRate, best: worst, bad: 0, resting: 0 };
+  };
+  return Object.assign((): number => state.rate, { monitor, observe, restart });
+}
+
+function isBetter({ mode, threshold, thresholdMode }: Required<PlateauOptions>, value: number, best: number): boolean {
+  const sign = mode === "min" ? -1 : 1;
+  const bar = thresholdMode === "absolute" ? best + sign * threshold : best * (1 + sign * threshold);
+  return sign * value > sign * bar;
+}
+
+function checked(options: PlateauOptions): Required<PlateauOptions> {
+  const what = "schedules.plateau";
+  const settings: Required<PlateauOptions> = {
+    monitor: "loss",
+    mode: "min",
+    factor: 0.1,
+    patience: 10,
+    threshold: 1e-4,
+    thresholdMode: "relative",
+    cooldown: 0,
+    minimum: 0,
+    epsilon: 1e-8,
+    ...options,
+  };
+  checkOptions(what, options, Object.keys(settings));
+  for (const name of ["learningRate", "threshold", "minimum", "epsilon"] as const)
+    checkNumber(what, name, settings[name], 0);
+  checkNumber(what, "factor", settings.factor, 0, 1);
+  for (const name of ["patience", "cooldown"] as const) checkInteger(what, name, settings[name], 0);
+  const oneOf = (name: "mode" | "thresholdMode", values: readonly string[]): void => {
+    if (!values.includes(settings[name]))
+      throw new HeddleError("option", `${what}: ${name} must be ${values.join(" or ")}, got ${String(settings[name])}`);
+  };
+  oneOf("mode", ["min", "max"]);
+  oneOf("thresholdMode", ["relative", "absolute"]);
+  if (settings.factor === 1) throw new HeddleError("option", `${what}: factor must be below 1`);
+  return settings;
+}

@@ -1,0 +1,204 @@
+/**
+ * @module Schedules: learning rates as functions of the step. Each is that of PyTorch's `lr_scheduler`, with steps of the
+ * optimizer where PyTorch counts calls of `scheduler.step()`, in closed form: the rate of a step depends on the step alone.
+ */
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import type { Schedule } from "./optimizer.ts";
+
+/** What every schedule starts from. */
+export interface ScheduleOptions {
+  /** The rate that the schedule scales. */
+  readonly learningRate: number;
+}
+
+/** Checks that options have no other names than these values, which are numbers from 0, or whole numbers from 1. */
+function check(
+  name: string,
+  options: object,
+  numbers: { readonly [option: string]: number },
+  steps: { readonly [option: string]: number } = {},
+  others: readonly string[] = [],
+): void {
+  const what = `schedules.${name}`;
+  checkOptions(what, options, [...Object.keys(numbers), ...Object.keys(steps), ...others]);
+  for (const [option, value] of Object.entries(numbers)) checkNumber(what, option, value, 0);
+  for (const [option, value] of Object.entries(steps)) checkInteger(what, option, value, 1);
+}
+
+/** `factor` times the rate (default 1/3) for the first `totalSteps` steps (default 5), then the rate: `ConstantLR`. */
+export function constant(
+  options: ScheduleOptions & { readonly factor?: number; readonly totalSteps?: number },
+): Schedule {
+  const { learningRate, factor = 1 / 3, totalSteps = 5 } = options;
+  check("constant", options, { learningRate, factor }, { totalSteps });
+  return (step) => (step < totalSteps ? learningRate * factor : learningRate);
+}
+
+/** From `startFactor` times the rate (default 1/3) to `endFactor` times (default 1) in `totalSteps` (default 5): `LinearLR`. */
+export function linear(
+  options: ScheduleOptions & {
+    readonly startFactor?: number;
+    readonly endFactor?: number;
+    readonly totalSteps?: number;
+  },
+): Schedule {
+  const { learningRate, startFactor = 1 / 3, endFactor = 1, totalSteps = 5 } = options;
+  check("linear", options, { learningRate, startFactor, endFactor }, { totalSteps });
+  return (step) => learningRate * (startFactor + ((endFactor - startFactor) * Math.min(step, totalSteps)) / totalSteps);
+}
+
+/** The rate times `gamma` (default 0.1) every `stepSize` steps: `StepLR`. */
+export function step(options: ScheduleOptions & { readonly stepSize: number; readonly gamma?: number }): Schedule {
+  const { learningRate, stepSize, gamma = 0.1 } = options;
+  check("step", options, { learningRate, gamma }, { stepSize });
+  return (at) => learningRate * gamma ** Math.floor(at / stepSize);
+}
+
+/** The rate times `gamma` (default 0.1) at each of the steps `milestones`: `MultiStepLR`. */
+export function multiStep(
+  options: ScheduleOptions & { readonly milestones: readonly number[]; readonly gamma?: number },
+): Schedule {
+  const { learningRate, milestones, gamma = 0.1 } = options;
+  check("multiStep", options, { learningRate, gamma }, {}, ["milestones"]);
+  milestones.forEach((milestone, index) => {
+    checkInteger("schedules.multiStep", `milestones[${index}]`, milestone, 0);
+  });
+  return (at) => learningRate * gamma ** milestones.filter((milestone) => at >= milestone).length;
+}
+
+/** The rate times `gamma` to the step: `ExponentialLR`. */
+export function exponential(options: ScheduleOptions & { readonly gamma: number }): Schedule {
+  const { learningRate, gamma } = options;
+  check("exponential", options, { learningRate, gamma });
+  return (at) => learningRate * gamma ** at;
+}
+
+/**
+ * The rate divided by `1 + decay · step / decaySteps` (default 1), as Keras' `InverseTimeDecay`; the quotient is rounded
+ * down with `staircase`.
+ */
+export function inverseTime(
+  options: ScheduleOptions & { readonly decay: number; readonly decaySteps?: number; readonly staircase?: boolean },
+): Schedule {
+  const { learningRate, decay, decaySteps = 1, staircase = false } = options;
+  check("inverseTime", options, { learningRate, decay }, { decaySteps }, ["staircase"]);
+  return (at) => learningRate / (1 + decay * (staircase ? Math.floor(at / decaySteps) : at / decaySteps));
+}
+
+/** From the rate to `minimum` (default 0) as `(1 - step / totalSteps)^power` (default 1), then `minimum`: `PolynomialLR`. */
+export function polynomial(
+  options: ScheduleOptions & { readonly totalSteps: number; readonly power?: number; readonly minimum?: number },
+): Schedule {
+  const { learningRate, totalSteps, power = 1, minimum = 0 } = options;
+  check("polynomial", options, { learningRate, power, minimum }, { totalSteps });
+  return (at) => minimum + (learningRate - minimum) * (1 - Math.min(at, totalSteps) / totalSteps) ** power;
+}
+
+const wave = (from: number, to: number, share: number): number =>
+  to + ((from - to) * (1 + Math.cos(Math.PI * share))) / 2;
+
+/**
+ * From the rate to `minimum` (default 0) along half a cosine (Loshchilov and Hutter, 2017) in `totalSteps`, then up again
+ * in as many: `CosineAnnealingLR`.
+ */
+export function cosine(
+  options: ScheduleOptions & { readonly totalSteps: number; readonly minimum?: number },
+): Schedule {
+  const { learningRate, totalSteps, minimum = 0 } = options;
+  check("cosine", options, { learningRate, minimum }, { totalSteps });
+  return (at) => wave(learningRate, minimum, at / totalSteps);
+}
+
+/**
+ * Half a cosine as in {@link cosine} in `period` steps, then from the rate again, each time in `periodFactor` times as many
+ * (default 1): `CosineAnnealingWarmRestarts`.
+ */
+export function cosineRestarts(
+  options: ScheduleOptions & { readonly period: number; readonly periodFactor?: number; readonly minimum?: number },
+): Schedule {
+  const { learningRate, period, periodFactor = 1, minimum = 0 } = options;
+  check("cosineRestarts", options, { learningRate, minimum }, { period, periodFactor });
+  return (at) => {
+    let [since, length] = [at, period];
+    if (periodFactor === 1) since %= period;
+    for (; since >= length; length *= periodFactor) since -= length;
+    return wave(learningRate, minimum, since / length);
+  };
+}
+
+/** Options of {@link oneCycle}. */
+export interface OneCycleOptions {
+  readonly maxLearningRate: number;
+  readonly totalSteps: number;
+  /** Share of the steps in which the rate rises; default 0.3. */
+  readonly pctStart?: number;
+  /** Default `"cosine"`. */
+  readonly anneal?: "cosine" | "linear";
+  /** The first rate is the largest divided by this; default 25. */
+  readonly divFactor?: number;
+  /** The last rate is the first divided by this; default 10000. */
+  readonly finalDivFactor?: number;
+  /** Back to the first rate as fast as it rose, and from there to the last; default false: to the last at once. */
+  readonly threePhase?: boolean;
+}
+
+/** Up to the largest rate and down to nearly nothing (Smith and Topin, 2018): `OneCycleLR`. Later steps have the last rate. */
+export function oneCycle(options: OneCycleOptions): Schedule {
+  const { maxLearningRate, totalSteps, pctStart = 0.3, anneal = "cosine", threePhase = false } = options;
+  const { divFactor = 25, finalDivFactor = 1e4 } = options;
+  const names = ["maxLearningRate", "totalSteps", "pctStart", "anneal", "divFactor", "finalDivFactor", "threePhase"];
+  checkOptions("schedules.oneCycle", options, names);
+  checkNumber("schedules.oneCycle", "maxLearningRate", maxLearningRate, 0);
+  checkInteger("schedules.oneCycle", "totalSteps", totalSteps, 1);
+  checkNumber("schedules.oneCycle", "pctStart", pctStart, 0, 1);
+  for (const [name, value] of Object.entries({ divFactor, finalDivFactor }))
+    checkNumber("schedules.oneCycle", name, value, Number.MIN_VALUE);
+  if (anneal !== "cosine" && anneal !== "linear")
+    throw new HeddleError("option", `schedules.oneCycle: anneal must be cosine or linear, got ${String(anneal)}`);
+  const first = maxLearningRate / divFactor;
+  const rise = { end: pctStart * totalSteps - 1, from: first, to: maxLearningRate };
+  const last = { end: totalSteps - 1, from: threePhase ? first : maxLearningRate, to: first / finalDivFactor };
+  const fall = { end: 2 * pctStart * totalSteps - 2, from: maxLearningRate, to: first };
+  const phases = threePhase ? [rise, fall, last] : [rise, last];
+  return (at) => {
+    const place = phases.findIndex(({ end }, index) => at <= end || index === phases.length - 1);
+    const { end, from, to } = phases[place] as typeof rise;
+    const start = place === 0 ? 0 : (phases[place - 1] as typeof rise).end;
+    const share = end > start ? Math.min(1, (at - start) / (end - start)) : 1;
+    return anneal === "cosine" ? wave(from, to, share) : from + (to - from) * share;
+  };
+}
+
+/** One schedule after the other; each counts its steps from the milestone at which it begins: `SequentialLR`. */
+export function sequence(schedules: readonly Schedule[], milestones: readonly number[]): Schedule {
+  if (schedules.length !== milestones.length + 1) {
+    throw new HeddleError(
+      "option",
+      `schedules.sequence: ${schedules.length} schedules need ${schedules.length - 1} milestones, got ${milestones.length}`,
+    );
+  }
+  milestones.forEach((milestone, index) => {
+    checkInteger("schedules.sequence", `milestones[${index}]`, milestone, milestones[index - 1] ?? 0);
+  });
+  return (at) => {
+    const place = milestones.filter((milestone) => at >= milestone).length;
+    return (schedules[place] as Schedule)(at - (milestones[place - 1] ?? 0));
+  };
+}
+
+/**
+ * Rises in `steps` from `startFactor` (default 0) times the first rate to that rate, then follows the schedule from its
+ * beginning.
+ */
+export function warmUp(
+  learningRate: number | Schedule,
+  options: { readonly steps: number; readonly startFactor?: number },
+): Schedule {
+  const { steps, startFactor = 0 } = options;
+  check("warmUp", options, { startFactor }, { steps });
+  const later: Schedule = typeof learningRate === "number" ? () => learningRate : learningRate;
+  return sequence([linear({ learningRate: later(0), startFactor, totalSteps: steps }), later], [steps]);
+}
+
+export { isPlateau, type PlateauOptions, type PlateauSchedule, plateau } from "./plateau.ts";

@@ -1,0 +1,72 @@
+/** @module Gradients of a batch, a part of it at a time: the sums of all parts are those of the whole batch. */
+import { isTensor, scan, type Tensor, type Tensors } from "../tensor/index.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { BatchColumns } from "./functions.ts";
+
+/** What the forward and backward passes of a batch give. */
+export interface PassOutcome {
+  readonly grads: Tensors;
+  /** Mean over the rows. */
+  readonly loss: Tensor;
+  /** Sums over the rows. */
+  readonly metrics: { readonly [name: string]: Tensor };
+  /** Of the layers. */
+  readonly state: Tensors;
+}
+
+/** The passes of a batch, from layer state and columns. */
+export type Pass = (state: Tensors, batch: BatchColumns) => PassOutcome;
+
+/** The largest number of equal parts of so many rows that is not above `most`. */
+export function mostParts(rows: number, most: number): number {
+  for (let parts = Math.min(most, Math.floor(rows)); parts > 1; parts--) if (rows % parts === 0) return parts;
+  return 1;
+}
+
+/**
+ * One pass over each of `parts` parts of equal size, one after the other; each hands its layer state to the next.
+ *
+ * @param zero what the sums start from, besides `state`: zeros of the types of a pass's outcome
+ */
+export function inParts(
+  parts: number,
+  pass: Pass,
+  zero: Omit<PassOutcome, "state">,
+  state: Tensors,
+  batch: BatchColumns,
+): PassOutcome {
+  if (parts === 1) return pass(state, batch);
+  type Carry = [Omit<PassOutcome, "state">, Tensors];
+  const start: Carry = [zero, state];
+  const [[{ grads, loss, metrics }, end]] = scan(
+    ([sums, kept]: Carry, one: Tensors): [Carry, Tensors] => {
+      const { state: next, ...more } = pass(kept, one as BatchColumns);
+      return [[added(sums, more), next], {}];
+    },
+    start,
+    mapTensors(batch as Tensors, (column) => cut(column, parts)),
+  );
+  // Each part's mean counts as much, since all have as many rows.
+  return { grads: mapTensors(grads, (sum) => sum.mul(1 / parts)), loss: loss.mul(1 / parts), metrics, state: end };
+}
+
+/** `[rows, …]` to `[parts, rows / parts, …]`, every part with rows from everywhere: devices keep the rows they have. */
+function cut(column: Tensor, parts: number): Tensor {
+  const [rows, ...rest] = column.shape as [number, ...number[]];
+  return column.reshape([rows / parts, parts, ...rest]).transpose([1, 0, ...rest.map((_size, dim) => dim + 2)]);
+}
+
+function added<Tree>(left: Tree, right: Tree): Tree {
+  const flat = flattenTree(left, isTensor);
+  const others = flattenTree(right, isTensor).leaves;
+  return unflattenTree(
+    flat.shape,
+    flat.leaves.map((leaf, index) => leaf.add(others[index] as Tensor)),
+  ) as Tree;
+}
+
+/** The tree with another tensor for each. */
+export function mapTensors<Tree extends Tensors>(tree: Tree, change: (x: Tensor) => Tensor): Tree {
+  const { leaves, shape } = flattenTree(tree, isTensor);
+  return unflattenTree(shape, leaves.map(change)) as Tree;
+}

@@ -1,0 +1,85 @@
+/** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
+import { deliverPlan } from "../comm/launcher.ts";
+import { lowerProgram } from "../lower/index.ts";
+import { type Mesh, printPlan } from "../plan/index.ts";
+import { type PipelinePlan, type Program, printPipeline, printProgram } from "../program/index.ts";
+import { defaultThreads } from "../runtime/runtime.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { formatBytes } from "../util/text.ts";
+import type { ModelTypes } from "./functions.ts";
+import { deviceBytes, shareOf, stageShare, type TrainingMemory, trainingMemory } from "./memory.ts";
+import type { PipelineTraining, Settings } from "./options.ts";
+import { formatPlanReport, planReport } from "./plan-report.ts";
+import { planEvaluation, planInitialiser, planPipelineStep, planStep } from "./programs.ts";
+
+/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
+export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
+  await deliverPlan(planText(settings, types, mesh));
+  process.exit(0);
+}
+
+function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
+  if (settings.pipeline !== undefined) return pipelineText(settings, settings.pipeline, types, mesh);
+  const { plan, program } = planStep(settings, types, mesh);
+  const [memory] = predictedMemory(settings, types, mesh) as [TrainingMemory];
+  const rules = settings.layoutRules;
+  const threads = defaultThreads(1);
+  const input = { plan, program, types, processes: 0, executor: "native", threads, memory, rules };
+  const texts = {
+    summary: () => formatPlanReport(input),
+    graph: () => printPlan(plan),
+    program: () => printProgram(program),
+    json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
+  };
+  return texts[readEnvironment().planAs ?? "summary"]();
+}
+
+function pipelineText(settings: Settings, pipeline: PipelineTraining, types: ModelTypes, mesh: Mesh): string {
+  const { plan } = planPipelineStep(settings, pipeline, types, mesh);
+  const lines = predictedMemory(settings, types, mesh).map((memory, rank) => {
+    const { parameters, optimizer, state, step = 0, batches, batchCount, dataset } = memory;
+    const parts = [
+      `${formatBytes(parameters + optimizer + state)} parameters and optimizer state`,
+      `${formatBytes(step)} for the step`,
+      `${formatBytes(batches)} for ${batchCount} ${batchCount === 1 ? "batch" : "batches"}`,
+      ...(dataset === 0 ? [] : [`${formatBytes(dataset)} dataset`]),
+    ];
+    return `memory of rank ${rank}: ${formatBytes(deviceBytes(memory) + dataset)}: ${parts.join(", ")}\n`;
+  });
+  return printPipeline(plan) + lines.join("");
+}
+
+/**
+ * Predicts the memory of a training, with native kernels: of the device that holds most, or, of a pipeline, of each rank of
+ * the axis of stages.
+ */
+export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh): TrainingMemory[] {
+  const { data, evaluate, pipeline } = settings;
+  // The scratch of some kernels goes by the number of threads.
+  const slots = defaultThreads(1);
+  const work = (programs: readonly Program[]): number =>
+    Math.max(...programs.map((program) => lowerProgram(program, { slots }).workBytes));
+  const initialisers = planInitialiser(settings, types, mesh);
+  const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
+    planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
+  );
+  if (pipeline === undefined) {
+    const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
+    const planned = evaluations.flatMap((one) => ("programs" in one ? [one] : []));
+    const [step, evaluation] = [steps[0] as (typeof steps)[number], planned[0]];
+    const workBytes = work([...initialisers, ...[...steps, ...planned].flatMap(({ programs }) => programs)]);
+    const share = evaluation === undefined ? undefined : shareOf(evaluation.plan, evaluation.program);
+    return [trainingMemory(settings, { step: shareOf(step.plan, step.program), evaluation: share, workBytes })];
+  }
+  const steps = data.batchSizes.map((rows) => planPipelineStep(settings, pipeline, types, mesh, rows).plan);
+  const planned = evaluations.flatMap((one): PipelinePlan[] => ("programs" in one ? [] : [one.plan]));
+  const [step, evaluation] = [steps[0] as PipelinePlan, planned[0]];
+  return step.ranks.map((_rank, rank) => {
+    const own = [...steps, ...planned].map(({ ranks }) => ranks[rank]?.program as Program);
+    return trainingMemory(settings, {
+      step: stageShare(step, rank),
+      evaluation: evaluation === undefined ? undefined : stageShare(evaluation, rank),
+      workBytes: work([initialisers[rank] as Program, ...own]),
+    });
+  });
+}

@@ -1,0 +1,109 @@
+/** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
+import type { Column } from "../data/index.ts";
+import { applyLayer } from "../nn/index.ts";
+import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
+import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
+import { flattenTree } from "../util/tree.ts";
+import { inParts, mapTensors, mostParts, type PassOutcome } from "./accumulate.ts";
+import type { StepEnd } from "./ending.ts";
+import { type BatchColumns, type BatchOutcome, scalarLoss, sumsOf, type TrainState, transformed } from "./functions.ts";
+import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
+import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Settings } from "./options.ts";
+
+/** What a step tells. */
+export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
+
+/** The function of a step. */
+export function stepFunction(settings: Settings, metrics: Metrics) {
+  return function trainStep(
+    params: Tensors,
+    kept: Tensors,
+    state: Tensors,
+    key: Tensor,
+    step: Tensor,
+    learningRate: Tensor,
+    batch: BatchColumns,
+    end: StepEnd,
+  ): StepOutcome {
+    const before = unpackKept(settings, kept);
+    const stepKey = random.foldIn(key, step);
+    const {
+      grads,
+      loss,
+      metrics: sums,
+      state: nextState,
+    } = passes(settings, metrics, { params, state, before, stepKey, batch });
+    const outcome = { loss, metrics: sums, end: end.wish === undefined ? {} : { wish: end.wish.sum() } };
+    const { guard, optimizer } = settings;
+    const count = before.guard?.applied ?? step;
+    const updated = optimizer.update(clipped(settings, grads), before.slots, params, { step: count, learningRate });
+    const average = (of: Tensors): { average?: Tensors } =>
+      settings.ema === undefined || before.average === undefined
+        ? {}
+        : { average: nextAverage(settings.ema, before.average, of, count) };
+    const after = { params: updated.params, slots: updated.state, state: nextState, ...average(updated.params) };
+    if (guard === undefined) return { ...outcome, ...stateOf(settings, after) };
+    const { slots, average: old, guard: guarded } = before;
+    const ok = allFinite([loss, ...flattenTree(grads, isTensor).leaves]);
+    const taken = accepted(ok, after, { params, slots, state, ...(old === undefined ? {} : { average: old }) });
+    const next = nextGuard(guard, guarded as GuardState, ok);
+    return { ...outcome, ...stateOf(settings, { ...taken, guard: next }), accepted: ok };
+  };
+}
+
+const stateOf = (
+  settings: Settings,
+  { params, state, ...kept }: Kept & { params: Tensors; state: Tensors },
+): TrainState => ({
+  params,
+  optimizer: packKept(settings, kept),
+  state,
+});
+
+interface PassInputs {
+  readonly params: Tensors;
+  readonly state: Tensors;
+  readonly before: Kept;
+  readonly stepKey: Tensor;
+  readonly batch: BatchColumns;
+}
+
+/** Forward and backward over a batch, in as many parts as `accumulate` says. */
+function passes(
+  settings: Settings,
+  metrics: Metrics,
+  { params, state, before, stepKey, batch }: PassInputs,
+): PassOutcome {
+  const { model, loss, data, dtype, input, target, accumulate } = settings;
+  const seen = (columns: BatchColumns, name: string): Tensor =>
+    transformed(columns[name] as Tensor, data.columns.get(name) as Column, dtype);
+  const scale = before.guard?.scale;
+  const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
+    const [x, t] = [seen(columns, input), seen(columns, target)];
+    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
+      const applied = applyLayer(model, { params: variables, state: layerState }, x, { train: true, key: stepKey });
+      const value = scalarLoss(loss(applied.y, t));
+      return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
+    };
+    const { value, grad } = valueAndGrad(forward)(params);
+    const [, lossValue, output, newState] = value;
+    const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
+    return { grads, loss: lossValue, metrics: sumsOf(metrics, output, t, dtype), state: newState };
+  };
+  const rows = (batch[input] as Tensor).shape[0] as number;
+  const none = full([], 0, { dtype });
+  const zero = {
+    grads: mapTensors(params, zerosLike),
+    loss: none,
+    metrics: Object.fromEntries(Object.keys(metrics).map((name) => [name, none])),
+  };
+  return inParts(mostParts(rows, accumulate), pass, zero, state, batch);
+}
+
+/** Gradients within the bounds of `clip`: first each element, then all together. */
+function clipped({ clip }: Settings, grads: Tensors): Tensors {
+  const each = clip?.value === undefined ? grads : clipByValue(grads, clip.value);
+  return clip?.norm === undefined ? each : clipByGlobalNorm(each, clip.norm).grads;
+}

@@ -1,0 +1,48 @@
+/** Every example runs as its first lines say, and ends with what it is an example of. */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { missing } from "../native/evaluate.ts";
+import { heddle } from "./command.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "heddle-examples-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+type Case = readonly [command: string, ends: RegExp];
+
+// The example of MNIST is the demo, which trains for minutes: here it is planned.
+const cases: readonly Case[] = [
+  ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
+  ["run embedding.ts", /9\d\.\d % of the texts/],
+  ["run embedding.ts --workers 2 --mesh model=2", /9\d\.\d % of the texts/],
+  ["run layouts.ts --workers 2 --mesh model=2", /(9\d|100)\.\d % of the points/],
+  ["run mlp.ts", /(9\d|100)\.\d % of the points/],
+  ["plan mnist.ts --mesh data=2", /all-reduce/],
+  ["run parameter-server.ts", /gives the same bits\n$/],
+  ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
+  ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
+  ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
+  ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
+  ["run transforms.ts", /Newton step 5: .* gradient \d\.\de-[67]\n$/],
+  ["run uneven.ts", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
+  ["run uneven.ts --workers 3", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
+];
+
+describe.skipIf(missing !== undefined)("examples", () => {
+  test.each(cases)("heddle %s", async (command, ends) => {
+    const [verb, file, ...flags] = command.split(" ") as [string, string, ...string[]];
+    const started = heddle([verb, join("examples", file), ...flags]);
+    const { status } = await started.ended();
+    expect(started.output()).toMatch(ends);
+    expect(status).toBe(0);
+  });
+
+  test("all of them are here", () => {
+    const files = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)));
+    const named = new Set(cases.map(([command]) => command.split(" ")[1]));
+    // Data that examples share.
+    expect(files.filter((file) => !named.has(file))).toEqual(["spirals.ts"]);
+  });
+});

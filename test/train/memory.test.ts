@@ -1,0 +1,60 @@
+/** Memory as `heddle plan` predicts it, and as the native core counts it in a training: equal to the byte. */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+import type { TrainingMemory } from "../../src/train/memory.ts";
+
+const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
+const script = fileURLToPath(new URL("./scripts/memory.ts", import.meta.url));
+
+interface Told {
+  /** Of one device, or of each rank of a pipeline. */
+  readonly memories: readonly TrainingMemory[];
+  readonly predicted: number;
+  readonly measured: number;
+}
+
+/** What each process says. */
+function told(name: string, workers = 1): Told[] {
+  const run = workers === 1 ? [script, name] : [command, "run", script, "--workers", String(workers), "--", name];
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", ...run], {
+    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
+    encoding: "utf8",
+  });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  const lines = stdout.split("\n").filter((line) => line.includes('{"memories"'));
+  expect(lines).toHaveLength(workers);
+  return lines.map((line) => JSON.parse(line.slice(line.indexOf("{"))) as Told);
+}
+
+describe.skipIf("error" in loadNative())("peak memory", { timeout: 120_000 }, () => {
+  const found = new Map<string, readonly TrainingMemory[]>();
+
+  test.each(["one device", "data parallel", "tensor parallel", "fully sharded", "pipeline", "pipelines times data"])(
+    "%s, devices of one process",
+    (name) => {
+      const [{ memories, predicted, measured }] = told(name) as [Told];
+      expect(measured).toBe(predicted);
+      found.set(name, memories);
+    },
+  );
+
+  test.each(["fully sharded", "pipeline"])("%s, two processes", (name) => {
+    for (const { predicted, measured } of told(name, 2)) expect(measured).toBe(predicted);
+  });
+
+  const sum = (name: string, of: (memory: TrainingMemory) => number): number =>
+    (found.get(name) ?? []).reduce((total, memory) => total + of(memory), 0);
+
+  test("fully sharded over two holds half of the parameters and optimizer state of data parallel", () => {
+    for (const part of ["parameters", "optimizer"] as const)
+      expect(2 * sum("fully sharded", (memory) => memory[part])).toBe(sum("data parallel", (memory) => memory[part]));
+    expect(sum("fully sharded", ({ batches }) => batches)).toBe(sum("data parallel", ({ batches }) => batches));
+  });
+
+  test("the stages of a pipeline hold the parameters and optimizer state of one device between them", () => {
+    for (const part of ["parameters", "optimizer"] as const)
+      expect(sum("pipeline", (memory) => memory[part])).toBe(sum("one device", (memory) => memory[part]));
+  });
+});

@@ -1,0 +1,97 @@
+/** Checkpoints of pipelines whose stages are processes: interrupted, a stage killed, taken up by another mesh. */
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+import { expectClose } from "../support/close.ts";
+
+const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
+const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
+
+let directory = "";
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "heddle-stages-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the training of two stages, or of none; `interrupt` sends SIGINT once it is under way. */
+function run(workers: number, settings: object, flags: readonly string[] = [], interrupt = false): Promise<Ended> {
+  const args = [
+    "run",
+    script,
+    "--workers",
+    String(workers),
+    ...flags,
+    "--",
+    JSON.stringify({ epochs: 6, ...settings }),
+  ];
+  const child = spawn(process.execPath, ["--import", "tsx", command, ...args], {
+    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const)
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      output[name] += text;
+      if (interrupt && output.stdout.includes("under way")) child.kill("SIGINT");
+    });
+  return new Promise((resolve) => child.once("close", (code) => resolve({ code, ...output })));
+}
+
+interface Told {
+  readonly losses: number[];
+  readonly accuracy: number;
+  readonly steps: number;
+  readonly hash: string;
+}
+
+async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
+  const { code, stdout, stderr } = await run(workers, settings, flags);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
+}
+
+const written = (): string[] => readdirSync(directory).filter((name) => name.endsWith(".safetensors"));
+
+describe.skipIf("error" in loadNative())("two stages in two processes", { timeout: 240_000 }, () => {
+  test("interrupted, or one of them killed: what goes on has the bits of a run that never stopped", async () => {
+    const whole = await trained(2, { pipeline: true });
+    const endings = [
+      () => run(2, { pipeline: true, directory, slow: 20 }, [], true),
+      () => run(2, { pipeline: true, directory, slow: 20, dies: 1 }),
+      () => run(2, { pipeline: true, directory, slow: 20, dies: 0 }),
+    ];
+    for (const end of endings) {
+      expect((await end()).code).not.toBe(0);
+      expect(written().length).toBeGreaterThan(0);
+      const { losses, ...others } = await trained(2, { pipeline: true, directory }, "--resume");
+      expect(losses.length).toBeGreaterThan(0);
+      expect(losses).toEqual(whole.losses.slice(whole.losses.length - losses.length));
+      expect(others).toEqual({ hash: whole.hash, steps: whole.steps, accuracy: whole.accuracy });
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  test("go on in one process without stages, and the reverse", async () => {
+    const whole = await trained(1, {});
+    for (const [first, second] of [
+      [true, false],
+      [false, true],
+    ] as const) {
+      await trained(first ? 2 : 1, { epochs: 2, pipeline: first, directory });
+      const resumed = await trained(second ? 2 : 1, { pipeline: second, directory }, "--resume");
+      expect(resumed.steps).toBe(whole.steps);
+      expectClose(resumed.losses, whole.losses.slice(8), 1e-9);
+      rmSync(directory, { recursive: true });
+    }
+  });
+});

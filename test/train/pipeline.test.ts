@@ -1,0 +1,154 @@
+/** Checkpoints and evaluation of trainings by stages, with the stages as virtual devices of one process. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mesh } from "../../src/plan/index.ts";
+import { isOnStage, isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
+import { loadCheckpoint } from "../../src/train/checkpoint.ts";
+import type { HostTensors } from "../../src/train/safetensors.ts";
+import { flattenTree } from "../../src/util/tree.ts";
+import { missing } from "../native/evaluate.ts";
+import { expectClose } from "../support/close.ts";
+import { bars, options } from "./synthetic.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "heddle-stages-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const perceptron = (): nn.Layer =>
+  nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.dropout(0.25), nn.linear(8), nn.relu(), nn.linear(3));
+
+/** 60 rows in batches of 16: the last one, of 12 rows, takes fewer micro-batches than a batch of 16. */
+const task = (more: Partial<TrainOptions>): TrainOptions =>
+  options({
+    model: perceptron(),
+    data: bars(60).shuffle().batch(16),
+    evaluate: bars(33, { seed: 5 }),
+    optimizer: optim.adam({ learningRate: 0.02 }),
+    dtype: "f64",
+    epochs: 4,
+    ...more,
+  });
+
+interface Trained {
+  readonly losses: readonly number[];
+  readonly evaluations: readonly number[];
+  readonly values: readonly number[];
+  readonly checkpoint: string | undefined;
+}
+
+async function trained(more: Partial<TrainOptions>): Promise<Trained> {
+  const steps: StepRecord[] = [];
+  const result = await train(task({ ...more, callbacks: { onStep: (record) => void steps.push(record) } }));
+  const { leaves } = flattenTree([result.params, result.optimizerState], isTensor);
+  const values = await Promise.all(leaves.map(async (leaf: Tensor) => Array.from(await replicate(leaf).data())));
+  return {
+    losses: steps.map(({ loss }) => loss),
+    evaluations: result.history.flatMap(({ evaluation }) =>
+      evaluation === undefined ? [] : [evaluation.loss, evaluation.metrics["accuracy"] as number],
+    ),
+    values: values.flat(),
+    checkpoint: result.checkpoint,
+  };
+}
+
+const stages = (one: Partial<TrainOptions["pipeline"] & object> = {}): Partial<TrainOptions> => ({
+  pipeline: { stages: { 1: 0, 4: 1, 6: 1 }, microBatches: 4, ...one },
+});
+
+const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
+  "one device": {},
+  "two stages": stages(),
+  "two stages, all forward passes first": stages({ schedule: "gpipe" }),
+  "three stages": stages({ stages: { 1: 0, 4: 1, 6: 2 } }),
+  "two stages times data": { mesh: mesh({ stage: 2, data: 2 }), ...stages({ microBatches: 2 }) },
+  "fully sharded": { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() },
+};
+const named = (name: string): Partial<TrainOptions> => meshes[name] as Partial<TrainOptions>;
+
+describe.each(["reference", ...(missing === undefined ? (["native"] as const) : [])] as const)(
+  "%s executor",
+  (executor) => {
+    test.each(Object.keys(meshes).slice(1))("%s: trains and evaluates as one device does", async (name) => {
+      const alone = await trained({ executor });
+      const apart = await trained({ executor, ...named(name) });
+      expectClose(apart.losses, alone.losses, 1e-9);
+      expectClose(apart.evaluations, alone.evaluations, 1e-9);
+      expectClose(apart.values, alone.values, 1e-9);
+    });
+
+    test("guarded steps keep their counts and scale across a checkpoint", async () => {
+      const guarded = { executor, nan: "skip", ...stages() } as const;
+      const checkpoint = { directory: folder };
+      await trained({ ...guarded, epochs: 2, checkpoint });
+      const resumed = await trained({ ...guarded, checkpoint, resume: true });
+      const { losses, values } = await trained(guarded);
+      expect(resumed.losses).toEqual(losses.slice(8));
+      expect(resumed.values).toEqual(values);
+    });
+  },
+);
+
+describe("checkpoints", () => {
+  test.each(Object.keys(meshes).slice(1, 5))(
+    "%s: a run that goes on has the bits of one never interrupted",
+    async (name) => {
+      const whole = await trained(named(name));
+      const checkpoint = { directory: folder, every: 3 };
+      await trained({ ...named(name), epochs: 2, checkpoint });
+      const resumed = await trained({ ...named(name), checkpoint, resume: true });
+      expect(resumed.losses).toEqual(whole.losses.slice(8));
+      expect(resumed.evaluations).toEqual(whole.evaluations);
+      expect(resumed.values).toEqual(whole.values);
+    },
+  );
+
+  test.each([
+    ["two stages", "one device"],
+    ["one device", "two stages"],
+    ["two stages", "three stages"],
+    ["two stages times data", "fully sharded"],
+    ["fully sharded", "two stages"],
+  ])("written by %s, read by %s", async (first, second) => {
+    const checkpoint = { directory: folder };
+    await trained({ ...named(first), checkpoint, epochs: 2 });
+    const resumed = await trained({ ...named(second), checkpoint, resume: true });
+    const uninterrupted = await trained({});
+    expectClose(resumed.losses, uninterrupted.losses.slice(8), 1e-9);
+    expectClose(resumed.values, uninterrupted.values, 1e-9);
+  });
+
+  test("a stage's values in the file are those of a training without stages, by the same names", async () => {
+    const [one, two] = [join(folder, "one"), join(folder, "two")];
+    const files = [
+      await trained({ checkpoint: { directory: one } }),
+      await trained({ checkpoint: { directory: two }, ...stages() }),
+    ];
+    const loaded = await Promise.all(files.map(({ checkpoint }) => loadCheckpoint(checkpoint as string)));
+    const [left, right] = loaded.map(({ tensors }) => tensors) as [HostTensors, HostTensors];
+    expect([...right.keys()]).toEqual([...left.keys()]);
+    for (const [name, { data }] of left) expectClose(right.get(name)?.data ?? [], data, 1e-9);
+  });
+});
+
+describe("results", () => {
+  test("are on their stages, predict and evaluate as they are", async () => {
+    const [alone, apart] = [await train(task({})), await train(task(stages()))];
+    const { leaves, paths } = flattenTree(apart.params, isTensor);
+    leaves.forEach((leaf: Tensor, index) => {
+      expect(isOnStage(leaf)).toBe(true);
+      expect(leaf.value.layout).toEqual([{ kind: "only", coordinate: paths[index]?.startsWith("1.") ? 0 : 1 }]);
+    });
+    const rows = bars(20, { seed: 9 });
+    expect((await apart.evaluate(rows)).loss).toBeCloseTo((await alone.evaluate(rows)).loss, 12);
+    expectClose(
+      Array.from(await (await apart.predict(rows)).data()),
+      Array.from(await (await alone.predict(rows)).data()),
+      1e-9,
+    );
+  });
+});
