@@ -1,9 +1,10 @@
 /**
  * @module Room behind the arena for partial results: what the native kernels for sums and products ask for by the shape
- * of a call (native/core/src/kernels/{reduce,dot}.rs), known here before anything is loaded.
+ * of a call (native/core/src/kernels/{reduce,dot,rows/columns}.rs), known here before anything is loaded.
  */
 import { type DType, dtypes } from "../ir/dtype.ts";
 import type { LoweredStep } from "./json.ts";
+import type { FusedOperand } from "./kernels.ts";
 import { alignment } from "./memory.ts";
 import { flatten } from "./nest.ts";
 
@@ -14,6 +15,7 @@ export function workBytes(arena: number, steps: readonly LoweredStep[]): number 
 }
 
 function partialBytes(step: LoweredStep): number {
+  if (step.k === "fusedColumns") return columnBytes(step);
   if (step.k !== "reduce" && step.k !== "dot") return 0;
   const count =
     step.k === "dot" ? dotPartials(step as unknown as DotFields) : reducePartials(step as unknown as ReduceFields);
@@ -57,13 +59,48 @@ function reducePartials({ keep, keepStrides, over, overStrides }: ReduceFields):
   const [kept, folded] = [merged(keep, keepStrides), merged(over, overStrides)];
   const [columns, inner] = [kept.at(-1), folded.at(-1)];
   if (columns?.stride === 1 && columns.size >= 4 && inner !== undefined && inner.stride !== 1) {
-    const rows = product(folded);
     const outer = product(kept.slice(0, -1));
-    const work = Math.min(Math.floor((rows * columns.size) / task), Math.floor(rows / 64));
-    const chunks = outer * Math.ceil(columns.size / width) >= 16 ? 1 : Math.min(Math.max(work, 1), 32);
+    const chunks = chunksOf(outer, columns.size, product(folded));
     return chunks > 1 ? outer * chunks * columns.size : 0;
   }
   return rowPartials(folded, outputs);
+}
+
+/** Into how many chunks rows are cut that are folded to `outer` times `columns` values. */
+function chunksOf(outer: number, columns: number, rows: number): number {
+  const work = Math.min(Math.floor((rows * columns) / task), Math.floor(rows / 64));
+  return outer * Math.ceil(columns / width) >= 16 ? 1 : Math.min(Math.max(work, 1), 32);
+}
+
+/** The chunks' results of each fold. */
+function columnBytes(step: LoweredStep): number {
+  const [rows, ...kept] = step["shape"] as [number, ...number[]];
+  const outs = step["out"] as readonly FusedOperand[];
+  const isFold = ({ strides }: FusedOperand): boolean => strides.length === kept.length;
+  const operands = [...(step["in"] as readonly FusedOperand[]), ...outs].map((one) =>
+    isFold(one) ? one.strides : one.strides.slice(1),
+  );
+  const outputs = kept.reduce((total, size) => total * size, 1);
+  const columns = innermost(kept, operands);
+  const chunks = chunksOf(outputs / columns, columns, rows);
+  if (chunks === 1 || outputs === 0) return 0;
+  const bytes = outs.filter(isFold).map(({ dtype }) => chunks * outputs * dtypes[dtype].bytes);
+  return bytes.reduce((total, one) => total + Math.ceil(one / alignment) * alignment, 0);
+}
+
+/** Size of the innermost dim after those are merged that all operands walk as one. */
+function innermost(sizes: readonly number[], operands: readonly (readonly number[])[]): number {
+  let inner = 1;
+  let next: number[] | undefined;
+  for (let dim = sizes.length - 1; dim >= 0; dim--) {
+    const size = sizes[dim] as number;
+    if (size === 1) continue;
+    const strides = operands.map((one) => one[dim] as number);
+    if (next !== undefined && strides.some((stride, index) => stride !== next?.[index])) break;
+    inner *= size;
+    next = strides.map((stride) => stride * size);
+  }
+  return inner;
 }
 
 function rowPartials(folded: readonly Dim[], outputs: number): number {

@@ -86,52 +86,6 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     test(`${name}, composites by their bodies`, () => compare(step, tolerance, undefined, "none"));
   }
 
-  /** A sum over dims of a tensor whose dims may be in another order in memory, or a product. */
-  const sum = (shape: number[], dims: number[], order = shape.map((_size, dim) => dim), dtype: DType = "f32"): Graph =>
-    traceGraph("sum", [{ name: "x", type: { dtype, shape: order.map((dim) => shape[dim] as number) } }], (x) => [
-      ops.sum(
-        ops.transpose(
-          x as Node,
-          order.map((_dim, place) => order.indexOf(place)),
-        ),
-        dims,
-      ),
-    ]);
-  const product = (m: number, k: number, n: number, dtype: DType = "f32"): Graph =>
-    traceGraph(
-      "product",
-      [
-        { name: "x", type: { dtype, shape: [m, k] } },
-        { name: "y", type: { dtype, shape: [k, n] } },
-      ],
-      (x, y) => [ops.matmul(x as Node, y as Node)],
-    );
-  const partials: readonly (readonly [string, Graph, boolean])[] = [
-    ["all of a vector, long enough", sum([2 ** 18], [0]), true],
-    ["all of a vector, too short", sum([2 ** 16], [0]), false],
-    ["rows of which there are few", sum([3, 70_001], [1]), true],
-    ["rows of which there are many", sum([64, 70_001], [1]), false],
-    ["short rows, spread", sum([300, 2, 700], [0, 2]), true],
-    ["short rows of a length that is no power of two", sum([5000, 2, 33], [0, 2], [0, 1, 2], "f64"), true],
-    ["all of a transposed matrix", sum([1000, 300], [0, 1], [1, 0]), true],
-    ["columns, cut", sum([4096, 32], [0]), true],
-    ["columns, as many as work allows", sum([100_000, 8], [0], [0, 1], "f64"), true],
-    ["columns of few rows", sum([100, 2000], [0]), false],
-    ["wide columns", sum([4096, 5000], [0]), false],
-    ["columns in the middle", sum([7, 3000, 24], [1]), true],
-    ["none", sum([0, 5], [0]), false],
-    ["a product with a short contracted dim", product(16, 8191, 16), false],
-    ["a product with a long one", product(16, 8192, 16), true],
-    ["a product with a very long one", product(3, 200_000, 5, "f64"), true],
-    ["a product too large to be cut so", product(256, 8192, 256), false],
-  ];
-  test.each(partials)("memory for partial results is known before: %s", (_what, graph, some) => {
-    if ("error" in native) throw new Error(reason);
-    const lowered = lowerProgram(splitGraph(graph, [], {}), { slots: 2 });
-    expect(lowered.workBytes).toBe(new native.NativeProgram(lowered.text).arenaBytes);
-    expect(lowered.workBytes > Math.ceil(lowered.arenaBytes / 64) * 64).toBe(some);
-  });
-
   const centred = (x: Node): Node => ops.sub(x, ops.mean(x, -1, { keepDims: true }));
   const folds: { readonly [name: string]: (x: Node, y: Node) => readonly Node[] } = {
     softmax: (x) => [ops.softmax(x)],
@@ -165,6 +119,65 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
       }
     });
   }
+  /** A sum over dims of a tensor whose dims may be in another order in memory, or a product. */
+  const sum = (shape: number[], dims: number[], order = shape.map((_size, dim) => dim), dtype: DType = "f32"): Graph =>
+    traceGraph("sum", [{ name: "x", type: { dtype, shape: order.map((dim) => shape[dim] as number) } }], (x) => [
+      ops.sum(
+        ops.transpose(
+          x as Node,
+          order.map((_dim, place) => order.indexOf(place)),
+        ),
+        dims,
+      ),
+    ]);
+  const product = (m: number, k: number, n: number, dtype: DType = "f32"): Graph =>
+    traceGraph(
+      "product",
+      [
+        { name: "x", type: { dtype, shape: [m, k] } },
+        { name: "y", type: { dtype, shape: [k, n] } },
+      ],
+      (x, y) => [ops.matmul(x as Node, y as Node)],
+    );
+  /** Sums of products and of their squares; `gain` is repeated over all dims but the last. */
+  const terms = (shape: number[], dims: number[], dtype: DType = "f32"): Graph => {
+    const gain = shape.slice(-1);
+    const specs = [shape, gain].map((size, index) => ({ name: `x${index}`, type: { dtype, shape: size } }));
+    return traceGraph("terms", specs, (x, y) => {
+      const z = ops.mul(x as Node, ops.broadcastInDim(y as Node, shape, [shape.length - 1]));
+      return [ops.sum(z, dims), ops.sum(ops.mul(z, z), dims)];
+    });
+  };
+  const partials: readonly (readonly [string, Graph, boolean])[] = [
+    ["all of a vector, long enough", sum([2 ** 18], [0]), true],
+    ["all of a vector, too short", sum([2 ** 16], [0]), false],
+    ["rows of which there are few", sum([3, 70_001], [1]), true],
+    ["rows of which there are many", sum([64, 70_001], [1]), false],
+    ["short rows, spread", sum([300, 2, 700], [0, 2]), true],
+    ["short rows of a length that is no power of two", sum([5000, 2, 33], [0, 2], [0, 1, 2], "f64"), true],
+    ["all of a transposed matrix", sum([1000, 300], [0, 1], [1, 0]), true],
+    ["columns, cut", sum([4096, 32], [0]), true],
+    ["columns, as many as work allows", sum([100_000, 8], [0], [0, 1], "f64"), true],
+    ["columns of few rows", sum([100, 2000], [0]), false],
+    ["wide columns", sum([4096, 5000], [0]), false],
+    ["columns in the middle", sum([7, 3000, 24], [1]), true],
+    ["columns whose terms are made", terms([3000, 33], [0]), true],
+    ["columns whose terms are made, of two dims that are not one", terms([3000, 5, 64], [0], "f64"), true],
+    ["columns whose terms are made from several dims", terms([50, 60, 24], [0, 1]), true],
+    ["columns whose terms are made, of few rows", terms([100, 2000], [0]), false],
+    ["rows whose terms are made", terms([300, 700], [1]), false],
+    ["none", sum([0, 5], [0]), false],
+    ["a product with a short contracted dim", product(16, 8191, 16), false],
+    ["a product with a long one", product(16, 8192, 16), true],
+    ["a product with a very long one", product(3, 200_000, 5, "f64"), true],
+    ["a product too large to be cut so", product(256, 8192, 256), false],
+  ];
+  test.each(partials)("memory for partial results is known before: %s", (_what, graph, some) => {
+    if ("error" in native) throw new Error(reason);
+    const lowered = lowerProgram(splitGraph(graph, [], {}), { slots: 2 });
+    expect(lowered.workBytes).toBe(new native.NativeProgram(lowered.text).arenaBytes);
+    expect(lowered.workBytes > Math.ceil(lowered.arenaBytes / 64) * 64).toBe(some);
+  });
 
   for (const op of allOps()) {
     const { example } = op;

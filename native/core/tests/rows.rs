@@ -37,71 +37,110 @@ impl Form {
     }
 }
 
-/// The same work, one step for every instruction.
-fn separate(form: Form, step: &Value, dtypes: &[&str], singles: &[bool]) -> (usize, Vec<Value>) {
-    let (rows, n) = (step["shape"][0].as_u64().expect("size"), step["shape"][1].as_u64().expect("size"));
-    let (rows, n) = (rows as usize, n as usize);
-    let kept = if form == Form::Rows { rows } else { n };
-    let inputs = step["in"].as_array().expect("inputs");
-    let mut steps = Vec::new();
-    let room = (rows * n * 8).next_multiple_of(64).max(kept * 8).next_multiple_of(64);
-    let place = |register: usize| json!([0, register * room]);
-    let view = |register: usize, whole: bool| match (register < inputs.len(), whole) {
-        (true, _) => inputs[register].clone(),
-        (_, true) => {
-            let strides = if singles[register] { form.spread() } else { [n as isize, 1] };
-            json!({ "at": place(register), "dtype": dtypes[register], "strides": strides })
+/// The registers of a group as values in memory, for steps that each run one instruction.
+struct Separate<'a> {
+    form: Form,
+    step: &'a Value,
+    shape: [usize; 2],
+    dtypes: &'a [&'a str],
+    singles: &'a [bool],
+    /// Bytes between values.
+    room: usize,
+    steps: Vec<Value>,
+}
+
+impl Separate<'_> {
+    fn inputs(&self) -> &[Value] {
+        self.step["in"].as_array().expect("inputs")
+    }
+
+    fn place(&self, register: usize) -> Value {
+        json!([0, register * self.room])
+    }
+
+    fn kept(&self) -> usize {
+        self.shape[usize::from(self.form == Form::Columns)]
+    }
+
+    /// A register over the whole shape.
+    fn whole(&self, register: usize) -> Value {
+        if let Some(input) = self.inputs().get(register) {
+            return input.clone();
         }
-        (_, false) => json!({ "at": place(register), "dtype": dtypes[register], "strides": [1] }),
-    };
-    let narrow = |register: usize| {
-        let mut view = view(register, false);
-        if register < inputs.len() {
-            view["strides"] = json!([view["strides"][usize::from(form == Form::Columns)]]);
-        }
+        let strides = if self.singles[register] { self.form.spread() } else { [self.shape[1] as isize, 1] };
+        json!({ "at": self.place(register), "dtype": self.dtypes[register], "strides": strides })
+    }
+
+    /// One value for each row, or column.
+    fn narrow(&self, register: usize) -> Value {
+        let mut view = self.whole(register);
+        view["strides"] = json!([view["strides"][usize::from(self.form == Form::Columns)]]);
         view
-    };
-    for (i, op) in step["ops"].as_array().expect("ops").iter().enumerate() {
-        let register = inputs.len() + i;
-        let name = op[0].as_str().expect("a name");
-        if name == "fold" {
-            let mut from = view(op[3].as_u64().expect("a register") as usize, true);
-            // The order of a sum follows the strides of what is summed.
-            let whole = json!({ "at": place(dtypes.len() + register), "dtype": op[1], "strides": [n, 1], "reg": 0 });
-            steps.push(json!({ "k": "fused", "shape": [rows, n], "in": [from], "ops": [], "out": [whole] }));
-            from = whole;
-            let strides = &from["strides"];
-            let (keep, over) = if form == Form::Rows { (0, 1) } else { (1, 0) };
-            steps.push(json!({ "k": "reduce", "op": op[2], "dtype": op[1], "in": from["at"], "keep": [step["shape"][keep]],
-                "keepStrides": [strides[keep]], "over": [step["shape"][over]], "overStrides": [strides[over]], "out": place(register) }));
-            continue;
+    }
+
+    fn view(&self, register: usize, whole: bool) -> Value {
+        if whole {
+            self.whole(register)
+        } else {
+            self.narrow(register)
         }
-        let numbers: Vec<usize> =
-            op.as_array().expect("an op").iter().skip(2).filter_map(|r| r.as_u64().map(|r| r as usize)).collect();
+    }
+
+    fn elementwise(&mut self, whole: bool, ins: &[Value], ops: Value, mut out: Value, reg: usize) {
+        out["reg"] = json!(reg);
+        let shape = if whole { json!(self.shape) } else { json!([self.kept()]) };
+        self.steps.push(json!({ "k": "fused", "shape": shape, "in": ins, "ops": ops, "out": [out] }));
+    }
+
+    fn fold(&mut self, register: usize, op: &Value) {
+        let from = self.whole(op[3].as_u64().expect("a register") as usize);
+        // The order of a sum follows the strides of what is summed.
+        let at = self.place(self.dtypes.len() + register);
+        let copy = json!({ "at": at, "dtype": op[1], "strides": [self.shape[1], 1] });
+        self.elementwise(true, &[from], json!([]), copy.clone(), 0);
+        let (keep, over) = if self.form == Form::Rows { (0, 1) } else { (1, 0) };
+        let strides = &copy["strides"];
+        self.steps.push(json!({ "k": "reduce", "op": op[2], "dtype": op[1], "in": at, "keep": [self.shape[keep]],
+            "keepStrides": [strides[keep]], "over": [self.shape[over]], "overStrides": [strides[over]],
+            "out": self.place(register) }));
+    }
+
+    fn compute(&mut self, register: usize, op: &Value) {
+        let whole = !self.singles[register];
         let (mut own, mut ins) = (vec![op[0].clone(), op[1].clone()], Vec::new());
-        if name == "const" || name == "iota" {
+        if op[0] == "const" || op[0] == "iota" {
             own.push(op[2].clone());
         } else {
-            for (k, r) in numbers.iter().enumerate() {
-                own.push(json!(k));
-                ins.push(if singles[register] { narrow(*r) } else { view(*r, true) });
+            for from in op.as_array().expect("an op").iter().filter_map(Value::as_u64) {
+                own.push(json!(ins.len()));
+                ins.push(self.view(from as usize, whole));
             }
         }
-        let mut out = view(register, !singles[register]);
-        out["reg"] = json!(ins.len());
-        let shape = if singles[register] { json!([kept]) } else { json!([rows, n]) };
-        steps.push(json!({ "k": "fused", "shape": shape, "in": ins, "ops": [own], "out": [out] }));
+        let reg = ins.len();
+        self.elementwise(whole, &ins, json!([own]), self.view(register, whole), reg);
+    }
+}
+
+/// Bytes of arena and steps of the same work, one step for every instruction.
+fn separate(form: Form, step: &Value, dtypes: &[&str], singles: &[bool]) -> (usize, Vec<Value>) {
+    let shape = [0, 1].map(|d| step["shape"][d].as_u64().expect("size") as usize);
+    let room = (shape[0] * shape[1]).max(shape[0]).max(shape[1]) * 8;
+    let room = room.next_multiple_of(64);
+    let mut all = Separate { form, step, shape, dtypes, singles, room, steps: Vec::new() };
+    for (i, op) in step["ops"].as_array().expect("ops").iter().enumerate() {
+        let register = all.inputs().len() + i;
+        if op[0] == "fold" {
+            all.fold(register, op);
+        } else {
+            all.compute(register, op);
+        }
     }
     for out in step["out"].as_array().expect("outputs") {
-        let register = out["reg"].as_u64().expect("a register") as usize;
         let whole = out["strides"].as_array().expect("strides").len() == 2;
-        let mut to = out.clone();
-        to["reg"] = json!(0);
-        let shape = if whole { json!([rows, n]) } else { json!([kept]) };
-        let from = if whole { view(register, true) } else { narrow(register) };
-        steps.push(json!({ "k": "fused", "shape": shape, "in": [from], "ops": [], "out": [to] }));
+        let from = all.view(out["reg"].as_u64().expect("a register") as usize, whole);
+        all.elementwise(whole, &[from], json!([]), out.clone(), 0);
     }
-    (2 * room * dtypes.len(), steps)
+    (2 * room * dtypes.len(), all.steps)
 }
 
 /// One step and the same in many steps must leave the same bits.
@@ -166,6 +205,13 @@ fn every_fold_on_every_length() {
     }
 }
 
+/// Whether an instruction has one value per row, or column.
+fn is_single(form: Form, op: &Value, singles: &[bool]) -> bool {
+    let mut of = op.as_array().expect("an op").iter().skip(2).filter_map(Value::as_u64);
+    let still = op[0] == "const" || of.all(|r| singles[r as usize]);
+    op[0] == "fold" || (form == Form::Rows && still)
+}
+
 /// A random group with folds in it.
 fn random_case(seed: u64, form: Form) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -188,8 +234,7 @@ fn random_case(seed: u64, form: Form) {
         ins.push(json!({ "at": [i + 1, 0], "dtype": dtype, "strides": strides }));
     }
     let mut group = Group { random, dtypes: inputs.clone(), ops: Vec::new() };
-    let mut buffers = inputs.clone();
-    let mut outs = Vec::new();
+    let (mut buffers, mut outs) = (inputs.clone(), Vec::new());
     let rounds = if form == Form::Rows { 1 + group.random.below(3) } else { 1 };
     for _ in 0..rounds {
         (0..2 + group.random.below(6)).for_each(|_| group.step(double));
@@ -210,12 +255,7 @@ fn random_case(seed: u64, form: Form) {
     if form == Form::Rows {
         (0..2 + group.random.below(6)).for_each(|_| group.step(double));
     }
-    for op in &group.ops {
-        let of: Vec<usize> =
-            op.as_array().expect("op").iter().skip(2).filter_map(|r| r.as_u64()).map(|r| r as usize).collect();
-        let single = op[0] == "fold" || op[0] == "const" || of.iter().all(|r| singles[*r]);
-        singles.push(single && (form == Form::Rows || op[0] == "fold"));
-    }
+    group.ops.iter().for_each(|op| singles.push(is_single(form, op, &singles)));
     let folded = |r: usize| r >= inputs.len() && group.ops[r - inputs.len()][0] == "fold";
     let whole: Vec<usize> = (inputs.len()..group.dtypes.len()).filter(|r| form == Form::Rows || !folded(*r)).collect();
     for reg in whole.iter().rev().take(2) {

@@ -17,8 +17,10 @@ use crate::{bail, Result};
 
 /// Most folds of a group.
 const FOLDS: usize = 8;
-/// Columns of one task: the more, the longer what rows have in common stays out of the way of what they have not.
+/// Most columns of one task; fewer where there would be too few tasks.
 const WIDTH: usize = 1024;
+const NARROW: usize = 256;
+const TASKS: usize = 8;
 
 pub struct FusedColumns {
     group: Group,
@@ -60,8 +62,9 @@ impl FusedColumns {
         let pass = builder.finish(generate)?;
         let columns = *group.dims.last().unwrap_or(&1);
         let chunks = chunks(group.rows / columns.max(1), columns, group.length);
-        let bytes: usize = folds.iter().map(|(_, dtype, _)| chunks * group.rows * dtype.size()).sum();
-        let extra = if chunks > 1 { bytes + 64 * folds.len() } else { 0 };
+        // Lowering knows this too: src/lower/partials.ts.
+        let bytes = folds.iter().map(|(_, dtype, _)| (chunks * group.rows * dtype.size()).next_multiple_of(64));
+        let extra = if chunks > 1 { bytes.sum() } else { 0 };
         Ok(FusedColumns { group, pass, folds, chunks, extra })
     }
 
@@ -71,11 +74,13 @@ impl FusedColumns {
             return Ok(());
         }
         let columns = *group.dims.last().unwrap_or(&1);
-        let blocks = columns.div_ceil(WIDTH);
-        run.pool.run(group.rows / columns * self.chunks * blocks, usize::MAX, |_, task| {
+        let parts = group.rows / columns * self.chunks;
+        let width = if parts * columns.div_ceil(WIDTH) < TASKS { NARROW } else { WIDTH };
+        let blocks = columns.div_ceil(width);
+        run.pool.run(parts * blocks, usize::MAX, |_, task| {
             let (part, block) = (task / blocks, task % blocks);
             let (outer, chunk) = (part / self.chunks, part % self.chunks);
-            unsafe { self.part(run, outer, chunk, block * WIDTH, WIDTH.min(columns - block * WIDTH)) };
+            unsafe { self.part(run, outer, chunk, block * width, width.min(columns - block * width)) };
         });
         if self.chunks > 1 {
             unsafe { self.combine(run, columns) };

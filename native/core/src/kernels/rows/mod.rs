@@ -324,11 +324,13 @@ impl Block<'_> {
         if pass.folds.is_empty() {
             return pass.call(isa, (self.rows, length), at);
         }
-        let holds = length > 0 && pass.kernel(isa, at).is_some_and(|k| k.holds);
+        let kernel = pass.kernel(isa, at);
+        let holds = length > 0 && kernel.is_some_and(|k| k.holds);
         if !holds {
             (0..pass.folds.len()).for_each(|f| start(self.fold(pass, f), self.lanes(f), self.rows * LANES));
         }
-        if holds || length <= LANES {
+        // The interpreter knows lanes.
+        if holds || kernel.is_none() || length <= LANES {
             pass.call(isa, (self.rows, length), at);
         } else {
             (0..self.rows).for_each(|row| self.long(pass, at, row));

@@ -7,7 +7,7 @@ use super::group::Group;
 use crate::dtype::DType;
 use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::isa::Isa;
-use crate::kernels::fold::start;
+use crate::kernels::fold::{start, LANES};
 use crate::kernels::fused::generated::OPERANDS;
 use crate::kernels::fused::ops::{find_binary, Loop};
 use crate::kernels::fused::{Source, Value8, REGISTERS};
@@ -178,7 +178,9 @@ impl<'a> Builder<'a> {
     }
 
     pub fn finish(self, generate: Generate) -> Result<Pass> {
-        let tile = (REGISTERS / 8 / self.registers.len().max(1) / 16 * 16).min(TILE);
+        // Tiles of rows begin at the first lane.
+        let unit = if self.holds { LANES } else { 16 };
+        let tile = (REGISTERS / 8 / self.registers.len().max(1) / unit * unit).min(TILE);
         if tile == 0 || self.views.len() > VIEWS {
             bail!(
                 "{} values and {} operands are more than one folded group can hold",
@@ -198,8 +200,8 @@ impl<'a> Builder<'a> {
             Generate::On if plain && written => (Some(Prepared::new(description)), None),
             _ => (None, Some(description)),
         };
-        let (places, along, functions, folds) = (self.places, self.along, self.functions, self.folds);
-        Ok(Pass { prepared, described, places, along, functions, folds, tile })
+        let Builder { places, along, functions, folds, holds: by_rows, .. } = self;
+        Ok(Pass { prepared, described, places, along, functions, folds, by_rows, tile })
     }
 }
 
@@ -212,6 +214,8 @@ pub(super) struct Pass {
     pub along: Vec<isize>,
     functions: Vec<Option<Loop>>,
     pub folds: Vec<usize>,
+    /// Rows are folded, each into lanes of its own.
+    by_rows: bool,
     tile: usize,
 }
 
@@ -271,7 +275,8 @@ impl Pass {
                 let n = self.tile.min(columns - start);
                 let address = |view: usize| {
                     let step = self.along[view] * description.views[view].dtype.size() as isize;
-                    (at[view].0 as *mut u8).wrapping_offset(row as isize * at[view].1 + start as isize * step)
+                    let start = if self.lanes(view) { 0 } else { start as isize };
+                    (at[view].0 as *mut u8).wrapping_offset(row as isize * at[view].1 + start * step)
                 };
                 for (i, (instruction, dtype)) in description.registers.iter().enumerate() {
                     match instruction {
@@ -279,19 +284,35 @@ impl Pass {
                         Instruction::Input(view) if self.along[*view] == 1 && !stored(i) => place[i] = address(*view),
                         Instruction::Input(view) => spread(*dtype, address(*view), self.along[*view], place[i], n),
                         Instruction::Constant(_) => {}
-                        Instruction::Compute(_, inputs) => {
-                            let mut p = [std::ptr::null::<u8>(); 3];
-                            inputs.iter().enumerate().for_each(|(k, i)| p[k] = place[*i]);
-                            if let Some(function) = self.functions[i] {
-                                function(isa, p[0], p[1], p[2], place[i], n);
-                            }
-                        }
+                        Instruction::Compute(_, inputs) => self.compute(isa, i, inputs, &place, n),
                     }
                 }
-                for (view, register) in &description.outputs {
+                for (view, register) in description.outputs.iter().filter(|(view, _)| !self.lanes(*view)) {
                     gather(description.views[*view].dtype, place[*register], 1, address(*view), self.along[*view], n);
                 }
             }
+        }
+    }
+
+    /// Whether a view is the lanes of a row.
+    fn lanes(&self, view: usize) -> bool {
+        self.by_rows && matches!(self.places[view], Place::Lanes(_))
+    }
+
+    unsafe fn compute(&self, isa: Isa, i: usize, inputs: &[usize], place: &[*mut u8], n: usize) {
+        let Some(function) = self.functions[i] else { return };
+        let mut p = [std::ptr::null::<u8>(); 3];
+        inputs.iter().enumerate().for_each(|(k, i)| p[k] = place[*i]);
+        let registers = &self.description().registers;
+        if !matches!(registers[inputs[0]].0, Instruction::Input(view) if self.lanes(view)) {
+            return function(isa, p[0], p[1], p[2], place[i], n);
+        }
+        let size = registers[i].1.size();
+        for first in (0..n).step_by(LANES) {
+            let count = LANES.min(n - first);
+            // A function's result must not lie on its operands.
+            function(isa, p[0], p[1].add(first * size), p[2], place[i], count);
+            std::ptr::copy_nonoverlapping(place[i], place[inputs[0]], count * size);
         }
     }
 }
