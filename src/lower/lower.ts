@@ -10,6 +10,7 @@ import { livesOf } from "./access.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
 import { donateBuffers } from "./donate.ts";
 import { type EmitTarget, type EmittedCalls, emitCopy, emitGenerated, emitGroup, emitKernel } from "./emit.ts";
+import { foldEpilogues } from "./epilogue.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
@@ -27,6 +28,8 @@ export interface LowerTarget {
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
+  /** `apart` leaves what could be done in the call before to calls of its own. */
+  readonly epilogues?: "folded" | "apart";
 }
 
 /** One buffer that a call of the program takes. */
@@ -116,7 +119,7 @@ class Lowering {
   /** Last step that gets at a piece of memory. */
   private readonly lastStep = new Map<Storage, number>();
   private readonly outputs = new Map<number, Storage>();
-  private readonly calls: KernelCall[] = [];
+  private calls: KernelCall[] = [];
   private readonly inPlace: (readonly [Storage, Storage])[] = [];
 
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
@@ -165,6 +168,7 @@ class Lowering {
     });
     // Outputs of a program without any region.
     for (const copy of this.looseCopies) this.add(emitOutput(copy));
+    if (this.target.epilogues !== "apart") this.calls = foldEpilogues(this.calls);
     const donors = new Map(this.donations());
     donateBuffers(
       this.calls,
