@@ -93,8 +93,12 @@ interface StridedAt {
 /** Kernels that compute element by element, so that an output may be exactly an input. */
 export const fusedKernels: ReadonlySet<string> = new Set(["fused", "fusedRows", "fusedColumns"]);
 
-/** Whether a fused call reads `from` only as the very view that it writes to `to`. */
+/** Whether a fused call, or a gated scatter, reads `from` only as the very view that it writes to `to`. */
 export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
+  if (call["gate"] === true) {
+    const [input, source, out] = ["in", "source", "out"].map((field) => call[field] as Ref) as [Ref, Ref, Ref];
+    return input.origin === from && out.origin === to && source.origin !== from && input.byteOffset === out.byteOffset;
+  }
   if (!fusedKernels.has(call.k)) return false;
   const shape = call["shape"] as readonly number[];
   const outs = (call["out"] as readonly StridedAt[]).filter((out) => out.at.origin === to);

@@ -18,6 +18,8 @@ export interface CheckReport {
 
 /** Kernels whose output may be exactly an input. */
 const inPlaceKernels: ReadonlySet<string> = new Set([...fusedKernels, "dynamicUpdateSlice", "collective"]);
+const worksInPlace = (step: LoweredStep | undefined): boolean =>
+  step !== undefined && (inPlaceKernels.has(step.k) || step["gate"] === true);
 
 /**
  * Verifies bounds, alignment, overlaps within a step, and that values that share memory are never live together.
@@ -125,7 +127,7 @@ function checkOverlaps(step: LoweredStep, accesses: readonly Access[], where: st
       if (a.high <= b.low || b.high <= a.low) continue;
       const crossing =
         (one.role === "read") !== (other.role === "read") && one.role !== "scratch" && other.role !== "scratch";
-      if (crossing && inPlaceKernels.has(step.k) && viewKey(one) === viewKey(other)) continue;
+      if (crossing && worksInPlace(step) && viewKey(one) === viewKey(other)) continue;
       fail(`${where}: ${one.name} overlaps ${other.name}`);
     }
   });
@@ -144,7 +146,7 @@ function checkLives(lowered: LoweredProgram, calls: readonly LoweredStep[]): num
       if (early.last < late.first) continue;
       // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
       const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
-      if (takesOver && inPlaceKernels.has(calls[early.last]?.k ?? "")) continue;
+      if (takesOver && worksInPlace(calls[early.last])) continue;
       fail(
         `${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`,
       );

@@ -104,11 +104,13 @@ const table: Table = {
   dot: (step) => [
     strided("x", "read", step, shapeOf(step, "b m k2")),
     strided("y", "read", step, shapeOf(step, "b k2 n")),
+    ...bias(step, "n"),
     strided("out", "write", step, shapeOf(step, "b m n")),
   ],
   conv: (step) => [
     read(step, "x", shapeOf(step, "n h w c")),
     strided("weight", "read", step, shapeOf(step, "kh kw c o")),
+    ...bias(step, "o"),
     write(step, shapeOf(step, "n oh ow o")),
     convScratch(step),
   ],
@@ -190,6 +192,10 @@ const table: Table = {
   receive: (step) =>
     (step["parts"] as CollectivePart[]).map((part) => whole("out", "write", part.out, dtypeOf(step), [part.count])),
 };
+
+/** One value for each column. */
+const bias = (step: LoweredStep, columns: string): Access[] =>
+  step["bias"] === undefined ? [] : [read(step, "bias", shapeOf(step, columns))];
 
 /** Of a table that is a block of a larger one. */
 const firstRow = (step: LoweredStep): Access[] => (step["start"] === undefined ? [] : [read(step, "start", [], "i32")]);

@@ -18,6 +18,7 @@ import {
   emitGroup,
   emitKernel,
 } from "./emit.ts";
+import { foldEpilogues } from "./epilogue.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
@@ -40,6 +41,8 @@ export interface LowerTarget {
   readonly limits?: FusionLimits;
   /** Which collectives run beside other calls; default those where it pays. */
   readonly overlap?: Overlap;
+  /** `apart` leaves what could be done in the call before to calls of its own. */
+  readonly epilogues?: "folded" | "apart";
 }
 
 /** One buffer that a call of the program takes. */
@@ -132,7 +135,7 @@ class Lowering {
   /** Last step that gets at a piece of memory. */
   private readonly lastStep = new Map<Storage, number>();
   private readonly outputs = new Map<number, Storage>();
-  private readonly calls: KernelCall[] = [];
+  private calls: KernelCall[] = [];
   private readonly inPlace: (readonly [Storage, Storage])[] = [];
 
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
@@ -181,6 +184,7 @@ class Lowering {
     });
     // Outputs of a program without any region.
     for (const copy of this.looseCopies) this.add(emitOutput(copy));
+    if (this.target.epilogues !== "apart") this.calls = foldEpilogues(this.calls);
     const donors = new Map(this.donations());
     donateBuffers(
       this.calls,

@@ -1,5 +1,5 @@
 /** @module Gives every value an offset in one arena: values whose lives do not meet share memory. */
-import type { KernelCall } from "../ir/kernel.ts";
+import { type KernelCall, Ref } from "../ir/kernel.ts";
 import { fusedKernels, type Life, readsInPlace } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
@@ -90,7 +90,7 @@ function blocksOf(
   for (const [from, to] of inPlace)
     if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
   calls.forEach((call, index) => {
-    if (!fusedKernels.has(call.k)) return;
+    if (!fusedKernels.has(call.k) && call["gate"] !== true) return;
     const ends = originsOf(call["in"]).filter((storage) => storage.inArena && lives.get(storage)?.last === index);
     for (const to of originsOf(call["out"])) {
       const from = ends.find(
@@ -105,12 +105,10 @@ function blocksOf(
   return [...new Set(blocks.values())];
 }
 
+/** The memory of a call's operands: a list, or one address. */
 function originsOf(entries: unknown): Storage[] {
-  return [
-    ...new Set(
-      (entries as readonly { readonly at: { readonly origin: object } }[]).map((entry) => entry.at.origin as Storage),
-    ),
-  ];
+  const operands = entries instanceof Ref ? [{ at: entries }] : (entries as readonly { readonly at: Ref }[]);
+  return [...new Set(operands.map((entry) => entry.at.origin as Storage))];
 }
 
 /** Puts each block, in the given order, into the smallest gap that is free during its life. */

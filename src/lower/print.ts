@@ -55,9 +55,14 @@ function printStep(step: LoweredStep, axes: readonly number[]): string {
     ? fusedName(step)
     : step.k === "collective" || step.k === "reduce"
       ? `${step["flight"] === undefined ? "" : `start ${step["flight"]} `}${step.k} ${String(step["op"])}`
-      : step.k;
+      : [step.k, ...epilogueOf(step)].join("+");
   return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }
+
+const epilogueOf = (step: LoweredStep): string[] => [
+  ...(step["bias"] === undefined ? [] : ["bias"]),
+  ...(["relu", "gate"] as const).filter((field) => step[field] === true),
+];
 
 function fusedName(step: LoweredStep): string {
   const all = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[op[0] === "fold" ? 2 : 0]));

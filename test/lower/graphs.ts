@@ -125,10 +125,10 @@ export function lenetStep(
     ),
     [spec("x", dtype, [batch, 1, size, size]), spec("label", "i32", [batch])],
     ([w0, b0, w1, b1, w2, b2, w3, b3], [x, label]) => {
-      const first = pool(ops.maximum(conv(x as Node, w0 as Node, b0 as Node, 2), 0));
-      const second = pool(ops.maximum(conv(first, w1 as Node, b1 as Node, 2), 0));
+      const first = pool(ops.relu(conv(x as Node, w0 as Node, b0 as Node, 2)));
+      const second = pool(ops.relu(conv(first, w1 as Node, b1 as Node, 2)));
       const rows = ops.reshape(second, [batch, flat]);
-      const third = ops.maximum(ops.add(ops.matmul(rows, ops.transpose(w2 as Node)), b2 as Node), 0);
+      const third = ops.relu(ops.add(ops.matmul(rows, ops.transpose(w2 as Node)), b2 as Node));
       const logits = ops.add(ops.matmul(third, ops.transpose(w3 as Node)), b3 as Node);
       return ops.mean(ops.softmaxCrossEntropy(logits, label as Node));
     },

@@ -222,8 +222,20 @@ function compute(
   if (step.k === "axisIndex") return [Int32Array.of(coordinates[step["axis"] as number] ?? 0)];
   // A device without a mesh is alone on every axis.
   if (step.k === "collective") return inputs.map((input) => input.data);
-  const call = asOp(step, inputs);
-  return [applyOp(call.op, call.inputs, call.attrs).data];
+  const bias = step["bias"] === undefined ? undefined : inputs.at(-1);
+  const call = asOp(step, bias === undefined ? inputs : inputs.slice(0, -1));
+  const { data } = applyOp(call.op, call.inputs, call.attrs);
+  finish(step, data, bias, inputs[0] as HostTensor);
+  return [data];
+}
+
+/** What a kernel does to its results in place of a fused call. Arrays round as they are written. */
+function finish(step: LoweredStep, data: TypedArray, bias: HostTensor | undefined, input: HostTensor): void {
+  for (let index = 0; index < data.length; index++) {
+    if (bias !== undefined) data[index] = (data[index] as number) + (bias.data[index % bias.data.length] as number);
+    if (step["relu"] === true) data[index] = Math.max(data[index] as number, 0);
+    if (step["gate"] === true && (input.data[index] as number) <= 0) data[index] = 0;
+  }
 }
 
 type Attrs = { readonly [key: string]: unknown };
