@@ -2,8 +2,7 @@
  * @module What a training keeps beside parameters and layer state, as one tree: the optimizer's own state, or that with the
  * guard's of `nan` and `lossScale` and the moving average of `ema`.
  */
-import type { Tensors } from "../tensor/index.ts";
-import { isTensor, select, type Tensor } from "../tensor/index.ts";
+import { isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { mapTensors } from "./accumulate.ts";
 import { type GuardState, initialGuard } from "./guard.ts";
