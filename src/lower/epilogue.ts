@@ -15,6 +15,11 @@ interface Operand {
   readonly strides: readonly number[];
 }
 
+/** Where a fused call writes one of its registers. */
+interface Result extends Operand {
+  readonly reg: number;
+}
+
 /** A call that makes a value without gaps, and the fused call that reads it as it is. */
 interface Pair {
   readonly producer: KernelCall;
@@ -44,25 +49,47 @@ export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
     eachRef(call, ({ origin }) => uses.set(origin as Storage, (uses.get(origin as Storage) ?? 0) + 1));
   const folded: KernelCall[] = [];
   for (const call of calls) {
-    const producer = folded.at(-1);
-    const pair = producer === undefined ? undefined : pairOf(producer, call, uses);
-    const fields = pair === undefined ? undefined : rules.get(pair.producer.k)?.(pair);
-    if (pair === undefined || fields === undefined) {
-      folded.push(call);
-      continue;
-    }
-    const [out] = call["out"] as readonly Operand[];
-    const before = pair.producer["out"];
-    const target = before instanceof Ref ? out?.at : { ...(before as Operand), at: out?.at };
-    folded[folded.length - 1] = { ...pair.producer, ...fields, out: target };
+    const last = folded.pop();
+    const [first, then] = splitSum(call) ?? [call];
+    const joined = last === undefined ? undefined : join(last, first, uses);
+    if (joined !== undefined) folded.push(joined, ...(then === undefined ? [] : [then]));
+    else folded.push(...(last === undefined ? [] : [last]), call);
   }
   return folded;
+}
+
+/** The producer that does what the call after it did, where a rule knows how. */
+function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): KernelCall | undefined {
+  const pair = pairOf(producer, call, uses);
+  const fields = pair === undefined ? undefined : rules.get(producer.k)?.(pair);
+  if (fields === undefined) return undefined;
+  const [out] = call["out"] as readonly Operand[];
+  const before = producer["out"];
+  const target = before instanceof Ref ? out?.at : { ...(before as Operand), at: out?.at };
+  return { ...producer, ...fields, out: target };
+}
+
+/** A call that makes values and sums their columns, as two: what is summed may then be made by the call before. */
+function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefined {
+  if (call.k !== "fusedColumns") return undefined;
+  const inputs = call["in"] as readonly Operand[];
+  const [ops, outputs] = [call["ops"] as readonly (readonly unknown[])[], call["out"] as readonly Result[]];
+  const [name, dtype, op, summed] = ops.at(-1) ?? [];
+  const values = outputs.find(({ reg }) => reg === summed);
+  const sums = outputs.find(({ reg }) => reg === inputs.length + ops.length - 1);
+  if (name !== "fold" || op !== "sum" || outputs.length !== 2 || values === undefined || sums === undefined)
+    return undefined;
+  const { reg: _reg, ...made } = values;
+  return [
+    { ...call, k: "fused", ops: ops.slice(0, -1), out: [values] },
+    { ...call, in: [made], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }] },
+  ];
 }
 
 function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): Pair | undefined {
   if (!rules.has(producer.k) || call.k !== "fused") return undefined;
   const shape = call["shape"] as Shape;
-  const [inputs, outputs] = [call["in"] as readonly Operand[], call["out"] as readonly (Operand & { reg: number })[]];
+  const [inputs, outputs] = [call["in"] as readonly Operand[], call["out"] as readonly Result[]];
   const [out] = outputs;
   const to = producer["out"] instanceof Ref ? producer["out"] : (producer["out"] as Operand).at;
   const made = inputs.findIndex(({ at }) => at.origin === to.origin);

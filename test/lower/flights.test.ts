@@ -95,34 +95,32 @@ describe("collectives beside other calls", () => {
     const text = printLowered(lowered(step, data, [0, 1, 2, undefined], "all"), [2]);
     expect(`\n${text}`).toMatchInlineSnapshot(`
       "
-      lowered @dataParallel: 27 calls, arena 1.86 KB
+      lowered @dataParallel: 25 calls, arena 1.86 KB
       0 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
       1 fused tanh [4,8] f64 -> f64*
       2 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
       3 fused tanh [4,8] f64 -> f64*
       4 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
-      5 fused tanh+mul [4,8] f64 -> f64* f64
-      6 reduce sum f64[4,8] -> f64[]
-      7 fused div [] f64 -> f64*
-      8 start 0 collective allReduce f64[1] -> f64[1]
-      9 fused div [] -> f64
-      10 fused mul+add+sub+mul [4,8] f64(0,0) f64 f64 -> f64*
-      11 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
-      12 start 1 collective allReduce f64[64] -> f64[64]*
-      13 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
-      14 fused mul+sub+mul [4,8] f64 f64 -> f64*
-      15 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
-      16 start 2 collective allReduce f64[64] -> f64[64]*
-      17 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
-      18 fused mul+sub+mul [4,8] f64 f64 -> f64*
-      19 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
-      20 collective allReduce f64[64] -> f64[64]*
+      5 fusedRows tanh+mul+sum+div [32] f64 -> f64* f64 f64[]
+      6 start 0 collective allReduce f64[1] -> f64[1]
+      7 fused div [] -> f64
+      8 fused mul+add+sub+mul [4,8] f64(0,0) f64 f64 -> f64*
+      9 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
+      10 start 1 collective allReduce f64[64] -> f64[64]*
+      11 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
+      12 fused mul+sub+mul [4,8] f64 f64 -> f64*
+      13 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
+      14 start 2 collective allReduce f64[64] -> f64[64]*
+      15 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
+      16 fused mul+sub+mul [4,8] f64 f64 -> f64*
+      17 dot f64[1,8,4] f64[1,4,8] -> f64[1,8,8]
+      18 collective allReduce f64[64] -> f64[64]*
+      19 fused mul+sub [8,8] f64 f64 -> f64*
+      20 wait 2
       21 fused mul+sub [8,8] f64 f64 -> f64*
-      22 wait 2
+      22 wait 1
       23 fused mul+sub [8,8] f64 f64 -> f64*
-      24 wait 1
-      25 fused mul+sub [8,8] f64 f64 -> f64*
-      26 wait 0
+      24 wait 0
       "
     `);
   });
