@@ -17,8 +17,12 @@ const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
 /** Suites that do little but start processes and wait for them. */
 const processSuites = [
-  "test/train/process.test.ts",
+  "test/plan/processes.test.ts",
+  "test/runtime/remote.test.ts",
+  "test/train/endings.test.ts",
   "test/train/memory.test.ts",
+  "test/train/process.test.ts",
+  "test/train/transport.test.ts",
   "test/train/pipeline.process.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
