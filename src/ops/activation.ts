@@ -23,5 +23,24 @@ const reluOp: OpDef<Record<string, never>> = defineComposite<Record<string, neve
   lower: absent("its body is one instruction"),
 });
 
+const stopGradientOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
+  name: "stopGradient",
+  doc: "x itself, which derivatives take for a constant.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, -2) }],
+    attrs: {},
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, -2) }],
+  },
+  body: ([x]) => [x as Node],
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: () => [undefined],
+  batch: batchByEquation(),
+  lower: absent("its body is x"),
+});
+
+/** x as a constant: no derivative flows through it, in either mode. */
+export const stopGradient = (x: Node): Node => apply(stopGradientOp, [x], {});
+
 /** The larger of x and 0. */
 export const relu = (x: Node): Node => apply(reluOp, [x], {});

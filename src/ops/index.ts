@@ -16,7 +16,7 @@ import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
-export { relu } from "./activation.ts";
+export { relu, stopGradient } from "./activation.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";

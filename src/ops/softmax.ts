@@ -13,7 +13,8 @@ import * as emit from "./emit.ts";
 
 /** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
 function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
-  const largest = emit.max(x, dim, { keepDims: true });
+  // Whatever is subtracted, the result is the same: derivatives by it would cancel, but for their rounding.
+  const largest = emit.call("stopGradient", [emit.max(x, dim, { keepDims: true })]);
   // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
   const shift = emit.select(emit.isFinite(largest), largest, 0);
   return { shift, log: emit.log(emit.sum(emit.exp(emit.sub(x, shift)), dim, { keepDims: true })) };
@@ -28,7 +29,7 @@ export function logSumExp(x: Node, dim = -1, options: { keepDims?: boolean } = {
 
 /** exp(x) / sum(exp(x)) over a dim. */
 export function softmax(x: Node, dim = -1): Node {
-  const shifted = emit.exp(emit.sub(x, emit.max(x, dim, { keepDims: true })));
+  const shifted = emit.exp(emit.sub(x, emit.call("stopGradient", [emit.max(x, dim, { keepDims: true })])));
   return emit.div(shifted, emit.sum(shifted, dim, { keepDims: true }));
 }
 

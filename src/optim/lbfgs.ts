@@ -41,7 +41,7 @@ export interface LbfgsOptions extends LearningRate {
 export function lbfgs(options: LbfgsOptions): Optimizer {
   checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
   const { learningRate, historySize = 10, toleranceGrad = 1e-7, toleranceChange = 1e-9 } = options;
-  if (typeof learningRate === "number") checkNumber("lbfgs", "learningRate", learningRate, 0);
+  if (typeof learningRate !== "function") checkNumber("lbfgs", "learningRate", learningRate, 0);
   checkInteger("lbfgs", "historySize", historySize, 1);
   checkNumber("lbfgs", "toleranceGrad", toleranceGrad, 0);
   checkNumber("lbfgs", "toleranceChange", toleranceChange, 0);

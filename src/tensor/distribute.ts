@@ -1,7 +1,7 @@
 /** @module Between this process's data and values on a mesh. */
 
 import type { TypedArray } from "../ir/dtype.ts";
-import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
   localType,
@@ -22,8 +22,14 @@ import { Tensor } from "./tensor.ts";
 import { traceFunction } from "./tracing.ts";
 import { distributedValue, onRuntime, type Value } from "./value.ts";
 
-/** Puts host data of a whole value onto a runtime in a layout; every process gives the same data. */
+/**
+ * Puts host data of a whole value onto a runtime in a layout; every process gives the same data.
+ *
+ * @throws HeddleError `shape` when the data do not fill the shape; `layout` when the layout does not fit it.
+ */
 export function distribute(runtime: Runtime, data: TypedArray, type: TensorType, layout: Layout): Tensor {
+  if (data.length !== sizeOf(type.shape))
+    throw new HeddleError("shape", `distribute: ${data.length} numbers do not fill ${formatType(type)}`);
   return Tensor.ofValue(distributedValue(runtime, type, layout, data));
 }
 

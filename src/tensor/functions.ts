@@ -46,6 +46,8 @@ export const round: Unary = unary("round", ops.round);
 export const not: Unary = unary("not", ops.not);
 export const isFinite: Unary = unary("isFinite", ops.isFinite);
 export const relu: Unary = unary("relu", ops.relu);
+/** x itself, which derivatives take for a constant. */
+export const stopGradient: Unary = unary("stopGradient", ops.stopGradient);
 
 export const add: Binary = binary("add", ops.add);
 export const sub: Binary = binary("sub", ops.sub);

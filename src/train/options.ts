@@ -213,6 +213,9 @@ function checkKinds(options: TrainOptions): void {
   if (options.evaluate !== undefined && !(options.evaluate instanceof DatasetClass)) fail("evaluate", "a dataset");
   for (const rule of [options.layout ?? []].flat())
     if (typeof rule !== "function") fail("layout", "a rule (such as layouts.fullySharded())");
+  const { metrics } = options;
+  if (metrics !== undefined && (typeof metrics !== "object" || metrics === null))
+    fail("metrics", "a record of names (such as { accuracy: metrics.accuracy })");
   if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
@@ -241,6 +244,8 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
     if (typeof clip !== "object" || clip === null)
       throw new HeddleError("option", `train: clip must be { norm } or { value }, got ${String(clip)}`);
     checkOptions("train: clip", clip, ["value", "norm"]);
+    if (Object.keys(clip).length === 0)
+      throw new HeddleError("option", "train: clip says nothing", { hint: "write { norm: 1 } or { value: 1 }" });
     for (const [name, bound] of Object.entries(clip)) checkNumber("train", `clip.${name}`, bound, Number.MIN_VALUE);
   }
   checkInteger("train", "accumulate", accumulate, 1);

@@ -54,7 +54,8 @@ export function checkNumber(
 ): void {
   if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
   const below = highest === Number.MAX_VALUE ? "" : ` and at most ${highest}`;
-  const range = lowest === -Number.MAX_VALUE ? "finite" : `at least ${lowest}${below}`;
+  const above = lowest === Number.MIN_VALUE ? "finite and above 0" : `at least ${lowest}`;
+  const range = lowest === -Number.MAX_VALUE ? "finite" : `${above}${below}`;
   const wanted = typeof value === "number" ? range : "a number";
   throw new HeddleError("option", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
 }

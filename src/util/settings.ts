@@ -87,9 +87,12 @@ function whole(lowest: number, highest: number): Reader<number> {
   };
 }
 
+// A name, and a size or the shares of its devices.
+const axis = "[a-z]\\w*=[1-9]\\d{0,5}(:[1-9]\\d{0,5})*";
+
 const meshText: Reader<string> = {
-  legal: "a mesh such as data=2 or data=8,model=4",
-  read: (value) => (/^[a-z]\w*=[1-9]\d{0,5}(,[a-z]\w*=[1-9]\d{0,5})*$/i.test(value) ? value : undefined),
+  legal: "a mesh such as data=2, data=2:1 or data=8,model=4",
+  read: (value) => (new RegExp(`^${axis}(,${axis})*$`, "i").test(value) ? value : undefined),
 };
 
 const text: Reader<string> = { legal: "text", read: (value) => value };

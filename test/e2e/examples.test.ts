@@ -19,6 +19,7 @@ const cases: readonly Case[] = [
   ["run embedding.ts --workers 2 --mesh model=2", /9\d\.\d % of the texts/],
   ["run layouts.ts --workers 2 --mesh model=2", /(9\d|100)\.\d % of the points/],
   ["run mlp.ts", /(9\d|100)\.\d % of the points/],
+  ["run mlp.ts --workers 2 --mesh data=2:1", /(9\d|100)\.\d % of the points/],
   ["plan mnist.ts --mesh data=2", /all-reduce/],
   ["run parameter-server.ts", /gives the same bits\n$/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],

@@ -1,6 +1,6 @@
 /** @module Rows from bug reports against other libraries, with the numbers of the reports. */
 import { gradients } from "../../../src/autodiff/index.ts";
-import type { Node } from "../../../src/ir/node.ts";
+import type { HostTensor, Node } from "../../../src/ir/node.ts";
 import {
   add,
   broadcastInDim,
@@ -8,6 +8,7 @@ import {
   concat,
   einsumPair,
   gather,
+  logSoftmax,
   matmul,
   max,
   maximum,
@@ -99,6 +100,33 @@ const gradientReports: readonly Row[] = [
     inputs: [given("f32", [4], [-1, 0, -0, 1])],
     build: gradientOf((x) => sum(call("relu", [x])), 0),
     expected: () => [[0, 0, 0, 1]],
+    gradient: false,
+  },
+  {
+    op: "stopGradient",
+    title: "a factor that is held",
+    inputs: [given("f32", [3], [-1, 0, 2])],
+    build: gradientOf((x) => sum(mul(call("stopGradient", [x]), x)), 0),
+    expected: () => [[-1, 0, 2]],
+    gradient: false,
+  },
+  {
+    op: "stopGradient",
+    title: "log-softmax of many equal values and a larger one: no rounding of cotangents reaches the largest",
+    inputs: [
+      given(
+        "f32",
+        [20_001],
+        Array.from({ length: 20_001 }, (_unused, index) => (index === 7 ? 1 : 0)),
+      ),
+    ],
+    build: gradientOf((x) => sum(logSoftmax(x)), 0),
+    expected: (x) => {
+      const values = Array.from((x as HostTensor).data);
+      const total = values.reduce((all, value) => all + Math.exp(value), 0);
+      return [values.map((value) => 1 - (20_001 * Math.exp(value)) / total)];
+    },
+    tolerance: 1e-4,
     gradient: false,
   },
   {

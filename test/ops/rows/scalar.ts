@@ -309,6 +309,14 @@ const others: readonly Row[] = [
     gradient: true,
     shardings: unary,
   },
+  {
+    op: "stopGradient",
+    title: "floats",
+    inputs: [floats(shape, -2, 2, [0])],
+    expected: map1((x) => x),
+    gradient: false,
+    shardings: unary,
+  },
   exact("relu", "special values", [f32(...special)], [nan, inf, 0, 0, 0]),
 ];
 
