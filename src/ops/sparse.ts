@@ -21,8 +21,11 @@ function checkEntries(name: string, [values, rows, columns]: readonly (TensorTyp
     throw new HeddleError("shape", `${name}: needs values, i32 rows and i32 columns of one length`);
 }
 
-/** Where an entry lies in the row-major matrix. */
-const places = (rows: Node, columns: Node, width: number): Node => emit.add(emit.mul(rows, width), columns);
+/** Where an entry lies in the row-major matrix; -1, which is nowhere, where its column is outside. */
+function places(rows: Node, columns: Node, width: number): Node {
+  const inside = emit.and(emit.ge(columns, 0), emit.lt(columns, width));
+  return emit.select(inside, emit.add(emit.mul(rows, width), columns), -1);
+}
 
 const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
   name: "sparse",

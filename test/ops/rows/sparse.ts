@@ -35,6 +35,14 @@ export const sparseTable: readonly Row[] = [
     gradient: false,
   },
   {
+    op: "sparse",
+    title: "a column outside, though there is such a place",
+    inputs: [floats([1]), index(0), index(2)],
+    attrs: { shape: [2, 2] },
+    fails: /scatterAdd.*index -1/,
+    gradient: false,
+  },
+  {
     op: "sampled",
     title: "a place twice",
     inputs: [floats([3, 4]), rows, columns],
