@@ -18,7 +18,10 @@ const bin = (name) => join(root, "node_modules", ...name.split("/"));
 /** Suites that do little but start processes and wait for them. */
 const processSuites = [
   "test/plan/processes.test.ts",
+  "test/repo/docs.test.ts",
+  "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
+  "test/train/checkpoint-kill.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",
   "test/train/process.test.ts",
