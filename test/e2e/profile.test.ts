@@ -36,14 +36,18 @@ describe.skipIf("error" in loadNative())("heddle profile", () => {
     expect(limits.bytes).toBeGreaterThan(1e8);
     const step = programs.find(({ name }) => name === "trainStep");
     expect(step).toMatchObject({ runs: 2, warmUp: 3 });
-    const share = (step?.byCall ?? []).reduce((sum, line) => sum + line.share, 0);
+    // Collectives beside other calls take time of their own.
+    const within = (step?.byKernel ?? []).filter(({ name }) => !name.endsWith("beside the rest"));
+    const share = within.reduce((sum, line) => sum + line.share, 0);
     expect(share).toBeGreaterThan(0.5);
     expect(share).toBeLessThan(1.001);
     const kernels = new Map(step?.byKernel.map((line) => [line.name, line]));
     // Two layers: forward by both, the gradient by its input of the second only.
     expect(kernels.get("conv")?.calls).toBe(3);
     expect(kernels.get("convFilter")?.calls).toBe(2);
-    expect(kernels.get("collective allReduce")?.milliseconds).toBeGreaterThan(0);
+    // In their place, or beside other calls.
+    const reduced = step?.byKernel.filter(({ name }) => name.startsWith("collective allReduce")) ?? [];
+    expect(reduced.reduce((sum, { milliseconds }) => sum + milliseconds, 0)).toBeGreaterThan(0);
     expect(step?.communicationMilliseconds).toBeGreaterThan(0);
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1]);
     const { traceEvents } = JSON.parse(readFileSync(trace, "utf8")) as { traceEvents: TraceEvent[] };
