@@ -1,7 +1,7 @@
 /** @module Connectionist temporal classification (Graves et al., 2006): labels of a sequence without their places in it. */
 import { isInteger } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { concat, cumsum, full, gather, maximum, scan, select, type Tensor } from "../tensor/index.ts";
+import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { checkTensors, type LossOptions, reduced } from "./reduce.ts";
@@ -105,7 +105,8 @@ function atEnd(end: Tensor, lengths: Tensor): Tensor {
 
 /** log(Σ exp(x)), elementwise. */
 function logSumOf(terms: readonly Tensor[]): Tensor {
-  const largest = terms.reduce((x, y) => maximum(x, y));
+  // As in logSumExp: derivatives by it would cancel, but for their rounding.
+  const largest = stopGradient(terms.reduce((x, y) => maximum(x, y)));
   return terms
     .map((term) => term.sub(largest).exp())
     .reduce((x, y) => x.add(y))

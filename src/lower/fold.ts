@@ -9,6 +9,7 @@ import { type Attrs, isAbsent, type Node } from "../ir/node.ts";
 import { sameShape, type TensorType } from "../ir/shape.ts";
 import { type FoldSpace, isKeptShape, keptStrides, repeats, sameSpace, spaceOf, walksWell } from "./fold-space.ts";
 import type { Cluster, FusionLimits } from "./fuse.ts";
+import { Joinable } from "./joins.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import { type RegionValues, ruleOf } from "./values.ts";
 
@@ -52,34 +53,25 @@ export function foldOf(
   return isAbsent(rule) || rule.kind !== "kernel" ? undefined : rule.fold?.(node.attrs);
 }
 
-class Part {
+class Part extends Joinable<Part> {
   nodes: readonly Node[];
   kind: Cluster["kind"];
   space: FoldSpace | undefined;
-  readonly deps = new Set<Part>();
-  mark = 0;
-  private into: Part | undefined;
   readonly cluster: Cluster;
 
   constructor(cluster: Cluster, space: FoldSpace | undefined) {
+    super();
     this.cluster = cluster;
     this.nodes = cluster.nodes;
     this.kind = space === undefined ? cluster.kind : "folded";
     this.space = space;
   }
 
-  root(): Part {
-    let part: Part = this;
-    while (part.into !== undefined) part = part.into;
-    return part;
-  }
-
   absorb(other: Part, nodes: readonly Node[], space: FoldSpace): void {
     this.nodes = nodes;
     this.kind = "folded";
     this.space = space;
-    for (const dep of other.deps) this.deps.add(dep);
-    other.into = this;
+    this.take(other);
   }
 }
 
@@ -88,7 +80,6 @@ class Folder {
   private readonly limits: FusionLimits;
   private readonly parts = new Map<Storage, Part>();
   private readonly position: ReadonlyMap<Node, number>;
-  private searches = 0;
 
   constructor(clusters: ReadonlyMap<Storage, Cluster>, values: RegionValues, limits: FusionLimits) {
     this.values = values;
@@ -163,7 +154,7 @@ class Folder {
     if (space === undefined) return false;
     const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
     if (!this.fits(nodes) || !new Space(nodes, space, this.values).holds()) return false;
-    if (this.passes(reader, source) || this.passes(source, reader)) return false;
+    if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader, nodes, space);
     return true;
   }
@@ -182,23 +173,6 @@ class Folder {
       ),
     );
     return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
-  }
-
-  /** Whether a path from `from` to `to` goes through a third part. */
-  private passes(from: Part, to: Part): boolean {
-    this.searches++;
-    const stack = [...from.deps].map((dep) => dep.root()).filter((dep) => dep !== to && dep !== from);
-    while (stack.length > 0) {
-      const part = stack.pop() as Part;
-      if (part === to) return true;
-      if (part.mark === this.searches) continue;
-      part.mark = this.searches;
-      for (const dep of part.deps) {
-        const root = dep.root();
-        if (root.mark !== this.searches && root !== part) stack.push(root);
-      }
-    }
-    return false;
   }
 }
 

@@ -9,6 +9,7 @@ import type { Node } from "../ir/node.ts";
 import { type Shape, sameShape } from "../ir/shape.ts";
 import { foldGroups } from "./fold.ts";
 import type { FoldSpace } from "./fold-space.ts";
+import { Joinable } from "./joins.ts";
 import { sinkNodes } from "./sink.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import { type RegionValues, ruleOf } from "./values.ts";
@@ -40,35 +41,24 @@ export function fuseRegion(values: RegionValues, limits: FusionLimits = defaultL
   return foldGroups(clusters, values, limits);
 }
 
-class Piece {
+class Piece extends Joinable<Piece> {
   nodes: Node[];
   readonly kind: Cluster["kind"];
   readonly shape: Shape | undefined;
-  /** Pieces whose results this one reads; merged ones are found through {@link Piece.root}. */
-  deps = new Set<Piece>();
   /** Those it reads through views, and so can never join. */
-  apart = new Set<Piece>();
-  private into: Piece | undefined;
-  /** The last search that came by. */
-  mark = 0;
+  readonly apart = new Set<Piece>();
 
   constructor(kind: Cluster["kind"], node: Node, shape?: Shape) {
+    super();
     this.kind = kind;
     this.nodes = [node];
     this.shape = shape;
   }
 
-  root(): Piece {
-    let piece: Piece = this;
-    while (piece.into !== undefined) piece = piece.into;
-    return piece;
-  }
-
   absorb(other: Piece): void {
     this.nodes.push(...other.nodes);
-    for (const dep of other.deps) this.deps.add(dep);
     for (const dep of other.apart) this.apart.add(dep);
-    other.into = this;
+    this.take(other);
   }
 }
 
@@ -77,7 +67,6 @@ class Fuser {
   private readonly limits: FusionLimits;
   private readonly owner = new Map<Storage, Piece>();
   private readonly position = new Map<Node, number>();
-  private searches = 0;
 
   constructor(values: RegionValues, limits: FusionLimits) {
     this.values = values;
@@ -153,7 +142,7 @@ class Fuser {
       return false;
     const divided = (one: Piece, other: Piece): boolean => [...one.apart].some((dep) => dep.root() === other);
     if (divided(source, reader) || divided(reader, source) || !this.fits(source, reader)) return false;
-    if (this.passes(reader, source) || this.passes(source, reader)) return false;
+    if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader);
     return true;
   }
@@ -172,22 +161,5 @@ class Fuser {
       }
     }
     return reads.size <= this.limits.inputs;
-  }
-
-  /** Whether a path from `from` to `to` goes through a third piece. */
-  private passes(from: Piece, to: Piece): boolean {
-    this.searches++;
-    const stack = [...from.deps].map((dep) => dep.root()).filter((dep) => dep !== to && dep !== from);
-    while (stack.length > 0) {
-      const piece = stack.pop() as Piece;
-      if (piece === to) return true;
-      if (piece.mark === this.searches) continue;
-      piece.mark = this.searches;
-      for (const dep of piece.deps) {
-        const root = dep.root();
-        if (root.mark !== this.searches) stack.push(root);
-      }
-    }
-    return false;
   }
 }

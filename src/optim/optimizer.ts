@@ -11,6 +11,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** The learning rate of a step, counted from 0. It is called on the host, so the program of a step stays the same. */
@@ -238,6 +239,8 @@ export const asTensor = (value: number | Tensor, { dtype }: Tensor): Tensor =>
 
 /** Two numbers of [0, 1). */
 export function checkBetas(name: string, betas: readonly [number, number]): void {
+  if (!Array.isArray(betas) || betas.length !== 2)
+    throw new HeddleError("option", `${name}: betas must be two numbers, such as [0.9, 0.999], got ${shown(betas)}`);
   for (const beta of betas) {
     if (!(beta >= 0 && beta < 1)) throw new HeddleError("option", `${name}: betas must be in [0, 1), got ${beta}`);
   }

@@ -2,6 +2,7 @@
  * @module What a training keeps beside parameters and layer state, as one tree: the optimizer's own state, or that with the
  * guard's of `nan` and `lossScale` and the moving average of `ema`.
  */
+import { averaged } from "../optim/optimizer.ts";
 import { isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { mapTensors } from "./accumulate.ts";
@@ -51,7 +52,7 @@ export function nextAverage(decay: number, average: Tensors, params: Tensors, co
   let index = 0;
   return mapTensors(params, (parameter) => {
     const before = known[index++] as Tensor;
-    return select(first, parameter, before.mul(decay).add(parameter.mul(1 - decay)));
+    return select(first, parameter, averaged(before, parameter, decay));
   });
 }
 
