@@ -1,6 +1,6 @@
 /** @module Runs the `heddle` command from its sources. */
 
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const command = fileURLToPath(new URL("./heddle.ts", import.meta.url));
@@ -31,6 +31,46 @@ export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {
     env: environment(variables),
   });
   return { status, stdout, stderr };
+}
+
+/** A command under way. */
+export interface Started {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** Resolves when the output contains a text. */
+  until(text: string): Promise<void>;
+}
+
+/** Starts the command. */
+export const started = (args: readonly string[], variables: NodeJS.ProcessEnv = {}): Started =>
+  watched(
+    spawn(process.execPath, [...start, ...args], { env: environment(variables), stdio: ["ignore", "pipe", "pipe"] }),
+  );
+
+/** What starts the command, for a shell that does something first. */
+export const commandLine: readonly string[] = [process.execPath, ...start];
+
+/** Reads what a process prints until it ends. */
+export function watched(child: ChildProcess): Started {
+  const output = { stdout: "", stderr: "" };
+  const listeners: (() => void)[] = [];
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name]?.setEncoding("utf8").on("data", (text: string) => {
+      output[name] += text;
+      for (const listener of listeners) listener();
+    });
+  }
+  const ended = new Promise<Ended>((resolve) => child.once("close", (status) => resolve({ status, ...output })));
+  const until = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const check = (): void => {
+        if (output.stdout.includes(text)) resolve();
+      };
+      listeners.push(check);
+      void ended.then(() => reject(new Error(`ended without "${text}":\n${output.stdout}${output.stderr}`)));
+      check();
+    });
+  return { child, ended, until };
 }
 
 /** Runs the command with a reader that goes away after the first bytes, as `head -1` does. */

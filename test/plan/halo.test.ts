@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
-import { type Graph, type HostTensor, type Node, range, type Shape, traceGraph } from "../../src/ir/index.ts";
+import { type Graph, type Node, range, type Shape, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
 import { type Layout, type Mesh, mesh, parseLayout, planGraph, trafficOf, verifyPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
-import { difference } from "../support/tensors.ts";
 import { samples } from "./networks.ts";
-import { runPlan } from "./run.ts";
+import { expectAnswers, runPlan } from "./run.ts";
 
 const f64 = (...shape: number[]) => ({ dtype: "f64" as const, shape });
 
@@ -33,10 +32,7 @@ async function check(
   const values = samples(graph);
   const expected = ops.evaluateGraph(graph, values);
   const results = await runPlan(plan, values, make);
-  results.forEach((result, index) => {
-    const text = difference(result.data, (expected[index] as HostTensor).data, 1e-12);
-    if (text !== undefined) expect.fail(`output ${index}: ${text}`);
-  });
+  expectAnswers(results, expected);
   return plan;
 }
 

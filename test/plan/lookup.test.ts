@@ -7,8 +7,8 @@ import { localRuntime } from "../../src/runtime/runtime.ts";
 import { distribute, gather, jit, mul, sub, sum, type Tensor, valueAndGrad } from "../../src/tensor/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 import { executors } from "../support/executors.ts";
-import { difference, randomFrom } from "../support/tensors.ts";
-import { runPlan } from "./run.ts";
+import { randomFrom } from "../support/tensors.ts";
+import { expectAnswers, runPlan } from "./run.ts";
 
 /** A step of gradient descent on an embedding table and the weights behind it. */
 function lookupStep(rows: number, ids: number): Graph {
@@ -67,10 +67,7 @@ describe.each(executors)("a table split by rows, $name", ({ make }) => {
     const given = values(rows, 8);
     const expected = ops.evaluateGraph(graph, given);
     const results = await runPlan(plan, given, make);
-    results.forEach((result, index) => {
-      const text = difference(result.data, (expected[index] as HostTensor).data, 1e-12);
-      if (text !== undefined) expect.fail(`output ${index}: ${text}`);
-    });
+    expectAnswers(results, expected);
     expect(formatLayout(plan.outputs[1]?.layout ?? [])).toBe(formatLayout(plan.inputs[0]?.layout ?? []));
     // Devices look up and add up rows of their own, and no table travels whole.
     const text = printGraph(plan.local);

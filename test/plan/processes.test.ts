@@ -1,5 +1,4 @@
 /** Values that are split in hard ways, over two processes: the same answers as on one device. */
-import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import type { HostTensor } from "../../src/ir/index.ts";
@@ -7,10 +6,10 @@ import { evaluateGraph } from "../../src/ops/index.ts";
 import { mesh } from "../../src/plan/index.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { planFunction } from "../../src/tensor/index.ts";
+import { started } from "../cli/heddle-process.ts";
 import { difference } from "../support/tensors.ts";
 import { cases, type ShardedCase } from "./scripts/sharded-cases.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/sharded.ts", import.meta.url));
 
 interface Said {
@@ -22,16 +21,9 @@ interface Said {
 
 /** What each of two workers says. */
 async function onTwoProcesses(name: string): Promise<Said[]> {
-  const child = spawn(process.execPath, ["--import", "tsx", command, "run", script, "--workers", "2", "--", name], {
-    env: { ...process.env, NO_COLOR: "1", HEDDLE_THREADS: "1", NODE_OPTIONS: "--conditions=heddle-source" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let text = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (part: string) => {
-      text += part;
-    });
-  await new Promise((resolve) => child.once("close", resolve));
+  const { stdout, stderr } = await started(["run", script, "--workers", "2", "--", name], { HEDDLE_THREADS: "1" })
+    .ended;
+  const text = stdout + stderr;
   const said = [...text.matchAll(/RESULT (\{.*\})/g)].map((match) => JSON.parse(match[1] as string) as Said);
   if (said.length !== 2) throw new Error(text);
   return said.sort((one, other) => one.rank - other.rank);

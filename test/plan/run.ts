@@ -1,4 +1,5 @@
 /** Runs a planned graph on virtual devices by the reference executor, from whole values to whole values. */
+import { expect } from "vitest";
 import { dtypes, type HostTensor, sizeOf, stridesOf } from "../../src/ir/index.ts";
 import { eachOffset } from "../../src/ops/host.ts";
 import {
@@ -13,6 +14,7 @@ import {
 import { type Program, splitGraph, verifyProgram, verifyTogether } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
+import { difference } from "../support/tensors.ts";
 
 /** Element offset at which the block of a device begins. */
 const blockOffset = (value: HostTensor, layout: Layout, mesh: Mesh, coordinates: readonly number[]): number => {
@@ -95,4 +97,12 @@ export async function runPlan(
   );
   executor.close();
   return outputs;
+}
+
+/** Fails unless results are those of one device, to 1e-12 of 1 + |value|. */
+export function expectAnswers(results: readonly HostTensor[], expected: readonly HostTensor[], what = ""): void {
+  results.forEach((result, index) => {
+    const text = difference(result.data, (expected[index] as HostTensor).data, 1e-12);
+    if (text !== undefined) expect.fail(`${what}output ${index}: ${text}`);
+  });
 }

@@ -6,7 +6,7 @@ import { runPasses } from "../../src/passes/index.ts";
 import { type Mesh, mesh, type Plan, parseLayout, parsePlan, planGraph, printPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
 import { difference, randomFrom } from "../support/tensors.ts";
-import { runPlan } from "./run.ts";
+import { expectAnswers, runPlan } from "./run.ts";
 
 const [height, width, inner] = [40, 36, 3];
 // The last two are filled up to the capacity.
@@ -67,10 +67,7 @@ describe.each(executors)("a sparse matrix, $name", ({ make }) => {
       const expected = ops.evaluateGraph(whole, given());
       const plan = planGraph(runPasses(whole).graph, axes, { inputs: layouts.map(parseLayout) });
       const results = await runPlan(plan, given(), make);
-      results.forEach((result, index) => {
-        const text = difference(result.data, (expected[index] as HostTensor).data, 1e-12);
-        if (text !== undefined) expect.fail(`${form}, output ${index}: ${text}`);
-      });
+      expectAnswers(results, expected, `${form}, `);
       if (form === "A B") expect(difference((results[0] as HostTensor).data, byHand(given()), 1e-12)).toBeUndefined();
     }
   });

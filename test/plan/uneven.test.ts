@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Graph, type HostTensor, type Node, sizeOf, traceGraph } from "../../src/ir/index.ts";
+import { type Graph, type Node, sizeOf, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import {
   formatMesh,
@@ -17,9 +17,8 @@ import {
 } from "../../src/plan/index.ts";
 import { type Program, verifyTogether } from "../../src/program/index.ts";
 import { executors } from "../support/executors.ts";
-import { difference } from "../support/tensors.ts";
 import { mlpForward, mlpStep, samples } from "./networks.ts";
-import { devicePrograms, runPlan } from "./run.ts";
+import { devicePrograms, expectAnswers, runPlan } from "./run.ts";
 
 const three = mesh({ a: 3 });
 
@@ -37,10 +36,7 @@ async function check(
   const values = samples(graph);
   const expected = ops.evaluateGraph(graph, values);
   const results = await runPlan(plan, values, make);
-  results.forEach((result, index) => {
-    const text = difference(result.data, (expected[index] as HostTensor).data, 1e-12);
-    if (text !== undefined) expect.fail(`output ${index}: ${text}`);
-  });
+  expectAnswers(results, expected);
   return plan;
 }
 

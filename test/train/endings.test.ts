@@ -1,13 +1,12 @@
 /** Two processes of which one wishes to end, fails, or leaves: who is told what. */
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { started } from "../cli/heddle-process.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/endings.ts", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "heddle-endings-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,22 +18,12 @@ interface Ended {
   readonly said: readonly (readonly string[])[];
 }
 
-function run(...args: string[]): Promise<Ended> {
-  const child = spawn(process.execPath, ["--import", "tsx", command, "run", script, "--workers", "2", "--", ...args], {
-    env: { ...process.env, TMPDIR: folder, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = { stdout: "", stderr: "" };
-  for (const name of ["stdout", "stderr"] as const) {
-    child[name].setEncoding("utf8").on("data", (text: string) => {
-      output[name] += text;
-    });
-  }
+async function run(...args: string[]): Promise<Ended> {
+  const { status, stdout, stderr } = await started(["run", script, "--workers", "2", "--", ...args], { TMPDIR: folder })
+    .ended;
   const of = (rank: number): string[] =>
-    output.stdout.split("\n").flatMap((line) => new RegExp(`@${rank} (.*)`).exec(line)?.slice(1) ?? []);
-  return new Promise((resolve) =>
-    child.once("close", (code) => resolve({ code, stderr: output.stderr, said: [of(0), of(1)] })),
-  );
+    stdout.split("\n").flatMap((line) => new RegExp(`@${rank} (.*)`).exec(line)?.slice(1) ?? []);
+  return { code: status, stderr, said: [of(0), of(1)] };
 }
 
 describe.skipIf("error" in loadNative())("one of two ranks", { timeout: 60_000 }, () => {

@@ -1,14 +1,13 @@
 /** Checkpoints of pipelines whose stages are processes: interrupted, a stage killed, taken up by another mesh. */
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { type Ended, started } from "../cli/heddle-process.ts";
 import { expectClose } from "../support/close.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
 
 let directory = "";
@@ -17,34 +16,20 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** Runs the training of two stages, or of none; `interrupt` sends SIGINT once it is under way. */
-function run(workers: number, settings: object, flags: readonly string[] = [], interrupt = false): Promise<Ended> {
-  const args = [
-    "run",
-    script,
-    "--workers",
-    String(workers),
-    ...flags,
-    "--",
-    JSON.stringify({ epochs: 6, ...settings }),
-  ];
-  const child = spawn(process.execPath, ["--import", "tsx", command, ...args], {
-    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = { stdout: "", stderr: "" };
-  for (const name of ["stdout", "stderr"] as const)
-    child[name].setEncoding("utf8").on("data", (text: string) => {
-      output[name] += text;
-      if (interrupt && output.stdout.includes("under way")) child.kill("SIGINT");
-    });
-  return new Promise((resolve) => child.once("close", (code) => resolve({ code, ...output })));
+async function run(
+  workers: number,
+  settings: object,
+  flags: readonly string[] = [],
+  interrupt = false,
+): Promise<Ended> {
+  const own = ["run", script, "--workers", String(workers), ...flags];
+  const { child, ended, until } = started([...own, "--", JSON.stringify({ epochs: 6, ...settings })]);
+  if (interrupt) {
+    await until("under way");
+    child.kill("SIGINT");
+  }
+  return ended;
 }
 
 interface Told {
@@ -55,8 +40,8 @@ interface Told {
 }
 
 async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
-  const { code, stdout, stderr } = await run(workers, settings, flags);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const { status, stdout, stderr } = await run(workers, settings, flags);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
 }
 
@@ -71,7 +56,7 @@ describe.skipIf("error" in loadNative())("two stages in two processes", { timeou
       () => run(2, { pipeline: true, directory, slow: 20, dies: 0 }),
     ];
     for (const end of endings) {
-      expect((await end()).code).not.toBe(0);
+      expect((await end()).status).not.toBe(0);
       expect(written().length).toBeGreaterThan(0);
       const { losses, ...others } = await trained(2, { pipeline: true, directory }, "--resume");
       expect(losses.length).toBeGreaterThan(0);

@@ -1,14 +1,13 @@
 /** Training by the `heddle` command: processes, signals, plans, resumed runs. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { started } from "../cli/heddle-process.ts";
 import { expectClose } from "../support/close.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
 const native = !("error" in loadNative());
 
@@ -18,46 +17,6 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-interface Started {
-  readonly child: ChildProcess;
-  readonly ended: Promise<Ended>;
-  /** Resolves when the output contains a text. */
-  until(text: string): Promise<void>;
-}
-
-function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
-  const child = spawn(process.execPath, ["--import", "tsx", command, ...args], {
-    // The script imports "heddle" as a user does; that must be the sources here, as in all tests.
-    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source", ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = { stdout: "", stderr: "" };
-  const listeners: (() => void)[] = [];
-  for (const name of ["stdout", "stderr"] as const) {
-    child[name].setEncoding("utf8").on("data", (text: string) => {
-      output[name] += text;
-      for (const listener of listeners) listener();
-    });
-  }
-  const ended = new Promise<Ended>((resolve) => child.once("close", (code) => resolve({ code, ...output })));
-  const until = (text: string): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const check = (): void => {
-        if (output.stdout.includes(text)) resolve();
-      };
-      listeners.push(check);
-      void ended.then(() => reject(new Error(`ended without "${text}":\n${output.stdout}${output.stderr}`)));
-      check();
-    });
-  return { child, ended, until };
-}
-
 interface Told {
   readonly losses: number[];
   readonly accuracy: number;
@@ -66,7 +25,7 @@ interface Told {
 }
 
 async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
-  const { code, stdout, stderr } = await start([
+  const { status, stdout, stderr } = await started([
     "run",
     script,
     "--workers",
@@ -75,16 +34,16 @@ async function trained(workers: number, settings: object, ...flags: string[]): P
     "--",
     JSON.stringify(settings),
   ]).ended;
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
 }
 
 describe("heddle plan", () => {
   test("prints five lines and the plan, and trains nothing", async () => {
-    const { code, stdout } = await start(["plan", script, "--mesh", "data=2", "--", '{"epochs":1}'], {
+    const { status, stdout } = await started(["plan", script, "--mesh", "data=2", "--", '{"epochs":1}'], {
       HEDDLE_NATIVE: "off",
     }).ended;
-    expect(code).toBe(0);
+    expect(status).toBe(0);
     const lines = stdout.split("\n");
     expect(lines[0]).toMatch(/^plan +for 2 devices, mesh data=2; nothing is run$/);
     expect(lines[3]).toMatch(/^memory +[\d.]+ KB predicted on each device/);
@@ -94,8 +53,8 @@ describe("heddle plan", () => {
   });
 
   test("of more devices than a batch has rows", async () => {
-    const { code, stdout } = await start(["plan", script, "--mesh", "data=64", "--", '{"epochs":1}']).ended;
-    expect(code).toBe(0);
+    const { status, stdout } = await started(["plan", script, "--mesh", "data=64", "--", '{"epochs":1}']).ended;
+    expect(status).toBe(0);
     expect(stdout).toContain("sharded    nothing");
     expect(stdout).toMatch(/^unused +axis data=64: .*too few for 64 devices/m);
   });
@@ -105,21 +64,21 @@ describe("examples", { timeout: 60_000 }, () => {
   const example = (name: string): string => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
 
   test("eager.ts", async () => {
-    const { code, stdout } = await start(["run", example("eager")]).ended;
-    expect(code).toBe(0);
+    const { status, stdout } = await started(["run", example("eager")]).ended;
+    expect(status).toBe(0);
     expect(stdout).toContain("the gradient of x³ at 2 is 12");
     expect(stdout).toMatch(/step 75: loss 0\.000000/);
   });
 
   test.skipIf(!native)("mlp.ts", async () => {
-    const { code, stdout } = await start(["run", example("mlp")]).ended;
-    expect(code).toBe(0);
+    const { status, stdout } = await started(["run", example("mlp")]).ended;
+    expect(status).toBe(0);
     expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
   });
 
   test("mnist.ts, as a plan for 64 devices", async () => {
-    const { code, stdout } = await start(["plan", example("mnist"), "--mesh", "data=64"]).ended;
-    expect(code).toBe(0);
+    const { status, stdout } = await started(["plan", example("mnist"), "--mesh", "data=64"]).ended;
+    expect(status).toBe(0);
     expect(stdout).toMatch(/^plan +for 64 devices, mesh data=64; nothing is run$/m);
   });
 });
@@ -142,8 +101,8 @@ describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
 
   test("are planned: stages, schedule, bytes", async () => {
     const settings = JSON.stringify({ epochs: 1, pipeline: true });
-    const { code, stdout } = await start(["plan", script, "--mesh", "stage=2", "--", settings]).ended;
-    expect(code).toBe(0);
+    const { status, stdout } = await started(["plan", script, "--mesh", "stage=2", "--", settings]).ended;
+    expect(status).toBe(0);
     expect(stdout).toMatch(/^stage 0 on rank 0: .*params\.0\.weight/m);
     expect(stdout).toContain("rank 1  .   1F0 1B0 = 1F1 1B1");
     expect(stdout).toMatch(/^sent per step: rank 0 [\d.]+ KB, rank 1 [\d.]+ KB$/m);
@@ -151,15 +110,15 @@ describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
 
   test("of other stages than there are workers are refused", async () => {
     const settings = JSON.stringify({ epochs: 1, pipeline: true });
-    const { code, stderr } = await start(["run", script, "--workers", "3", "--", settings]).ended;
-    expect(code).not.toBe(0);
+    const { status, stderr } = await started(["run", script, "--workers", "3", "--", settings]).ended;
+    expect(status).not.toBe(0);
     expect(stderr).toContain("3 workers do not make pipelines of 2 stages");
   });
 
   test("end on both sides when a stage dies", async () => {
     const settings = JSON.stringify({ epochs: 1000, pipeline: true, dies: 1, slow: 5 });
-    const { code, stderr } = await start(["run", script, "--workers", "2", "--", settings]).ended;
-    expect(code).not.toBe(0);
+    const { status, stderr } = await started(["run", script, "--workers", "2", "--", settings]).ended;
+    expect(status).not.toBe(0);
     expect(stderr).toMatch(/rank 1 ended with exit status 9/);
     expect(stderr).toMatch(/then rank 0 failed .*rank 1 closed its connection during transfer f64 x \d+ '1B\d'/);
   });
@@ -167,8 +126,8 @@ describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
   test("pipeline.ts", async () => {
     const example = fileURLToPath(new URL("../../examples/pipeline.ts", import.meta.url));
     for (const workers of ["1", "2"]) {
-      const { code, stdout } = await start(["run", example, "--workers", workers]).ended;
-      expect(code).toBe(0);
+      const { status, stdout } = await started(["run", example, "--workers", workers]).ended;
+      expect(status).toBe(0);
       expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
     }
   });
@@ -179,13 +138,20 @@ describe("signals", () => {
     "%s ends a run within a second, with nothing half written",
     async (signal) => {
       const settings = { epochs: 1000, directory, slow: 5 };
-      const { child, ended, until } = start(["run", script, "--executor", "reference", "--", JSON.stringify(settings)]);
+      const { child, ended, until } = started([
+        "run",
+        script,
+        "--executor",
+        "reference",
+        "--",
+        JSON.stringify(settings),
+      ]);
       await until("under way");
       const sent = performance.now();
       child.kill(signal);
-      const { code } = await ended;
+      const { status } = await ended;
       expect(performance.now() - sent).toBeLessThan(2000);
-      expect(code).toBe(signal === "SIGINT" ? 130 : 143);
+      expect(status).toBe(signal === "SIGINT" ? 130 : 143);
       expect(readdirSync(directory).filter((name) => name.includes(".tmp"))).toEqual([]);
     },
   );
@@ -216,7 +182,7 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
 
   test("a resumed run of two workers gives the bits of one that was never interrupted", async () => {
     const whole = await trained(2, { epochs: 12 });
-    const { child, ended, until } = start([
+    const { child, ended, until } = started([
       "run",
       script,
       "--workers",
@@ -226,7 +192,7 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
     ]);
     await until("under way");
     child.kill("SIGINT");
-    expect((await ended).code).toBe(130);
+    expect((await ended).status).toBe(130);
     expect(existsSync(directory) && readdirSync(directory).some((name) => name.endsWith(".safetensors"))).toBe(true);
     const resumed = await trained(2, { epochs: 12, directory }, "--resume");
     expect(resumed.losses.length).toBeLessThan(48);
@@ -248,16 +214,17 @@ describe.skipIf(!native)("several processes", { timeout: 120_000 }, () => {
     ["schedule", /rank 0: learning rate of step 3: 0\.05\n/, /rank 1: learning rate of step 3: 0\.025\n/],
   ])("two ranks that differ in their %s are told so, with both sides", async (odd, rank0, rank1) => {
     const options = JSON.stringify({ epochs: 1, odd });
-    const { code, stderr } = await start(["run", script, "--workers", "2", "--", options]).ended;
-    expect(code).toBe(1);
+    const { status, stderr } = await started(["run", script, "--workers", "2", "--", options]).ended;
+    expect(status).toBe(1);
     expect(stderr).toMatch(/ranks \d and \d run different programs:\n/);
     expect(stderr).toMatch(rank0);
     expect(stderr).toMatch(rank1);
   });
 
   test("a NaN ends all of them with status 1", async () => {
-    const { code, stderr } = await start(["run", script, "--workers", "2", "--", '{"epochs":4,"rate":1e200}']).ended;
-    expect(code).toBe(1);
+    const { status, stderr } = await started(["run", script, "--workers", "2", "--", '{"epochs":4,"rate":1e200}'])
+      .ended;
+    expect(status).toBe(1);
     expect(stderr).toMatch(
       /the loss is (NaN|-?Infinity) at step \d+ \(epoch \d of 4, batch \d\), with learning rate 1e\+200/,
     );

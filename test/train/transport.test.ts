@@ -3,30 +3,18 @@ import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { commandLine, type Ended, environment, watched } from "../cli/heddle-process.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));
-
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 /** Trains with workers whose files may have at most `blocks` blocks of 1024 bytes; memory that is shared is a file. */
 function train(variables: NodeJS.ProcessEnv, settings: object, blocks = "unlimited", workers = 2): Promise<Ended> {
-  const heddle = [process.execPath, "--import", "tsx", command, "run", script, "--workers", String(workers), "--"];
-  const child = spawn("bash", ["-c", `ulimit -f ${blocks}; exec "$@"`, "bash", ...heddle, JSON.stringify(settings)], {
-    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source", ...variables },
+  const heddle = [...commandLine, "run", script, "--workers", String(workers), "--", JSON.stringify(settings)];
+  const child = spawn("bash", ["-c", `ulimit -f ${blocks}; exec "$@"`, "bash", ...heddle], {
+    env: environment(variables),
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const output = { stdout: "", stderr: "" };
-  for (const name of ["stdout", "stderr"] as const) {
-    child[name].setEncoding("utf8").on("data", (text: string) => {
-      output[name] += text;
-    });
-  }
-  return new Promise((resolve) => child.once("close", (code) => resolve({ code, ...output })));
+  return watched(child).ended;
 }
 
 const refused = /rank \d: there is no shared memory with rank \d, so TCP carries the data: ftruncate: /;
@@ -46,8 +34,8 @@ describe.skipIf("error" in loadNative())("two workers", { timeout: 240_000 }, ()
       results.push(stdout.split("\n").find((line) => line.startsWith("{")) as string);
     for (const [transport, overlap, blocks, said] of runs) {
       const ended = await train({ HEDDLE_TRANSPORT: transport, HEDDLE_OVERLAP: overlap }, settings, blocks);
-      const { code, stderr } = ended;
-      expect({ transport, code, stderr }).toEqual({ transport, code: 0, stderr: expect.stringMatching(said) });
+      const { status, stderr } = ended;
+      expect({ transport, status, stderr }).toEqual({ transport, status: 0, stderr: expect.stringMatching(said) });
       note(ended);
     }
     note(await train({ HEDDLE_OVERLAP: "all" }, settings, "unlimited", 1));
@@ -56,8 +44,8 @@ describe.skipIf("error" in loadNative())("two workers", { timeout: 240_000 }, ()
   });
 
   test("that must share memory end where the system refuses it", async () => {
-    const { code, stderr } = await train({ HEDDLE_TRANSPORT: "shared" }, { epochs: 1 }, "512");
-    expect(code).toBe(1);
+    const { status, stderr } = await train({ HEDDLE_TRANSPORT: "shared" }, { epochs: 1 }, "512");
+    expect(status).toBe(1);
     expect(stderr).toMatch(/cannot join at 127\.0\.0\.1:\d+: there is no shared memory with rank \d: ftruncate: /);
   });
 });

@@ -15,7 +15,7 @@ use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 
 use crate::buffer::{NativeBuffer, Use};
-use crate::comm::{Groups, NativeGroup};
+use crate::groups::{Groups, NativeGroup};
 use crate::promise::{guarded, Settle};
 use crate::{fail, Failure};
 

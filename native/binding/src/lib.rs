@@ -4,6 +4,7 @@ mod buffer;
 mod comm;
 mod device;
 mod error;
+mod groups;
 mod promise;
 
 use napi_derive::napi;
