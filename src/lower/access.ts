@@ -25,6 +25,8 @@ export interface Life {
   first: number;
   /** Longer than {@link Life.lastUse} while a collective is under way. */
   last: number;
+  /** Collectives under way that use it: from which call to which one. */
+  readonly flights: (readonly [start: number, end: number])[];
   lastUse: number;
   firstWrite: number;
   lastRead: number;
@@ -42,6 +44,7 @@ export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> 
         storage,
         first: index,
         last: index,
+        flights: [],
         lastUse: index,
         firstWrite: Infinity,
         lastRead: -1,
@@ -80,6 +83,7 @@ function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Stor
     eachRef(call, (ref) => {
       const life = lives.get(ref.origin as Storage) as Life;
       life.last = Math.max(life.last, end);
+      life.flights.push([index, end]);
     });
   });
 }

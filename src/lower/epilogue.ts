@@ -137,7 +137,8 @@ function biasAndRelu(pair: Pair, columns: number): ReturnType<Rule> {
     used += 2;
   }
   const [sum, , one, other] = instruction(pair, register) ?? [];
-  if (sum === "add" && (one === pair.made || other === pair.made)) {
+  // Twice what is made is no bias, though a single row would fit.
+  if (sum === "add" && one !== other && (one === pair.made || other === pair.made)) {
     const bias = pair.inputs[(one === pair.made ? other : one) as number];
     if (bias === undefined || !isRow(bias, pair, columns)) return undefined;
     fields.bias = bias.at;

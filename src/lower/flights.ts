@@ -2,7 +2,6 @@
  * @module Which collectives are under way beside other calls: one that does so starts where it stands, and a call `wait`
  * ends it before the first call that touches what it brings, or writes what it reads.
  */
-import { dtypes } from "../ir/dtype.ts";
 import type { KernelCall } from "../ir/kernel.ts";
 import { defaultMachine } from "../plan/machine.ts";
 import { eachRef } from "./access.ts";
@@ -20,10 +19,12 @@ export interface FlightContext {
   readonly identity: (storage: Storage) => unknown;
   /** Devices of each axis. */
   readonly axes: readonly number[];
+  /** Predicted time of a collective. */
+  readonly seconds: (collective: KernelCall) => number;
   readonly overlap: Overlap;
 }
 
-/** Seconds to hand a collective to another thread and to be woken when it has ended. */
+/** Seconds to hand a collective to another thread, and as many to be woken when it has ended. */
 const handover = 1e-4;
 
 interface Touched {
@@ -47,8 +48,8 @@ export function withFlights(calls: readonly KernelCall[], context: FlightContext
     const settles = beside.findIndex((other, at) => communicates(other) && !ends.has(index + 1 + at));
     const window = settles < 0 ? beside : beside.slice(0, settles);
     const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes), 0);
-    const hidden = Math.min(seconds, collectiveTime(call));
-    if (overlap === "all" ? window.length > 0 : hidden > handover) ends.set(index, end);
+    const hidden = Math.min(seconds, context.seconds(call));
+    if (overlap === "all" ? window.length > 0 : hidden > 2 * handover) ends.set(index, end);
   }
   if (ends.size === 0) return [...calls];
   const numbers = new Map([...ends.keys()].sort((left, right) => left - right).map((index, number) => [index, number]));
@@ -99,11 +100,4 @@ function secondsOf(call: KernelCall, axes: readonly number[]): number {
     return Math.max(flops / defaultMachine.flops, bytes / defaultMachine.memory);
   };
   return seconds(resolved);
-}
-
-function collectiveTime(call: KernelCall): number {
-  const parts = call["parts"] as readonly { readonly count: number }[];
-  const elements = parts.reduce((sum, { count }) => sum + count, 0);
-  const width = dtypes[call["dtype"] as keyof typeof dtypes].bytes;
-  return defaultMachine.latency + (elements * width) / defaultMachine.bandwidth;
 }

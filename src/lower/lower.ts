@@ -4,6 +4,7 @@ import { isContiguous, type KernelCall, type ScalarInstruction, type View, whole
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
 import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
@@ -137,6 +138,7 @@ class Lowering {
   private readonly outputs = new Map<number, Storage>();
   private calls: KernelCall[] = [];
   private readonly inPlace: (readonly [Storage, Storage])[] = [];
+  private readonly collectiveTimes = new Map<KernelCall, number>();
 
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
@@ -350,7 +352,10 @@ class Lowering {
     if (isAbsent(lower) || lower.kind !== "kernel") throw new HeddleError("lower", `${step.op} has no native kernel`);
     const inputs = step.arguments.map((value) => this.view(value));
     const outputs = step.results.map((value) => this.view(value));
-    return emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
+    const emitted = emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
+    const seconds = collectiveSeconds(defaultMachine, step.op, inputs, step.attrs);
+    for (const call of emitted.calls) if (call.k === "collective") this.collectiveTimes.set(call, seconds);
+    return emitted;
   }
 
   private add(emitted: EmittedCalls): void {
@@ -378,6 +383,7 @@ class Lowering {
       arguments_.findIndex((argument) => argument.output === storage.output);
     const calls = withFlights(this.calls, {
       identity: (storage) => (storage.inArena ? storage : space(storage)),
+      seconds: (call) => this.collectiveTimes.get(call) as number,
       axes: this.program.axes.map((axis) => axis.size),
       overlap: this.target.overlap ?? "paying",
     });

@@ -78,9 +78,9 @@ function blocksOf(
     const [source, target] = [blocks.get(from), blocks.get(to)];
     const [fromLife, toLife] = [lives.get(from) as Life, lives.get(to) as Life];
     if (source === undefined || target === undefined || source === target || from.bytes !== to.bytes) return;
+    // What a collective under way uses is taken over by its own result only.
+    if (fromLife.flights.some(([start, end]) => start !== toLife.first && end > toLife.first)) return;
     // Only where one value ends the other begins.
-    // What a collective under way reads is taken over by its own result only.
-    if (fromLife.last > fromLife.lastUse && calls[toLife.first]?.k !== "collective") return;
     if (fromLife.lastUse !== toLife.first || source.last !== fromLife.last || target.first !== toLife.first) return;
     source.members.push(...target.members);
     source.last = Math.max(source.last, target.last);

@@ -38,6 +38,18 @@ add("the bias first, the bound first", dense, ["dot+bias+relu"], (x, y, b) => [
   ops.maximum(0, ops.add(b as Node, product(x as Node, y as Node))),
 ]);
 add("a bias alone", dense, ["dot+bias"], (x, y, b) => [ops.add(product(x as Node, y as Node), b as Node)]);
+add(
+  "a single row twice is no bias",
+  [
+    [1, 6],
+    [6, 8],
+  ],
+  ["dot", "fused"],
+  (x, y) => {
+    const made = product(x as Node, y as Node);
+    return [ops.add(made, made)];
+  },
+);
 add("relu alone", dense, ["dot+relu"], (x, y) => [ops.maximum(product(x as Node, y as Node), 0)]);
 add("a whole matrix is no bias", dense, ["dot", "fused"], (x, y, _b, z) => [
   ops.add(product(x as Node, y as Node), z as Node),

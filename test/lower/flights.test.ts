@@ -42,6 +42,21 @@ const graphs: readonly (readonly [string, Graph, readonly ProgramAxis[], readonl
     [0, undefined, undefined],
   ],
   [
+    "two collectives that read one value",
+    beside(
+      (x, y) => {
+        const made = ops.tanh(x);
+        const [one, other] = [sum(made, "one"), sum(made, "other")];
+        const between = ops.matmul(y, y);
+        return [ops.exp(one), ops.tanh(other), between, ops.matmul(x, y)];
+      },
+      f64(8, 8),
+      f64(8, 8),
+    ),
+    data,
+    [],
+  ],
+  [
     "a loop beside a collective",
     beside(
       (x, y) => {
