@@ -13,7 +13,7 @@ import {
 } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
-import { checkPair, checkTensors, type LossOptions, reduced } from "./reduce.ts";
+import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
 /** Options of losses with integer labels. */
 export interface ClassOptions extends LossOptions {
@@ -34,6 +34,7 @@ const classNames = ["weight", "ignoreIndex"];
 /** The rows that count, by their labels; labels to look up with; and the weight of each row. */
 function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignoreIndex }: ClassOptions) {
   const classes = logits.shape.at(-1) as number;
+  checkTensorOptions(name, { weight });
   if (weight !== undefined && !sameShape(weight.shape, [classes]))
     throw new HeddleError("shape", `${name}: weight must be [${classes}], got ${formatType(weight)}`);
   if (ignoreIndex !== undefined) checkInteger(name, "ignoreIndex", ignoreIndex, -(2 ** 31), 2 ** 31 - 1);
@@ -104,6 +105,7 @@ function withProbabilities(
 ): Tensor {
   const { weight, labelSmoothing = 0, ignoreIndex } = options;
   checkPair("softmaxCrossEntropy", logits, target);
+  checkTensorOptions("softmaxCrossEntropy", { weight });
   if (ignoreIndex !== undefined)
     throw new HeddleError("option", "softmaxCrossEntropy: ignoreIndex needs integer labels, not probabilities");
   const share = labelSmoothing / (logits.shape.at(-1) as number);
@@ -146,6 +148,7 @@ function boundedLog(p: Tensor): Tensor {
  */
 export function binaryCrossEntropy(output: Tensor, target: Tensor, options: BinaryOptions = {}): Tensor {
   checkPair("binaryCrossEntropy", output, target);
+  checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
   const one = output.neg().add(1);
   const likelihood = target.mul(boundedLog(output)).add(target.neg().add(1).mul(boundedLog(one)));
   const values = options.weight === undefined ? likelihood.neg() : likelihood.neg().mul(options.weight);
@@ -172,6 +175,7 @@ export function binaryCrossEntropyWithLogits(
   const name = "binaryCrossEntropyWithLogits";
   checkPair(name, logits, target);
   const { weight, posWeight, labelSmoothing = 0 } = options;
+  checkTensorOptions(name, { weight, posWeight });
   checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
   const smooth = labelSmoothing === 0 ? target : target.mul(1 - labelSmoothing).add(labelSmoothing / 2);
   const single =

@@ -4,7 +4,7 @@ import { formatType } from "../ir/shape.ts";
 import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { checkTensors, type LossOptions, reduced } from "./reduce.ts";
+import { checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
 /** Options of {@link ctc}. */
 export interface CtcOptions extends LossOptions {
@@ -32,10 +32,12 @@ const nothing = -1e30;
 export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOptions = {}): Tensor {
   const { blank = 0, zeroInfinity = false } = options;
   checkTypes(logProbabilities, labels, blank);
+  const { inputLengths, targetLengths } = options;
+  checkTensorOptions("ctc", { inputLengths, targetLengths });
   const [batch, time] = logProbabilities.shape as [number, number, number];
   const given = labels.cast("i32");
-  const counted = options.targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
-  const lengths = options.inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
+  const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
+  const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
   const path = pathOf(given, blank);
   const steps = logProbabilities.transpose([1, 0, 2]);
   const emitted = (step: Tensor): Tensor => maximum(gather(step, path.classes, 1), nothing);

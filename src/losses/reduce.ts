@@ -49,6 +49,14 @@ export function checkTensors(name: string, output: unknown, target: unknown): vo
   throw new HeddleError("argument", `${name}: takes output and target, got ${shown(output)} and ${shown(target)}`);
 }
 
+/** @throws HeddleError `option` for options that are there, but no tensors. */
+export function checkTensorOptions(name: string, options: { readonly [option: string]: unknown }): void {
+  for (const [option, value] of Object.entries(options)) {
+    if (value === undefined || isTensor(value)) continue;
+    throw new HeddleError("option", `${name}: ${option} must be a tensor, got ${shown(value)}`);
+  }
+}
+
 /** Throws unless output and target have one shape and dtype; broadcasting here is a mistake nearly always. */
 export function checkPair(name: string, output: Tensor, target: Tensor): void {
   checkTensors(name, output, target);

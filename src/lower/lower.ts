@@ -353,8 +353,9 @@ class Lowering {
     const inputs = step.arguments.map((value) => this.view(value));
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
-    const seconds = collectiveSeconds(defaultMachine, step.op, inputs, step.attrs);
-    for (const call of emitted.calls) if (call.k === "collective") this.collectiveTimes.set(call, seconds);
+    for (const call of emitted.calls)
+      if (call.k === "collective")
+        this.collectiveTimes.set(call, collectiveSeconds(defaultMachine, step.op, inputs, step.attrs));
     return emitted;
   }
 

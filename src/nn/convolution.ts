@@ -5,7 +5,7 @@ import { checkPadding } from "../tensor/arguments.ts";
 import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { checkInit, type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
+import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
 import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
@@ -82,10 +82,10 @@ export function conv2d(options: Conv2dOptions): Layer {
       // Before anything is drawn, so that an image too small for the kernel is told at once.
       const output = evalShape(apply, input, { dtype, shape });
       const usual: Initialiser = (own, sizes) => uniformByFanIn(own, sizes, fanIn, dtype);
-      const make = (ordinal: number, sizes: readonly number[], initialiser = usual): Tensor =>
-        initialiser(scopeKey(key, ordinal), sizes, dtype);
-      const weight = make(0, shape, init.weight);
-      const params: Tensors = bias ? { weight, bias: make(1, [out], init.bias) } : { weight };
+      const make = (name: "weight" | "bias", ordinal: number, sizes: readonly number[]): Tensor =>
+        initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape: sizes, dtype });
+      const weight = make("weight", 0, shape);
+      const params: Tensors = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
       return { params, state: {}, output };
     },
     apply({ params }, x) {

@@ -5,11 +5,12 @@
  *     nn.linear(10, { init: { weight: nn.init.xavierUniform(), bias: nn.init.constant(0.1) } });
  */
 import type { DType } from "../ir/dtype.ts";
-import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { formatShape, formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { erf } from "../ops/special.ts";
 import {
   arange,
   full,
+  isTensor,
   maximum,
   minimum,
   pad,
@@ -21,6 +22,7 @@ import {
 } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 
 /** Makes a parameter's first value. The key (u32[2]) is the parameter's own; those that draw nothing leave it aside. */
 export type Initialiser = (key: Tensor, shape: Shape, dtype: DType) => Tensor;
@@ -38,6 +40,20 @@ export function checkInit(layer: string, init: LayerInit): void {
     if (value === undefined || typeof value === "function") continue;
     throw new HeddleError("option", `${layer}: init.${name} must be an initialiser, such as nn.init.xavierUniform()`);
   }
+}
+
+/** What an initialiser makes of a layer's parameter. @throws HeddleError `option` when that is not a tensor of this type. */
+export function initialValue(
+  name: string,
+  initialiser: Initialiser,
+  key: Tensor,
+  { shape, dtype }: TensorType,
+): Tensor {
+  const made: unknown = initialiser(key, shape, dtype);
+  if (isTensor(made) && sameShape(made.shape, shape) && made.dtype === dtype) return made;
+  throw new HeddleError("option", `init.${name} must make ${formatType({ shape, dtype })}, but made ${shown(made)}`, {
+    ...(typeof made === "function" ? { hint: "call it: an initialiser is what such as nn.init.zeros() gives" } : {}),
+  });
 }
 
 /**

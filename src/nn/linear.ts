@@ -4,7 +4,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { checkInit, type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
+import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
 import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** Options of {@link linear}. */
@@ -31,10 +31,10 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
     init(key, input) {
       const size = inputSize(input);
       const usual: Initialiser = (own, shape, dtype) => uniformByFanIn(own, shape, size, dtype);
-      const make = (ordinal: number, shape: readonly number[], initialiser = usual): Tensor =>
-        initialiser(scopeKey(key, ordinal), shape, input.dtype);
-      const weight = make(0, [out, size], init.weight);
-      const params: Tensors = bias ? { weight, bias: make(1, [out], init.bias) } : { weight };
+      const make = (name: "weight" | "bias", ordinal: number, shape: readonly number[]): Tensor =>
+        initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape, dtype: input.dtype });
+      const weight = make("weight", 0, [out, size]);
+      const params: Tensors = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
       return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
     },
     apply({ params }, x) {

@@ -29,9 +29,16 @@ export interface AdamOptions extends BetaOptions {
   readonly amsgrad?: boolean;
 }
 
-function checked<Options extends BetaOptions>(name: string, options: Options, more: readonly string[] = []) {
+/** The options that all have, checked; `usual` are the defaults of this one where they are others. */
+function checked<Options extends BetaOptions>(
+  name: string,
+  options: Options,
+  more: readonly string[] = [],
+  usual: Pick<BetaOptions, "betas" | "epsilon" | "weightDecay"> = {},
+) {
   checkOptions(name, options, [...commonOptions, "betas", "epsilon", ...more]);
-  const { learningRate, betas = [0.9, 0.999], epsilon = 1e-8, weightDecay = 0, decayMask } = options;
+  const { betas: usualBetas = [0.9, 0.999], epsilon: usualEpsilon = 1e-8, weightDecay: usualDecay = 0 } = usual;
+  const { learningRate, betas = usualBetas, epsilon = usualEpsilon, weightDecay = usualDecay, decayMask } = options;
   checkBetas(name, betas);
   checkNumber(name, "epsilon", epsilon, 0);
   const decay = { weightDecay, ...(decayMask === undefined ? {} : { decayMask }) };
@@ -42,10 +49,10 @@ function checked<Options extends BetaOptions>(name: string, options: Options, mo
 export const adam = (options: AdamOptions): Optimizer => makeAdam("adam", options);
 
 /** Adam with decoupled weight decay (Loshchilov and Hutter, 2019): parameters shrink by themselves. */
-export const adamW = (options: AdamOptions): Optimizer => makeAdam("adamW", { weightDecay: 0.01, ...options });
+export const adamW = (options: AdamOptions): Optimizer => makeAdam("adamW", options, 0.01);
 
-function makeAdam(name: "adam" | "adamW", options: AdamOptions): Optimizer {
-  const { betas, epsilon, shared } = checked(name, options, ["amsgrad"]);
+function makeAdam(name: "adam" | "adamW", options: AdamOptions, weightDecay = 0): Optimizer {
+  const { betas, epsilon, shared } = checked(name, options, ["amsgrad"], { weightDecay });
   const { amsgrad = false } = options;
   const [beta1, beta2] = betas;
   type Slot = "expAvg" | "expAvgSq" | "maxExpAvgSq";
@@ -177,7 +184,7 @@ function rectification(beta2: number, count: Tensor): { rectifies: Tensor; facto
  */
 export function lion(options: Omit<BetaOptions, "epsilon">): Optimizer {
   checkOptions("lion", options, [...commonOptions, "betas"]);
-  const { betas, shared } = checked("lion", { betas: [0.9, 0.99], ...options });
+  const { betas, shared } = checked("lion", options, [], { betas: [0.9, 0.99] });
   const [beta1, beta2] = betas;
   return perParameter<"expAvg">({
     ...shared,
@@ -199,7 +206,7 @@ export function lion(options: Omit<BetaOptions, "epsilon">): Optimizer {
  * is scaled for each parameter tensor to the tensor's own norm. Weight decay is part of what is scaled.
  */
 export function lamb(options: BetaOptions): Optimizer {
-  const { betas, epsilon, shared } = checked("lamb", { epsilon: 1e-6, ...options });
+  const { betas, epsilon, shared } = checked("lamb", options, [], { epsilon: 1e-6 });
   const [beta1, beta2] = betas;
   return perParameter<"expAvg" | "expAvgSq">({
     ...shared,

@@ -78,18 +78,10 @@ function isBetter({ mode, threshold, thresholdMode }: Required<PlateauOptions>, 
 
 function checked(options: PlateauOptions): Required<PlateauOptions> {
   const what = "schedules.plateau";
-  const settings: Required<PlateauOptions> = {
-    monitor: "loss",
-    mode: "min",
-    factor: 0.1,
-    patience: 10,
-    threshold: 1e-4,
-    thresholdMode: "relative",
-    cooldown: 0,
-    minimum: 0,
-    epsilon: 1e-8,
-    ...options,
-  };
+  const { learningRate, monitor = "loss", mode = "min", factor = 0.1, patience = 10, threshold = 1e-4 } = options;
+  const { thresholdMode = "relative", cooldown = 0, minimum = 0, epsilon = 1e-8 } = options;
+  const judged = { monitor, mode, patience, threshold, thresholdMode };
+  const settings: Required<PlateauOptions> = { learningRate, ...judged, factor, cooldown, minimum, epsilon };
   checkOptions(what, options, Object.keys(settings));
   for (const name of ["learningRate", "threshold", "minimum", "epsilon"] as const)
     checkNumber(what, name, settings[name], 0);

@@ -5,6 +5,7 @@
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import type { Schedule } from "./optimizer.ts";
+import { isPlateau } from "./plateau.ts";
 
 /** What every schedule starts from. */
 export interface ScheduleOptions {
@@ -170,7 +171,12 @@ export function oneCycle(options: OneCycleOptions): Schedule {
   };
 }
 
-/** One schedule after the other; each counts its steps from the milestone at which it begins: `SequentialLR`. */
+/**
+ * One schedule after the other; each counts its steps from the milestone at which it begins: `SequentialLR`. One of them may
+ * be a {@link plateau}, which is told of every epoch from the first on.
+ *
+ * @throws HeddleError `option` when milestones do not fit, or two schedules want to be told
+ */
 export function sequence(schedules: readonly Schedule[], milestones: readonly number[]): Schedule {
   if (schedules.length !== milestones.length + 1) {
     throw new HeddleError(
@@ -181,10 +187,15 @@ export function sequence(schedules: readonly Schedule[], milestones: readonly nu
   milestones.forEach((milestone, index) => {
     checkInteger("schedules.sequence", `milestones[${index}]`, milestone, milestones[index - 1] ?? 0);
   });
-  return (at) => {
+  const [told, second] = schedules.filter(isPlateau);
+  if (second !== undefined) throw new HeddleError("option", "schedules.sequence: only one schedule can be a plateau");
+  const sequence = (at: number): number => {
     const place = milestones.filter((milestone) => at >= milestone).length;
     return (schedules[place] as Schedule)(at - (milestones[place - 1] ?? 0));
   };
+  if (told === undefined) return sequence;
+  const { monitor, observe, restart } = told;
+  return Object.assign(sequence, { monitor, observe, restart });
 }
 
 /**

@@ -50,7 +50,8 @@ export function resolved(type: TensorType, layout: Layout, mesh: Mesh): Layout {
     if (length === undefined) return placement;
     const sizes = placement.sizes ?? dealt(length, axis);
     lengths[dim] = sizes === undefined ? length / axis.size : undefined;
-    return shard(dim, sizes);
+    // Sizes of another number of devices stay, for the error to show.
+    return sizes?.length === axis.size ? shard(dim, sizes) : { kind: "shard", dim, ...(sizes && { sizes }) };
   });
 }
 
@@ -79,7 +80,9 @@ export function parsePlacement(text: string): Placement {
       "layout",
       `'${text}' is not a placement; write S(dim), S(dim:4+3+3), R, P(sum|max|min) or O(coordinate)`,
     );
-  if (match[1] !== undefined) return shard(Number(match[1]), match[2]?.split("+").map(Number));
+  const sizes = match[2]?.split("+").map(Number);
+  // Whether equal sizes are those of the mesh is not known here.
+  if (match[1] !== undefined) return { kind: "shard", dim: Number(match[1]), ...(sizes && { sizes }) };
   return match[3] === undefined ? only(Number(match[4])) : partial(match[3] as Reduction);
 }
 

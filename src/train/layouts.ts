@@ -4,7 +4,9 @@ import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPla
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
+import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
@@ -58,6 +60,7 @@ export function stateLayouts(
         (known, rule) => known ?? rule({ name, ...type }, mesh),
         undefined,
       );
+      checkParameterLayout(found, name, pipeline !== undefined, mesh);
       const both = found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh);
       return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
@@ -96,6 +99,26 @@ function layoutOf(name: string, type: TensorType, { shard, gather = [] }: Parame
   }
   const used = shardedOn(mesh, Object.fromEntries(onMesh.filter(([axis]) => !gather.includes(axis))));
   return { kept, used };
+}
+
+/** What a rule may say of a parameter; beside a pipeline, whose stages and micro-batches have their axes, less. */
+function checkParameterLayout(found: ParameterLayout | undefined, name: string, isPipeline: boolean, mesh: Mesh): void {
+  if (found === undefined) return;
+  if (typeof found !== "object" || typeof found.shard !== "object")
+    throw new HeddleError(
+      "option",
+      `train: a rule of layout must give { shard }, but gave ${shown(found)} for "${name}"`,
+      {
+        ...(typeof found === "function" ? { hint: "call what makes the rule, as in layouts.fullySharded()" } : {}),
+      },
+    );
+  const taken = Object.keys(found.shard).find(
+    (axis) => (axis === stageAxis || axis === dataAxis) && mesh.axes.some((other) => other.name === axis),
+  );
+  if (!isPipeline || taken === undefined) return;
+  throw new HeddleError("pipeline", `train: layout splits "${name}" over '${taken}', which a pipeline uses otherwise`, {
+    hint: "split over another axis, such as model",
+  });
 }
 
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {

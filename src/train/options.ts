@@ -250,6 +250,7 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
   }
   checkInteger("train", "accumulate", accumulate, 1);
   if (ema !== undefined) checkNumber("train", "ema", ema, 0, 1);
+  if (ema === 1) throw new HeddleError("option", "train: ema must be below 1: the average would stay what it is");
   if (accumulate > 1 && pipeline !== undefined)
     throw new HeddleError("option", "train: a pipeline accumulates by itself", { hint: "set pipeline.microBatches" });
 }

@@ -1,4 +1,5 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
+import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import colors from "picocolors";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
@@ -210,6 +211,8 @@ async function prepareCheckpoints(
     }
     if (resumeFrom === undefined) return "";
     checkpoint = await findCheckpoint(resumeFrom, { signal, warn });
+    if (checkpoint === undefined && resumeFrom !== settings.checkpoint?.directory && !existsSync(resumeFrom))
+      throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
     if (checkpoint === undefined)
       reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
     return checkpoint?.path ?? "";

@@ -3,11 +3,20 @@ import { HeddleError } from "./errors.ts";
 import { shown } from "./show.ts";
 
 /**
- * Throws for a name that is not among `allowed`, naming the nearest one that is.
+ * Throws for what is no record, and for a name that is not among `allowed`, naming the nearest one that is.
  *
  * @throws HeddleError `option`.
  */
 export function checkOptions(what: string, options: object, allowed: readonly string[]): void {
+  const prototype: unknown =
+    typeof options === "object" && options !== null ? Object.getPrototypeOf(options) : undefined;
+  if (prototype !== null && prototype !== Object.prototype) {
+    const own = `write { ${allowed[0] ?? ""}: … }`;
+    throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
+      // Handed on uncalled, a function that makes something gets what was meant for the thing.
+      hint: `${own}; where what it makes is wanted, call it: ${what}(…)`,
+    });
+  }
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
     const near = nearest(name, allowed);

@@ -67,6 +67,11 @@ const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
   "three stages": stages({ stages: { 1: 0, 4: 1, 6: 2 } }),
   "two stages times data": { mesh: mesh({ stage: 2, data: 2 }), ...stages({ microBatches: 2 }) },
   "fully sharded": { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() },
+  "two stages, the first one's layer split over its devices": {
+    mesh: mesh({ stage: 2, model: 2 }),
+    layout: layouts.named({ "1.weight": { model: 0 }, "1.bias": { model: 0 } }),
+    ...stages(),
+  },
 };
 const named = (name: string): Partial<TrainOptions> => meshes[name] as Partial<TrainOptions>;
 

@@ -1,0 +1,143 @@
+/** Mistakes in the options of layers, losses, optimizers and trainings: each error says what to write instead. */
+import {
+  connect,
+  distribute,
+  layouts,
+  losses,
+  mesh,
+  metrics,
+  nn,
+  optim,
+  random,
+  type TrainOptions,
+  tensor,
+  train,
+} from "heddle";
+import { parseLayout } from "heddle/plan";
+import { describe, expect, test } from "vitest";
+import { bars, options } from "./synthetic.ts";
+
+const run = (more: object): Promise<unknown> => train(options(more as Partial<TrainOptions>));
+const model = (init: object): (() => unknown) => {
+  return () => nn.linear(2, { init }).init(random.key(0), { shape: [1, 3], dtype: "f32" });
+};
+const f32 = tensor([[0, 1]]);
+const labels = tensor([1], { dtype: "i32" });
+
+const mistakes: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
+  ["options that are a number", () => nn.leakyRelu(0.2 as never), /leakyRelu: takes its options as a record, got 0\.2/],
+  ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
+  [
+    "an initialiser that is not called",
+    model({ weight: nn.init.zeros }),
+    /init\.weight must make f32\[2,3\], but made the function.*[\s\S]*call it/,
+  ],
+  [
+    "another one",
+    model({ bias: nn.init.xavierUniform }),
+    /init\.xavierUniform: takes its options as a record[\s\S]*call it: init\.xavierUniform/,
+  ],
+  [
+    "an initialiser of another shape",
+    model({ weight: () => f32 }),
+    /init\.weight must make f32\[2,3\], but made .*\[1,2\]/,
+  ],
+  [
+    "a weight that is a list",
+    () => losses.softmaxCrossEntropy(f32, labels, { weight: [1, 2] as never }),
+    /weight must be a tensor, got \[1,2\]/,
+  ],
+  [
+    "a factor that is a number",
+    () => losses.binaryCrossEntropyWithLogits(f32, f32, { posWeight: 2 as never }),
+    /posWeight must be a tensor, got 2/,
+  ],
+  ["one beta", () => optim.adamW({ learningRate: 1, betas: [0.9] as never }), /adamW: betas must be two numbers/],
+  [
+    "two plateaus",
+    () =>
+      optim.schedules.sequence(
+        [optim.schedules.plateau({ learningRate: 1 }), optim.schedules.plateau({ learningRate: 1 })],
+        [3],
+      ),
+    /only one schedule can be a plateau/,
+  ],
+  ["a metric that is not in a record", () => run({ metrics: metrics.accuracy }), /metrics is not a record of names/],
+  [
+    "a metric that is not called",
+    () => run({ metrics: { f1: metrics.f1 } }),
+    /f1: takes its options as a record[\s\S]*call it: f1/,
+  ],
+  [
+    "a rule that is not called",
+    () => run({ layout: layouts.fullySharded }),
+    /a rule of layout must give \{ shard \}[\s\S]*layouts\.fullySharded\(\)/,
+  ],
+  ["an average that never changes", () => run({ ema: 1 }), /ema must be below 1/],
+  [
+    "a checkpoint that is not there",
+    () => run({ resume: "/nowhere/at/all" }),
+    /resume: there is nothing at \/nowhere\/at\/all/,
+  ],
+  [
+    "a layout over the rows beside a pipeline",
+    () =>
+      run({
+        model: nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(3)),
+        data: bars(16).batch(16),
+        pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 },
+        mesh: mesh({ stage: 2, data: 2 }),
+        layout: layouts.fullySharded(),
+      }),
+    /layout splits "1\.weight" over 'data', which a pipeline uses otherwise/,
+  ],
+  [
+    "equal sizes for other devices",
+    async () =>
+      distribute(
+        await connect(mesh({ a: 3 })),
+        new Float32Array(10),
+        { dtype: "f32", shape: [10] },
+        parseLayout("S(0:5+5)"),
+      ),
+    /cannot be S\(0:5\+5\) on mesh a=3/,
+  ],
+  [
+    "data that do not fill the shape",
+    async () =>
+      distribute(
+        await connect(mesh({ a: 3 })),
+        new Float32Array(5),
+        { dtype: "f32", shape: [10] },
+        parseLayout("S(0)"),
+      ),
+    /5 numbers do not fill f32\[10\]/,
+  ],
+];
+
+describe("mistakes", () => {
+  test.each(mistakes)("%s", async (_what, make, says) => {
+    await expect((async () => make())()).rejects.toThrow(says);
+  });
+
+  test("an option that is given as undefined has its default", () => {
+    const params = { w: tensor([1, 2]) };
+    const stepped = (optimizer: optim.Optimizer) =>
+      optimizer.update({ w: tensor([0, 0]) }, optimizer.init(params), params, { step: 0 }).params.w.dataSync();
+    expect(stepped(optim.adamW({ learningRate: 0.1, weightDecay: undefined as never }))).toEqual(
+      stepped(optim.adamW({ learningRate: 0.1 })),
+    );
+    expect(stepped(optim.adamW({ learningRate: 0.1 }))).not.toEqual(stepped(optim.adam({ learningRate: 0.1 })));
+  });
+
+  test("a plateau behind a warm-up is told of epochs, and equal sizes that fit are the same layout", () => {
+    const { schedules } = optim;
+    const plateau = schedules.plateau({ learningRate: 1, patience: 0, factor: 0.5 });
+    const rate = schedules.warmUp(plateau, { steps: 2 });
+    if (!schedules.isPlateau(rate)) throw new Error("it is not told of epochs");
+    for (const loss of [1, 2]) rate.observe(loss);
+    expect([rate(0), rate(1), rate(2)]).toEqual([0, 0.5, 0.5]);
+    rate.restart();
+    expect(rate(2)).toBe(1);
+  });
+});
