@@ -102,7 +102,8 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
 
 /**
  * Area under the ROC curve of logits and targets (yes above one half) of one shape, from a histogram of `sigmoid(logit)`:
- * scores in one bin count as equal, so it is exact to about 1 / bins. {@link rocAuc} is exact.
+ * scores in one bin count as equal. How near that comes depends on how they are spread: logits that all saturate fall into one
+ * bin, and give 0.5. {@link rocAuc} is exact.
  *
  * @param options `bins`: default 200
  */

@@ -207,7 +207,7 @@ export function printPipeline(plan: PipelinePlan): string {
   const placed = rankOfStages(schedule);
   const table = Array.from({ length: stages }, (_unused, stage) => {
     const values = inputs.filter((input) => input.stage === stage);
-    const bytes = values.reduce((total, { type }) => total + bytesOf(type), 0);
+    const bytes = values.reduce((total, { type, layout }) => total + bytesOf(localType(type, layout, mesh)), 0);
     const names = values.map((value) => `${value.name} ${formatType(value.type)}`).join(", ");
     return `stage ${stage} on rank ${placed[stage]}: ${formatBytes(bytes)}: ${names}`;
   });

@@ -112,7 +112,8 @@ export interface TrainOptions {
   readonly accumulate?: number;
   /**
    * Keep a moving average of the parameters, `ema · average + (1 - ema) · parameters` at each step, and evaluate and predict
-   * with it; `result.averaged` has it. Usually 0.99 to 0.9999; default: none.
+   * with it; `result.averaged` has it. It begins as the parameters after the first step. Below 1, usually 0.99 to 0.9999;
+   * default: none.
    */
   readonly ema?: number;
 }

@@ -89,6 +89,7 @@ function memory({ plan, processes, memory: held }: SummaryInput): Line {
     `${formatBytes(held.parameters + held.optimizer + held.state)} parameters and optimizer state`,
     held.step === undefined ? "the step's own values" : `${formatBytes(held.step)} for the step`,
     `${formatBytes(held.batches)} for ${plural(held.batchCount, "batch", "batches")}`,
+    ...(held.rounding > 0 ? [`${formatBytes(held.rounding)} that the allocator rounds up`] : []),
     ...(held.dataset > 0 && !shared ? [`${formatBytes(held.dataset)} dataset`] : []),
   ];
   const once = held.dataset > 0 && shared ? `; ${formatBytes(held.dataset)} dataset once for all` : "";
