@@ -20,16 +20,25 @@ fn places(space: Space, start: usize, len: usize) -> impl Iterator<Item = Place>
 }
 
 impl Listed {
-    /// `sends` and `receives` are positions and bytes, packed one after another in the input and in the output.
+    /// `sends` and `receives` are positions and counts of elements of `element` bytes, packed one after another in the
+    /// input and in the output.
     ///
     /// Peers are served by their distance, ahead for what is sent and behind for what comes: of the messages that are
     /// not done, one of least distance has nothing before it on either side, so no rank waits in a circle.
-    pub(crate) fn fill(&mut self, size: usize, me: usize, sends: &[(usize, usize)], receives: &[(usize, usize)]) {
+    pub(crate) fn fill(
+        &mut self,
+        size: usize,
+        me: usize,
+        element: usize,
+        sends: &[(usize, usize)],
+        receives: &[(usize, usize)],
+    ) {
         self.sends.clear();
         self.receives.clear();
         for distance in 1..size {
             let mut at = 0;
-            for &(peer, bytes) in sends {
+            for &(peer, count) in sends {
+                let bytes = count * element;
                 if peer == (me + distance) % size {
                     let from = places(Space::In, at, bytes);
                     self.sends.extend(from.map(|from| Send { peer, from }));
@@ -37,7 +46,8 @@ impl Listed {
                 at += bytes;
             }
             let mut at = 0;
-            for &(peer, bytes) in receives {
+            for &(peer, count) in receives {
+                let bytes = count * element;
                 if peer == (me + size - distance) % size {
                     let into = places(Space::Out, at, bytes);
                     self.receives.extend(into.map(|into| Receive { peer, into, with: None }));

@@ -148,25 +148,21 @@ impl Group {
                 return invalid("the counts do not add up to the part");
             }
         }
-        match (own(sends), own(receives)) {
-            (None, None) => {}
-            (Some((from, sent)), Some((to, got))) if sent == got => {
-                // SAFETY: both ranges lie in the part, whose input and output are apart (checked by `run`).
-                let copy = move || unsafe {
-                    std::ptr::copy_nonoverlapping(part.input.add(from), part.output.add(to), sent);
-                };
-                call.block_bytes(&part, size, me).map_err(|what| Error::Invalid(call.say(&what)))?;
-                copy();
-            }
+        let kept = match (own(sends), own(receives)) {
+            (None, None) => None,
+            (Some((from, sent)), Some((to, got))) if sent == got => Some((from, to, sent)),
             _ => return invalid("what a rank sends to itself is not what it gets from itself"),
-        }
+        };
         let mut listed = std::mem::take(&mut self.listed);
-        let bytes =
-            |list: &[(usize, usize)]| list.iter().map(|(peer, count)| (*peer, count * element)).collect::<Vec<_>>();
-        listed.fill(size, me, &bytes(sends), &bytes(receives));
-        let result = self.carry(&[part], call, Some(&listed));
+        listed.fill(size, me, element, sends, receives);
+        let result = self.carry(std::slice::from_ref(&part), call, Some(&listed));
         self.listed = listed;
-        result
+        result?;
+        if let Some((from, to, bytes)) = kept {
+            // SAFETY: both ranges lie in the part, whose input and output `carry` has found to be apart.
+            unsafe { std::ptr::copy_nonoverlapping(part.input.add(from), part.output.add(to), bytes) };
+        }
+        Ok(())
     }
 
     /// Every rank's output becomes the input of the rank at position `root` of the group; other inputs are not read.
@@ -349,9 +345,7 @@ impl<'a> Call<'a> {
     }
 
     fn short_label(&self) -> &str {
-        let most = self.label.len().min(MAX_LABEL);
-        let cut = (0..=most).rev().find(|at| self.label.is_char_boundary(*at)).unwrap_or(0);
-        &self.label[..cut]
+        &self.label[..self.label.floor_char_boundary(MAX_LABEL)]
     }
 
     fn say(&self, what: &str) -> String {

@@ -11,12 +11,12 @@
 //! The links are authenticated, so what comes over the socket is believed only as far as nonces sent over the links show
 //! that both sides map the same memory. A rank that closes its link meanwhile is left to the first collective to name.
 
+use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
@@ -24,7 +24,7 @@ use rustix::net::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::net::{Cut, random, read_by, sleep, write_by};
+use crate::net::{Cut, Waker, random, read_by, sleep, write_by};
 use crate::transport::{NONCE, Segment, SharedLink, Side, ring_bytes};
 use crate::world::Config;
 use crate::{Error, Result, TransportKind};
@@ -36,13 +36,15 @@ const FRAME: usize = 256;
 const REASON: usize = FRAME - 44;
 /// Time for descriptors to pass between two processes that both run.
 const HANDOVER: Duration = Duration::from_secs(5);
+/// Visitors at a door that have not spoken yet. The one that is expected speaks at once, so beyond these the oldest goes.
+const VISITORS: usize = 16;
 
 /// What the agreement gives a rank.
 pub(crate) struct Memories {
     /// By peer.
     pub(crate) links: Vec<Option<SharedLink>>,
-    /// The eventfd that peers ring.
-    pub(crate) bell: Arc<OwnedFd>,
+    /// What peers ring.
+    pub(crate) bell: Waker,
     /// Peers on this host that TCP carries the data to, against the wish of both sides, and why.
     pub(crate) refused: Vec<(usize, String)>,
 }
@@ -70,10 +72,8 @@ fn host() -> [u8; 32] {
 
 /// Agrees with every peer; the links must be blocking, and fresh.
 pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Instant) -> Result<Memories> {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(|error| Error::io("could not make an eventfd", error))?;
     let memories = links.iter().map(|_| None).collect();
-    let mut all = Memories { links: memories, bell: Arc::new(bell), refused: Vec::new() };
+    let mut all = Memories { links: memories, bell: Waker::new()?, refused: Vec::new() };
     let mine = Offer { kind: config.transport, host: host() };
     let pairs = || links.iter().enumerate().filter_map(|(peer, link)| Some((peer, link.as_ref()?)));
     for (_, link) in pairs() {
@@ -153,7 +153,7 @@ impl Frame {
         match &self.ring {
             Ok(ring) => bytes[4..12].copy_from_slice(&ring.to_le_bytes()),
             Err(reason) => {
-                let cut = (0..=reason.len().min(REASON)).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
+                let cut = reason.floor_char_boundary(REASON);
                 bytes[44..44 + cut].copy_from_slice(&reason.as_bytes()[..cut]);
             }
         }
@@ -223,7 +223,7 @@ impl Talk<'_> {
         Frame::decode(&self.read()?)
     }
 
-    fn meet(&self, config: &Config, mine: &Offer, bell: &OwnedFd) -> std::result::Result<Outcome, Trouble> {
+    fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Trouble> {
         let theirs = Offer::decode(&self.read()?)?;
         if [mine.kind, theirs.kind].contains(&TransportKind::Tcp) || mine.host != theirs.host {
             return Ok(Err(Refusal::Elsewhere));
@@ -236,7 +236,7 @@ impl Talk<'_> {
     fn invite(
         &self,
         config: &Config,
-        bell: &OwnedFd,
+        bell: &Waker,
     ) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
         let ring = config.ring.unwrap_or_else(|| ring_bytes(config.size));
         let made = Segment::create(ring).and_then(|made| Ok((made, Door::open()?)));
@@ -250,7 +250,7 @@ impl Talk<'_> {
         let nonce = random();
         segment.sign(Side::Lower, nonce);
         self.tell(&Frame { ring: Ok(ring as u64), socket: door.name, nonce })?;
-        let passed = door.pass(self.link.as_fd(), [fd.as_fd(), bell.as_fd()]);
+        let passed = door.pass(self.link.as_fd(), [fd.as_fd(), bell.fd()]);
         let answer = self.hear()?;
         let checked = answer.ring.and(passed).and_then(|theirs| {
             let seen = segment.signature(Side::Higher) == answer.nonce;
@@ -264,14 +264,14 @@ impl Talk<'_> {
     }
 
     /// The higher rank's part.
-    fn follow(&self, bell: &OwnedFd) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+    fn follow(&self, bell: &Waker) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
         let invite = self.hear()?;
         let ring = match &invite.ring {
             Ok(ring) => *ring as usize,
             Err(reason) => return Ok(Err(reason.clone())),
         };
         let nonce = random();
-        let taken = fetch(&invite.socket, bell.as_fd()).and_then(|[fd, theirs]| {
+        let taken = fetch(&invite.socket, bell.fd()).and_then(|[fd, theirs]| {
             let segment = Segment::open(ring, fd)?;
             if segment.signature(Side::Lower) != invite.nonce {
                 return Err("the other side maps other memory".into());
@@ -283,7 +283,7 @@ impl Talk<'_> {
         self.tell(&taken.as_ref().map_or_else(|reason| Frame::refusal(reason), |_| answer))?;
         let verdict = self.hear()?;
         Ok(match (taken, verdict.ring) {
-            (Ok((segment, bell)), Ok(_)) => Ok(SharedLink { segment, side: Side::Higher, bell }),
+            (Ok((segment, bell)), Ok(_)) => Ok(SharedLink { segment, side: Side::Higher, bell: bell.into() }),
             (Err(reason), _) | (_, Err(reason)) => Err(reason),
         })
     }
@@ -309,12 +309,12 @@ fn socket() -> std::result::Result<OwnedFd, String> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(refused("a socket of this host"))
 }
 
-/// Whether one of two becomes readable in time, and which.
-fn first_of(one: BorrowedFd<'_>, other: BorrowedFd<'_>, deadline: Instant) -> Option<usize> {
+/// The first in the list of those that can be read, as soon as one can be in time.
+fn first_of(list: &[BorrowedFd<'_>], deadline: Instant) -> Option<usize> {
     while let left = deadline.saturating_duration_since(Instant::now())
         && !left.is_zero()
     {
-        let mut fds = [PollFd::from_borrowed_fd(one, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        let mut fds: Vec<PollFd<'_>> = list.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         sleep(&mut fds, left);
         if let Some(at) = fds.iter().position(|fd| !fd.revents().is_empty()) {
             return Some(at);
@@ -332,23 +332,37 @@ impl Door {
         Ok(Self { socket, name })
     }
 
-    /// Gives the descriptors to the process of the same user that comes, for the bell that it brings. An answer on the
-    /// link before that says that it will not come.
-    fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<OwnedFd, String> {
+    /// Gives the descriptors to the processes of the same user that come, for the bell that the first one brings. An
+    /// answer on the link before that says that it will not come.
+    ///
+    /// The name can be listed by anyone here: who brings nothing is waited for beside the others.
+    fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<Waker, String> {
         let deadline = Instant::now() + HANDOVER;
-        let user = rustix::process::geteuid();
-        while first_of(self.socket.as_fd(), link, deadline) == Some(0) {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(stream) = accept_with(&self.socket, flags) else { continue };
-            // The name can be listed by anyone here.
-            if !sockopt::socket_peercred(&stream).is_ok_and(|peer| peer.uid == user) {
-                continue;
+        let mut visitors: VecDeque<OwnedFd> = VecDeque::new();
+        loop {
+            let doors = [self.socket.as_fd(), link];
+            // Visitors first: the one that is expected may answer on the link as soon as it has brought its bell.
+            let all: Vec<BorrowedFd<'_>> = visitors.iter().map(AsFd::as_fd).chain(doors).collect();
+            let Some(first) = first_of(&all, deadline) else { break };
+            if let Some(visitor) = visitors.remove(first) {
+                if let Ok([bell]) = receive_fds(visitor.as_fd(), deadline) {
+                    return Ok(bell.into());
+                }
+            } else if first > visitors.len() {
+                break;
+            } else if let Some(visitor) = self.admit(&fds) {
+                visitors.push_back(visitor);
+                visitors.drain(..visitors.len().saturating_sub(VISITORS));
             }
-            send_fds(stream.as_fd(), &fds)?;
-            let [bell] = receive_fds(stream.as_fd(), deadline)?;
-            return Ok(bell);
         }
         Err("the other side did not come for the memory".into())
+    }
+
+    /// One who comes, if it is a process of the same user and takes the descriptors.
+    fn admit(&self, fds: &[BorrowedFd<'_>]) -> Option<OwnedFd> {
+        let stream = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
+        let peer = sockopt::socket_peercred(&stream).ok()?;
+        (peer.uid == rustix::process::geteuid() && send_fds(stream.as_fd(), fds).is_ok()).then_some(stream)
     }
 }
 
@@ -371,7 +385,7 @@ fn send_fds(stream: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> std::result::Resu
 }
 
 fn receive_fds<const N: usize>(stream: BorrowedFd<'_>, deadline: Instant) -> std::result::Result<[OwnedFd; N], String> {
-    if first_of(stream, stream, deadline).is_none() {
+    if first_of(&[stream], deadline).is_none() {
         return Err("the other side passed nothing in time".into());
     }
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -411,13 +425,22 @@ mod tests {
     #[test]
     fn descriptors_pass_the_door_and_strangers_hold_up_nothing() {
         let door = Door::open().unwrap();
-        let (here, there) = (crate::net::Waker::new().unwrap(), crate::net::Waker::new().unwrap());
-        let idle = crate::net::Waker::new().unwrap();
+        let [here, there, idle] = [(); 3].map(|()| Waker::new().unwrap());
+        // They come first. The name can be listed, so any process can do this.
+        let come = || {
+            let stranger = socket().unwrap();
+            connect(&stranger, &address(&door.name).unwrap()).unwrap();
+            stranger
+        };
+        let _says_nothing = come();
+        let brings_nothing = come();
+        rustix::net::send(&brings_nothing, b"f", SendFlags::NOSIGNAL).unwrap();
+        drop(come());
         std::thread::scope(|scope| {
             let guest = scope.spawn(|| fetch(&door.name, there.fd()));
             let bell = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap();
             assert_eq!(guest.join().unwrap().unwrap().len(), 2);
-            rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
+            bell.wake();
         });
         let mut count = [0; 8];
         rustix::io::read(there.fd(), &mut count).unwrap();

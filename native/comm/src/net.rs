@@ -84,9 +84,16 @@ pub(crate) fn tune(stream: &TcpStream) -> Result<()> {
     stream.set_nonblocking(true).map_err(failed)
 }
 
-/// A descriptor that becomes readable for good once `wake` is called.
+/// A descriptor that is readable once `wake` is called, until `clear` is. Another process may hold a copy of it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
+
+impl From<OwnedFd> for Waker {
+    /// One that another process made.
+    fn from(eventfd: OwnedFd) -> Self {
+        Self(eventfd)
+    }
+}
 
 impl Waker {
     pub(crate) fn new() -> Result<Self> {
@@ -98,6 +105,11 @@ impl Waker {
     pub(crate) fn wake(&self) {
         // The only failure of a non-blocking eventfd write is a full counter, which is readable too.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    pub(crate) fn clear(&self) {
+        // It fails where nobody has called `wake`, which is as well.
+        let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

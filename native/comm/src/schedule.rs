@@ -11,6 +11,7 @@ const DIRECT_BYTES: usize = 128 << 10;
 const MIN_SEGMENT: usize = 64 << 10;
 /// Largest payload of one message.
 pub(crate) const MAX_SEGMENT: usize = 256 << 10;
+const LISTED: &str = "the messages of an exchange are listed";
 
 /// A collective, as far as its data movement goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(crate) enum Pattern {
     Broadcast {
         root: usize,
     },
-    /// Its messages are listed, see `exchange`.
+    /// Its messages are listed, see `exchange`; a schedule only says what room it needs.
     Exchange,
     Barrier,
 }
@@ -160,7 +161,8 @@ impl Schedule {
             Pattern::AllGather if self.direct => (far, self.whole(Space::In, 0, segment)),
             Pattern::AllGather if step == 0 => (near, self.whole(Space::In, 0, segment)),
             Pattern::AllGather => (near, self.whole(Space::Out, self.before(step), segment)),
-            Pattern::AllToAll | Pattern::Exchange => (far, self.whole(Space::In, far, segment)),
+            Pattern::AllToAll => (far, self.whole(Space::In, far, segment)),
+            Pattern::Exchange => unreachable!("{LISTED}"),
             Pattern::Broadcast { .. } if self.direct => (far, self.whole(Space::In, 0, segment)),
             Pattern::Broadcast { root } => {
                 let space = if self.me == root { Space::In } else { Space::Out };
@@ -191,7 +193,8 @@ impl Schedule {
             }
             Pattern::AllGather if self.direct => (far, self.whole(Space::Out, far, segment), None),
             Pattern::AllGather => (near, self.whole(Space::Out, self.before(step + 1), segment), None),
-            Pattern::AllToAll | Pattern::Exchange => (far, self.whole(Space::Out, far, segment), None),
+            Pattern::AllToAll => (far, self.whole(Space::Out, far, segment), None),
+            Pattern::Exchange => unreachable!("{LISTED}"),
             Pattern::Broadcast { root } => {
                 let peer = if self.direct { root } else { near };
                 (peer, self.whole(Space::Out, 0, segment), None)

@@ -33,11 +33,16 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn a_repeated_collective_allocates_nothing() {
     for over in EVERY {
-        on_each(worlds(over, 2), |_, mut group| {
+        on_each(worlds(over, 2), |world, mut group| {
+            let (me, other) = (world.rank(), 1 - world.rank());
+            // Several messages to the other rank, and a piece for itself.
+            let counts = [(other, 100_000), (me, 7)];
+            let (sent, mut got) = (vec![1.0_f32; 100_007], vec![0.0_f32; 100_007]);
             let (mut large, mut small) = (vec![1.0_f32; 500_000], vec![1.0_f32; 10]);
             let mut step = || {
                 let parts = [Part::in_place(&mut large), Part::in_place(&mut small)];
                 group.all_reduce(&parts, Dtype::F32, Reduction::Max, "gradients 0").unwrap();
+                group.exchange(Part::new(&sent, &mut got), Dtype::F32, &counts, &counts, "halo").unwrap();
                 group.barrier("step").unwrap();
             };
             step();

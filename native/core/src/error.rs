@@ -59,6 +59,16 @@ impl Error {
         Error { message: format!("{place}: {}", self.message), ..self }
     }
 
+    /// As `at`, of a place within the step that was reached. One that names a step already is of a collective that was
+    /// under way: it only came to light here.
+    pub(crate) fn within(self, place: impl fmt::Display) -> Self {
+        if self.step.is_some() {
+            self
+        } else {
+            self.at(place)
+        }
+    }
+
     /// Notes the step in which it happened.
     pub fn in_step(self, number: usize, name: &'static str) -> Self {
         Error { step: Some((number, name)), ..self }

@@ -358,6 +358,8 @@ impl Device {
             bases: &self.bases,
             extra: arena.wrapping_add(program.arena.next_multiple_of(64)),
         };
+        // Declared after `run`, so that it waits before `run` is gone: the courier may still read it.
+        let _rest = leg.rest_at_end();
         for (i, (number, step)) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
                 return Err(error.in_step(i, step.name()));

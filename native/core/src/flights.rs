@@ -78,7 +78,7 @@ struct Task {
 }
 
 // SAFETY: what a task points to may be used from several threads (`Run` is `Sync`, a collective is plain data), and lives
-// until the courier is at rest: `Leg` sees to that.
+// until the courier is at rest: `Rest` sees to that.
 unsafe impl Send for Task {}
 
 /// What became of a task.
@@ -86,8 +86,8 @@ struct Landed {
     flight: u32,
     op: usize,
     step: usize,
-    began: Instant,
-    nanoseconds: f64,
+    /// Its beginning and nanoseconds, of a run under the clock.
+    time: Option<(Instant, f64)>,
     result: Result<()>,
 }
 
@@ -124,22 +124,20 @@ impl Shared {
             };
             state.carrying = true;
             drop(state);
-            let began = Instant::now();
-            let carry = || {
-                // SAFETY: see `Task`.
-                let (collective, run) = unsafe { (&*task.collective, &*task.run) };
-                collective.carry(run, task.step)
-            };
+            // SAFETY: see `Task`.
+            let (collective, run) = unsafe { (&*task.collective, &*task.run) };
+            let began = run.profile.map(|_| Instant::now());
+            let carry = || collective.carry(run, task.step);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(carry))
                 .unwrap_or_else(|_| Err(Error::new("a collective panicked")));
-            let nanoseconds = began.elapsed().as_nanos() as f64;
+            let time = began.map(|began| (began, began.elapsed().as_nanos() as f64));
             state = self.lock();
             state.carrying = false;
             if result.is_err() {
                 self.failed.store(true, Ordering::Release);
             }
             let Task { flight, op, step, .. } = task;
-            state.landed.push(Landed { flight, op, step, began, nanoseconds, result });
+            state.landed.push(Landed { flight, op, step, time, result });
             self.changed.notify_all();
         }
     }
@@ -176,7 +174,7 @@ impl Drop for Courier {
     }
 }
 
-/// The courier's part in one run: it is at rest again when this is gone, however the run ends.
+/// The courier's part in one run.
 pub(crate) struct Leg<'a> {
     courier: &'a Courier,
     /// Ends waits of what is under way.
@@ -186,6 +184,11 @@ pub(crate) struct Leg<'a> {
 impl<'a> Leg<'a> {
     pub(crate) fn new(courier: &'a Courier, abort: &'a dyn Fn()) -> Leg<'a> {
         Leg { courier, abort }
+    }
+
+    /// What has the courier at rest again when it is gone, however the run ends.
+    pub(crate) fn rest_at_end(&self) -> Rest<'_> {
+        Rest(self)
     }
 
     /// Hands a collective over.
@@ -212,8 +215,8 @@ impl<'a> Leg<'a> {
         loop {
             if let Some(place) = state.landed.iter().position(|landed| landed.flight == flight) {
                 let landed = state.landed.swap_remove(place);
-                if let Some(profile) = run.profile {
-                    profile.add(landed.step, landed.began, landed.nanoseconds);
+                if let (Some(profile), Some((began, nanoseconds))) = (run.profile, landed.time) {
+                    profile.add(landed.step, began, nanoseconds);
                 }
                 return landed.result.map_err(|error| error.in_step(landed.op, "collective"));
             }
@@ -235,18 +238,22 @@ impl<'a> Leg<'a> {
     }
 }
 
-impl Drop for Leg<'_> {
+/// Must go before what the courier's tasks point to.
+pub(crate) struct Rest<'a>(&'a Leg<'a>);
+
+impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        let mut state = self.courier.shared.lock();
+        let Rest(leg) = self;
+        let mut state = leg.courier.shared.lock();
         // A run that ends well has waited for all.
         state.queue.clear();
         let carrying = state.carrying;
         drop(state);
         if carrying {
-            (self.abort)();
-            self.rest();
+            (leg.abort)();
+            leg.rest();
         }
-        self.courier.shared.lock().landed.clear();
-        self.courier.shared.failed.store(false, Ordering::Release);
+        leg.courier.shared.lock().landed.clear();
+        leg.courier.shared.failed.store(false, Ordering::Release);
     }
 }

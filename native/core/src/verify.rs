@@ -179,9 +179,9 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// As `finish`, for a collective that is then under way until the program waits for it.
-    pub(crate) fn depart(self, flight: u32, in_place: bool) -> Result<()> {
-        self.check(in_place)?;
+    /// As `finish` with `in_place`, for a collective that is then under way until the program waits for it.
+    pub(crate) fn depart(self, flight: u32) -> Result<()> {
+        self.check(true)?;
         self.flights.depart(flight, self.regions)
     }
 

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -104,16 +106,18 @@ fn values() -> Vec<Vec<u8>> {
     vec![floats(1.0), floats(0.0), floats(0.0), floats(0.0)]
 }
 
-/// Waits for what a step behind the collective writes.
+/// Waits for the -1 that a step behind the collective writes 128 bytes behind its input.
 fn until_negated(_: &Doubling, _: &Call, parts: &mut [Part]) -> Result<()> {
-    let input = parts[0].input.cast::<f32>();
+    // By way of the system, since the thread of the steps writes there meanwhile: to read it here would be a race.
+    let memory = File::open("/proc/self/mem").expect("the memory of this process");
+    let (place, mut word) = (parts[0].input.addr() as u64 + 128, [0; 4]);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // SAFETY: of a bucket of two parts, the test lets a later step write the last element of the arena's second half.
-    while unsafe { input.cast::<f32>().wrapping_add(32).read_volatile() } != -1.0 {
+    while f32::from_le_bytes(word) != -1.0 {
         if Instant::now() > deadline {
             return Err(Error::new("the step behind it never ran"));
         }
         std::thread::yield_now();
+        memory.read_exact_at(&mut word, place).expect("an element of the arena");
     }
     Ok(())
 }
@@ -123,7 +127,7 @@ fn steps_behind_a_collective_run_while_it_is_under_way() {
     let steps = [
         negate(json!([1, 0]), json!([0, 0])),
         reduce(json!([0, 0]), json!([0, 64]), Some(0), "gradients 0"),
-        // 128 bytes behind the collective's input, where it looks.
+        // Where the collective looks.
         negate(json!([1, 0]), json!([0, 128])),
         wait(0),
         negate(json!([0, 64]), json!([2, 0])),
@@ -185,6 +189,40 @@ fn an_error_under_way_names_its_collective_and_the_step_reached() {
 }
 
 #[test]
+fn an_error_under_way_that_comes_to_light_in_a_loop_names_its_collective_alone() {
+    fn broken_then(doubling: &Doubling, call: &Call, parts: &mut [Part]) -> Result<()> {
+        until_negated(doubling, call, parts)?;
+        Err(Error::new("rank 1 closed its connection"))
+    }
+    let inner = reduce(json!([1, 0]), json!([3, 0]), None, "inner");
+    let twice = |steps: &[Value]| json!({ "k": "loop", "count": 2, "out": [0, 192], "steps": steps });
+    for last in [inner.clone(), twice(&[inner])] {
+        // The flight fails once the loop has begun, so the collective in the loop is what finds it.
+        let steps = [
+            reduce(json!([0, 0]), json!([0, 64]), Some(0), "gradients 0"),
+            json!({ "k": "loop", "count": 1, "out": [0, 196], "steps": [negate(json!([1, 0]), json!([0, 128])), last] }),
+            wait(0),
+        ];
+        let ran = run(&values(), &steps, broken_then);
+        let error = ran.result.unwrap_err();
+        assert_eq!(error.message, "op 0 of program test (collective): rank 1 closed its connection");
+        assert_eq!(error.step, Some((1, "collective")));
+        assert_eq!(ran.calls, [("gradients 0".to_owned(), true)]);
+        assert!(ran.aborted);
+    }
+}
+
+#[test]
+fn collectives_under_way_may_read_one_value_together() {
+    let start = |to: u32, flight: u32| reduce(json!([1, 0]), json!([to, 0]), Some(flight), "x");
+    let ran = run(&values(), &[start(2, 0), start(3, 1), wait(1), wait(0)], |_, _, _| Ok(()));
+    ran.result.unwrap();
+    assert_eq!(ran.calls.len(), 2);
+    let doubled = vec![2.0, 4.0, 6.0, 8.0];
+    assert_eq!(ran.buffers[..3], [vec![1.0, 2.0, 3.0, 4.0], doubled.clone(), doubled]);
+}
+
+#[test]
 fn a_run_that_fails_ends_what_is_under_way() {
     fn until_aborted(doubling: &Doubling, _: &Call, _: &mut [Part]) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -221,6 +259,8 @@ fn what_is_under_way_is_left_alone() {
         (vec![start(), negate(json!([3, 0]), json!([1, 0])), wait(0)], "out[0] (bytes 0..16 of space 1) meets parts[0].in"),
         (vec![start(), nested(negate(json!([2, 0]), json!([3, 0]))), wait(0)], "op 1 (loop): op 0 (fused): in[0] (bytes"),
         (vec![start(), reduce(json!([2, 0]), json!([3, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].in (bytes 0..16 of space 2) meets parts[0].out"),
+        // In its own place, but the first one still reads it.
+        (vec![start(), reduce(json!([1, 0]), json!([1, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].out (bytes 0..16 of space 1) meets parts[0].in (bytes 0..16 of space 1) of op 0, which is still under way"),
         (vec![start(), far, wait(0)], "flight 0 of op 0 is still under way"),
         (vec![start()], "nothing waits for flight 0 of op 0"),
         (vec![start(), wait(1), wait(0)], "op 1 (wait): flight 1 is not under way"),

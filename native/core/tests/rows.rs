@@ -379,16 +379,15 @@ fn positions_of_maxima_take_the_first_of_ties_and_of_nans() {
             [special[r].clone(), tail].concat()
         };
         let x: Vec<f64> = (0..4).flat_map(|r| row(r, &mut random)).collect();
-        let ops = json!([["fold", "f32", "max", 0], ["eq", "bool", 0, 1]]);
-        let mut ops: Vec<Value> = ops.as_array().expect("ops").clone();
-        ops[1] = json!(["eq", "f32", 0, 1]);
-        ops.extend([
-            json!(["ne", "f32", 0, 0]),
-            json!(["or", "bool", 2, 3]),
-            json!(["iota", "i32", 1]),
-            json!(["const", "i32", n]),
-            json!(["select", "i32", 4, 5, 6]),
-            json!(["fold", "i32", "min", 7]),
+        let ops = json!([
+            ["fold", "f32", "max", 0],
+            ["eq", "f32", 0, 1],
+            ["ne", "f32", 0, 0],
+            ["or", "bool", 2, 3],
+            ["iota", "i32", 1],
+            ["const", "i32", n],
+            ["select", "i32", 4, 5, 6],
+            ["fold", "i32", "min", 7]
         ]);
         let step = json!({ "k": "fusedRows", "shape": [4, n], "in": [{ "at": [1, 0], "dtype": "f32", "strides": [n, 1] }], "ops": ops,
             "out": [{ "at": [2, 0], "dtype": "i32", "strides": [1], "reg": 8 }] });
@@ -439,6 +438,8 @@ fn what_cannot_be_folded_is_refused() {
         (step(json!([["fold", "i32", "mean", 0]]), single(1)), "unknown op \"mean\""),
         (step(json!([["fold", "i32", "sum", 3]]), single(1)), "not a register before 1"),
         (step(json!([["fold", "f32", "sum", 0]]), single(1)), "is i32"),
+        // The dtype of a comparison is that of its operands.
+        (step(json!([["fold", "i32", "max", 0], ["eq", "bool", 0, 1]]), single(2)), "is i32, not bool"),
         (step(json!([["neg", "i32", 0]]), single(1)), "more than one value per row"),
         (step(json!([["div", "i32", 0, 0], ["fold", "i32", "sum", 1]]), single(2)), "division is not supported"),
         (step(json!([["iota", "i32", 0], ["fold", "i32", "sum", 1]]), single(2)), "along the folded dim only"),

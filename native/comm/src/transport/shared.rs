@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
@@ -136,7 +136,7 @@ pub(crate) struct SharedLink {
     pub(crate) segment: Segment,
     /// Which side this rank is.
     pub(crate) side: Side,
-    pub(crate) bell: OwnedFd,
+    pub(crate) bell: Waker,
 }
 
 impl SharedLink {
@@ -154,8 +154,7 @@ impl SharedLink {
         fence(Ordering::SeqCst);
         let asleep = self.segment.asleep(self.side.other());
         if asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0 {
-            // As in `Waker::wake`.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            self.bell.wake();
         }
     }
 }
@@ -167,18 +166,13 @@ pub(crate) struct SharedTransport {
     links: Vec<Option<SharedLink>>,
     /// What became of the TCP links of those that share memory.
     ended: Vec<Option<LinkError>>,
-    bell: Arc<OwnedFd>,
+    bell: Waker,
     waker: Arc<Waker>,
 }
 
 impl SharedTransport {
-    /// `bell` is the eventfd that the peers ring.
-    pub(crate) fn new(
-        tcp: TcpTransport,
-        links: Vec<Option<SharedLink>>,
-        bell: Arc<OwnedFd>,
-        waker: Arc<Waker>,
-    ) -> Self {
+    /// `bell` is what the peers ring.
+    pub(crate) fn new(tcp: TcpTransport, links: Vec<Option<SharedLink>>, bell: Waker, waker: Arc<Waker>) -> Self {
         let ended = links.iter().map(|_| None).collect();
         Self { tcp, links, ended, bell, waker }
     }
@@ -264,7 +258,7 @@ impl Transport for SharedTransport {
         let flags = |shared: bool, flags| if shared { PollFlags::IN } else { flags };
         let mut fds = [
             PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN),
             self.tcp.watch(send_to, flags(to.is_some(), PollFlags::OUT)),
             self.tcp.watch(receive_from, PollFlags::IN),
         ];
@@ -275,7 +269,7 @@ impl Transport for SharedTransport {
         each().for_each(|link| link.segment.asleep(link.side).store(0, Ordering::Relaxed));
         let shared = (to.is_some(), from.is_some());
         if events[1] {
-            let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+            self.bell.clear();
         }
         for (peer, told) in [(send_to, events[2] && shared.0), (receive_from, events[3] && shared.1)] {
             if let Some(peer) = peer.filter(|_| told) {

@@ -129,7 +129,7 @@ impl TcpControl {
 
 impl Control for TcpControl {
     fn tell(&self, word: Word, text: &str) {
-        let cut = (0..=text.len().min(MAX_TEXT)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let cut = text.floor_char_boundary(MAX_TEXT);
         let mut frame = Vec::with_capacity(HEAD + cut);
         frame.extend_from_slice(&MAGIC.to_le_bytes());
         frame.extend_from_slice(&(word as u32).to_le_bytes());

@@ -124,7 +124,7 @@ impl Collective {
         let flight = match json.flight {
             Some(flight) => {
                 let op = checker.outermost().unwrap_or(0);
-                checker.depart(flight, true)?;
+                checker.depart(flight)?;
                 Some((flight, op))
             }
             None => {

@@ -1,6 +1,7 @@
 //! Matrix products: cuts by shape, one `product` per part.
 
 use super::epilogue::Epilogue;
+use super::fold::{self, Sum, LANES};
 use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
 use crate::dtype::{for_float, DType};
@@ -247,8 +248,6 @@ impl<T: Float> Narrow for T {
 by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }
 by_isa! { fn column_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => column_body }
 
-const LANES: usize = 64;
-
 #[inline(always)]
 unsafe fn row_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
     let vector = std::slice::from_raw_parts(y.ptr, k);
@@ -265,14 +264,7 @@ unsafe fn row_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Ma
         for (l, (a, b)) in last_a.iter().zip(last_b).enumerate() {
             lanes[l] = a.mul_add::<L>(*b, lanes[l]);
         }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for l in 0..width {
-                lanes[l] = lanes[l] + lanes[l + width];
-            }
-            width /= 2;
-        }
-        *out.at(i, 0).cast_mut() = lanes[0];
+        *out.at(i, 0).cast_mut() = fold::tree::<T, Sum, LANES>(&mut lanes);
     }
 }
 

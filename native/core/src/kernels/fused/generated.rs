@@ -10,7 +10,7 @@ pub(crate) const OPERANDS: usize = 40;
 /// Rows of fewer elements are left to the interpreter, whose tiles hold several.
 const SHORTEST: usize = 8;
 /// Outputs of steps that touch more bytes than this are written past the caches, which would not keep them.
-pub(crate) const STREAMED: usize = 16 << 20;
+const STREAMED: usize = 16 << 20;
 /// Elements of one task, divided by the work for each.
 const TASK: usize = 128 << 10;
 
@@ -100,6 +100,20 @@ impl Generated {
     }
 }
 
+/// Whether output `k` of a step over `total` elements is written past the caches, `steps` being its strides between the
+/// runs that are written: whole cache lines, which nothing else of the step touches.
+pub(crate) fn streams<'a>(
+    operands: &[Operand],
+    total: usize,
+    k: usize,
+    mut steps: impl Iterator<Item = &'a isize>,
+) -> bool {
+    let bytes: usize = operands.iter().map(|o| o.dtype.size() * total).sum();
+    let (at, size) = (operands[k].at, operands[k].dtype.size());
+    let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != at);
+    bytes > STREAMED && alone && size > 1 && steps.all(|s| (s * size as isize) % 64 == 0)
+}
+
 /// The group without its sizes and addresses, if its views are ones that generated kernels walk.
 fn describe(
     total: usize,
@@ -112,7 +126,6 @@ fn describe(
     if operands.len() > OPERANDS || (dims.len() > 1 && dims[inner] < SHORTEST) || outputs.is_empty() {
         return None;
     }
-    let bytes: usize = operands.iter().map(|o| o.dtype.size() * total).sum();
     let is_output = |k: usize| outputs.iter().any(|(o, _)| *o == k);
     let mut views = Vec::with_capacity(operands.len());
     for (k, operand) in operands.iter().enumerate() {
@@ -121,9 +134,7 @@ fn describe(
         if stride != 1 && (stride != 0 || is_output(k)) {
             return None;
         }
-        let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
-        let lines = operand.strides[..inner].iter().all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
-        let streamed = is_output(k) && bytes > STREAMED && alone && lines && operand.dtype.size() > 1;
+        let streamed = is_output(k) && streams(operands, total, k, operand.strides[..inner].iter());
         views.push(View { dtype: operand.dtype, along: stride == 1, streamed, lanes: None });
     }
     let instruction = |register: &Register| match &register.source {

@@ -8,7 +8,7 @@ use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::kernels::fold::{pairwise, start, with_fold, Fold};
-use crate::kernels::fused::generated::STREAMED;
+use crate::kernels::fused::generated::streams;
 use crate::kernels::fused::Source;
 use crate::kernels::reduce::chunks;
 use crate::program::{FusedJson, ReduceOp};
@@ -195,13 +195,9 @@ fn value(group: &Group, builder: &mut Builder, register: usize) -> Result<usize>
 }
 
 fn stream(group: &Group, builder: &mut Builder) {
-    let bytes: usize = group.operands.iter().map(|o| o.dtype.size() * group.total).sum();
     builder.stream(|k| {
-        let operand = &group.operands[k];
-        let alone = group.operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
-        let inner = operand.strides.len().saturating_sub(1);
-        let mut steps = operand.strides[..inner].iter().chain(std::iter::once(&group.along[k]));
-        let lines = steps.all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
-        bytes > STREAMED && alone && lines && operand.dtype.size() > 1
+        let strides = &group.operands[k].strides;
+        let outer = &strides[..strides.len().saturating_sub(1)];
+        streams(&group.operands, group.total, k, outer.iter().chain(std::iter::once(&group.along[k])))
     });
 }

@@ -8,7 +8,7 @@ mod pass;
 use std::mem::MaybeUninit;
 
 use super::fold::{finish, start, LANES};
-use super::fused::generated::STREAMED;
+use super::fused::generated::streams;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
 use crate::dtype::DType;
@@ -149,7 +149,6 @@ impl<'a> Plan<'a> {
         let passes = (0..=deepest).map(|_| Builder::new(group, true)).collect();
         let mut plan = Plan { group, passes, kept: Vec::new(), block: ROWS };
         let whole = |o: &&Output| !o.single;
-        let last_written = group.outputs.iter().filter(whole).map(|o| group.natures[o.register].level).max();
         for level in 0..=deepest {
             for (fold, register) in group.registers.iter().enumerate() {
                 let Source::Fold(op, from) = register.source else { continue };
@@ -163,7 +162,7 @@ impl<'a> Plan<'a> {
                 let at = group.operands[output.operand].at;
                 let natural = group.natures[output.register].level;
                 let replaces = group.operands.iter().enumerate().any(|(k, o)| k != output.operand && o.at == at);
-                let when = if replaces { deepest.max(last_written.unwrap_or(0)) } else { natural };
+                let when = if replaces { deepest } else { natural };
                 if when == level {
                     let value = plan.value(level, output.register);
                     let (dtype, along) = (group.operands[output.operand].dtype, group.along[output.operand]);
@@ -204,14 +203,8 @@ impl<'a> Plan<'a> {
 
     fn stream(&mut self) {
         let group = self.group;
-        let bytes: usize = group.operands.iter().map(|o| o.dtype.size() * group.total).sum();
-        let streams = |k: usize| {
-            let operand = &group.operands[k];
-            let alone = group.operands.iter().enumerate().all(|(other, o)| other == k || o.at != operand.at);
-            let lines = operand.strides.iter().all(|s| (s * operand.dtype.size() as isize) % 64 == 0);
-            bytes > STREAMED && alone && lines && operand.dtype.size() > 1
-        };
-        self.passes.iter_mut().for_each(|p| p.stream(streams));
+        let past = |k: usize| streams(&group.operands, group.total, k, group.operands[k].strides.iter());
+        self.passes.iter_mut().for_each(|p| p.stream(past));
     }
 
     fn layout(&self) -> Result<Layout> {
