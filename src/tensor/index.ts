@@ -3,6 +3,7 @@ export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
 export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
+export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export {
