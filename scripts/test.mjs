@@ -21,6 +21,7 @@ const processSuites = [
   "test/repo/docs.test.ts",
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
+  "test/tensor/compose.test.ts",
   "test/train/checkpoint-kill.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",

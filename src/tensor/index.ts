@@ -12,6 +12,7 @@ export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
+export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export {
   type CompiledPipeline,
   compilePipeline,

@@ -151,12 +151,8 @@ function run(fn: Fn, x: HostTensor, passes = false): HostTensor {
   const traced = traceFunction<Tensor>("chain", [{ name: "x", type: { dtype: x.dtype, shape: x.shape } }], ([node]) => [
     fn(TensorClass.ofNode(node as never)).node,
   ]);
-  const captured = traced.captured.map(({ dtype, shape, ...rest }) => {
-    const data = (rest as unknown as { dataSync?: () => HostTensor["data"] }).dataSync;
-    return { dtype, shape, data: data as unknown as HostTensor["data"] };
-  });
-  captured.forEach((one, place) => {
-    captured[place] = { ...one, data: (traced.captured[place] as Tensor).dataSync() };
+  const captured = (traced.captured as Tensor[]).map((one): HostTensor => {
+    return { dtype: one.dtype, shape: one.shape, data: one.dataSync() };
   });
   const graph = passes ? runPasses(traced.graph).graph : traced.graph;
   return evaluateGraph(graph, [x, ...captured])[0] as HostTensor;
@@ -197,26 +193,36 @@ function expectClose(found: readonly number[], expected: readonly number[], tole
 /** Compares a transform of `fn` with what it means. */
 function check({ apply, means }: Transform, fn: Fn, x: HostTensor, passes: boolean): void {
   const found = numbers(run(apply(fn), x, passes));
-  const value = () => run(fn, x);
-  if (means === "same") return expectClose(found, numbers(value()), 1e-12);
-  if (means === "tangent") return expectClose(found, differences(fn, x, patternNumbers(x.shape, 2)), 1e-6);
-  if (means === "batch") {
-    const other = run(fn, moved(x, numbers(x), -0.25));
-    return expectClose(
-      found,
-      numbers(value()).map((one, at) => one + numbers(other)[at]!),
-      1e-11,
-    );
+  if (means === "gradient" || means === "value and gradient") {
+    checkAsGradient(found, fn, x, means === "gradient" ? 0 : 1);
+    return;
   }
-  const y = value();
+  if (means === "tangent") {
+    expectClose(found, differences(fn, x, patternNumbers(x.shape, 2)), 1e-6);
+    return;
+  }
+  const value = numbers(run(fn, x));
+  const other = means === "batch" ? numbers(run(fn, moved(x, numbers(x), -0.25))) : [];
+  expectClose(
+    found,
+    value.map((one, at) => one + (other[at] ?? 0)),
+    1e-11,
+  );
+}
+
+/** Compares a gradient, to which `times` the value was added, along two directions. */
+function checkAsGradient(found: readonly number[], fn: Fn, x: HostTensor, times: number): void {
+  const y = run(fn, x);
   const weights = patternNumbers(y.shape, 1);
-  const offset = means === "gradient" ? 0 : inner(weights, numbers(y));
-  const gradient = found.map((one) => one - offset);
-  expect(gradient.length).toBe(sizeOf(x.shape));
+  const offset = times * inner(weights, numbers(y));
+  expect(found.length).toBe(sizeOf(x.shape));
   for (const seed of [3, 4]) {
     const along = patternNumbers(x.shape, seed);
-    const expected = inner(differences(fn, x, along), weights);
-    expectClose([inner(gradient, along)], [expected], 2e-6);
+    const own = inner(
+      found.map((one) => one - offset),
+      along,
+    );
+    expectClose([own], [inner(differences(fn, x, along), weights)], 2e-6);
   }
 }
 
