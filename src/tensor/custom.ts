@@ -197,7 +197,7 @@ export function customGradient<Inputs extends readonly unknown[], Result>(
  * refused by name where it is not linear.
  *
  * @throws HeddleError as {@link customGradient}.
- * @example const safeSqrt = customJvp((x) => sqrt(x), ({ inputs: [x], value, tangents: [dx] }) => select(x.gt(0), dx.div(value.mul(2)), 0));
+ * @example customJvp((x) => sqrt(x), ({ inputs: [x], value: y, tangents: [dx] }) => dx.mul(select(x.gt(0), y.pow(-1).mul(0.5), 0)));
  */
 export function customJvp<Inputs extends readonly unknown[], Result>(
   fn: (...inputs: Inputs) => Result,
