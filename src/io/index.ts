@@ -9,6 +9,8 @@ export {
   type WriteNpzOptions,
   writeNpz,
 } from "./npz.ts";
+export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
+export { onnxOps } from "./onnx/ops.ts";
 export {
   decodeSafetensors,
   encodeSafetensors,

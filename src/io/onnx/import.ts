@@ -244,6 +244,8 @@ class Builder {
     build: (graph: GraphProto, inputs: readonly Value[]) => Value[],
   ): Value[] | undefined {
     const present = inputs.filter((input): input is Value => input !== undefined);
+    // Graphs of attributes use values from around them, which are of no fold.
+    if (node.attribute.some(({ g }) => g !== undefined)) return undefined;
     if (present.length === 0 || !present.every(({ folds, host }) => folds && host !== undefined)) return undefined;
     const specs = present.map(({ type }, index) => ({ name: `x${index}`, type }));
     let made: readonly Result[] = [];

@@ -1,5 +1,5 @@
 /** @module ONNX ops that reduce or accumulate over dims. */
-import { isFloat } from "../../ir/dtype.ts";
+import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
 import { range } from "../../ir/shape.ts";
 import type { ReduceOptions, Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
@@ -23,14 +23,25 @@ const reduction = (fn: Reduction, map: (x: Tensor) => Tensor = (x) => x): Row =>
 const sum: Reduction = (x, dims, options) => x.sum(dims, options);
 const square = (x: Tensor): Tensor => x.mul(x);
 
-/** Bool is reduced as bytes. */
-const extreme =
-  (fn: Reduction): Reduction =>
-  (x, dims, options) =>
-    x.dtype === "bool" ? fn(x.cast("u8"), dims, options).cast("bool") : fn(x, dims, options);
+/** Bool is reduced as bytes; the extreme of no elements is the lowest or the highest value, where Heddle's is an error. */
+const extreme = (name: "max" | "min"): Reduction => {
+  const reduce: Reduction = (x, dims, options) => {
+    if (x.dtype === "bool") return reduce(x.cast("u8"), dims, options).cast("bool");
+    if (dims.every((dim) => x.shape[dim] !== 0)) return x[name](dims, options);
+    const shape = x.shape.map((size, dim) => (dims.includes(dim) ? 1 : size));
+    const kept = options.keepDims === true ? shape : shape.filter((_size, dim) => !dims.includes(dim));
+    return h.full(kept, limitOf(name, x.dtype), { dtype: x.dtype });
+  };
+  return reduce;
+};
+
+function limitOf(name: "max" | "min", dtype: DType): number {
+  if (isFloat(dtype)) return name === "max" ? -Infinity : Infinity;
+  return name === "max" ? dtypes[dtype].lowest : dtypes[dtype].highest;
+}
 
 function logSumExp(x: Tensor, dims: readonly number[], options: ReduceOptions): Tensor {
-  const most = x.max(dims, { keepDims: true });
+  const most = extreme("max")(x, dims, { keepDims: true });
   // An infinite maximum is its own result: the difference would be NaN.
   const finite = h.select(h.isFinite(most), most, h.zerosLike(most));
   const logs = h.log(h.exp(x.sub(finite)).sum(dims, { keepDims: true })).add(finite);
@@ -91,9 +102,9 @@ export const reduceRows: Rows = {
   ReduceL2: reduction((x, dims, options) => h.sqrt(sum(x, dims, options)), square),
   ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
   ReduceLogSumExp: reduction(logSumExp),
-  ReduceMax: reduction(extreme((x, dims, options) => x.max(dims, options))),
+  ReduceMax: reduction(extreme("max")),
   ReduceMean: reduction(mean),
-  ReduceMin: reduction(extreme((x, dims, options) => x.min(dims, options))),
+  ReduceMin: reduction(extreme("min")),
   ReduceSum: reduction(sum),
   ReduceSumSquare: reduction(sum, square),
   Softmax: row(13, (c) => c.x().softmax(c.axis("axis", -1))),

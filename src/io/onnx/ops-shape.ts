@@ -224,7 +224,7 @@ function spaceToDepth(c: NodeContext): Tensor {
   return c
     .x()
     .reshape([batch, channels, rows, block, columns, block])
-    .transpose([0, 3, 5, 1, 2, 4])
+    .transpose(c.string("mode", "DCR") === "CRD" ? [0, 1, 3, 5, 2, 4] : [0, 3, 5, 1, 2, 4])
     .reshape([batch, channels * block ** 2, rows, columns]);
 }
 

@@ -71,7 +71,6 @@ export const windowRows: Rows = {
   AveragePool: row(1, averagePool),
   GlobalAveragePool: row(1, (c) => c.x().mean(spatial(c), { keepDims: true })),
   GlobalMaxPool: row(1, (c) => c.x().max(spatial(c), { keepDims: true })),
-  GlobalLpPool: row(2, (c) =>
     c
       .x()
       .abs()
