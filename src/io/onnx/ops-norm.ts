@@ -3,9 +3,9 @@ import { range, type Shape, sizeOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { acrossChannels } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";
-import { reduceWindows } from "./window.ts";
 
 /** A value per channel, for the dims behind. */
 const perChannel = (x: Tensor, rank: number): Tensor => x.reshape([-1, ...range(rank - 2).map(() => 1)]);
@@ -80,28 +80,9 @@ function meanVariance(c: NodeContext): Tensor {
   return centred.div(h.sqrt(variance).add(1e-9));
 }
 
-/** Squares are summed over neighbouring channels, as many before as behind, or one more behind. */
 function localResponse(c: NodeContext): Tensor {
-  const size = c.int("size");
-  const [x, channels] = [c.x(), c.shape()[1] as number];
-  const low = Math.floor((size - 1) / 2);
-  const flat = x.mul(x).reshape([c.shape()[0] as number, 1, channels, -1]);
-  const sums = reduceWindows(
-    "sum",
-    flat,
-    {
-      sizes: [size, 1],
-      strides: [1, 1],
-      dilations: [1, 1],
-      padding: [
-        [low, size - 1 - low],
-        [0, 0],
-      ],
-    },
-    0,
-  ).reshape(c.shape());
-  const scale = sums.mul(c.float("alpha", 1e-4) / size).add(c.float("bias", 1));
-  return x.div(scale.pow(c.float("beta", 0.75)));
+  const [alpha, beta, bias] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
+  return acrossChannels(c.x(), { size: c.int("size"), alpha, beta, bias });
 }
 
 function dropout(c: NodeContext): Result[] {

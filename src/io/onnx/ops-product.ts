@@ -7,8 +7,9 @@ import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { operate } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
+import type { Window } from "../windows.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
-import { autoPadding, perSpatial, type Window } from "./window.ts";
+import { autoPadding, perSpatial } from "./window.ts";
 
 /** Products of integers are exact in f64 up to 2^53. */
 function matmul(x: Tensor, y: Tensor): Tensor {

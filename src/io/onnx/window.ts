@@ -1,20 +1,8 @@
 /** @module Windows of ONNX's convolutions and poolings: sizes, steps, and padding given or by a rule. */
-import type { Node } from "../../ir/node.ts";
 import { range } from "../../ir/shape.ts";
-import * as ops from "../../ops/index.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
-import { operate } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
+import type { Window } from "../windows.ts";
 import type { NodeContext } from "./context.ts";
-
-/** One entry per spatial dim. */
-export interface Window {
-  readonly sizes: readonly number[];
-  readonly strides: readonly number[];
-  readonly dilations: readonly number[];
-  readonly padding: readonly (readonly [number, number])[];
-}
 
 export function perSpatial(c: NodeContext, name: string, rank: number, otherwise: number): readonly number[] {
   const list = c.ints(name, new Array<number>(rank).fill(otherwise));
@@ -41,24 +29,4 @@ export function autoPadding(c: NodeContext, sizes: readonly number[]): Window {
     return mode === "SAME_UPPER" ? [half, total - half] : [total - half, half];
   });
   return { sizes, strides, dilations, padding };
-}
-
-/** Reduces windows over the spatial dims of a padded input. */
-export function reduceWindows(op: "max" | "sum", x: Tensor, window: Window, fill: number): Tensor {
-  if (window.dilations.some((step) => step !== 1)) throw new HeddleError("op", "dilated pooling is not imported");
-  const padded = window.padding.some(([low, high]) => low > 0 || high > 0)
-    ? h.pad(x, [[0, 0], [0, 0], ...window.padding], fill)
-    : x;
-  const attrs = {
-    op,
-    window: [1, 1, ...window.sizes],
-    strides: [1, 1, ...window.strides],
-    padding: padded.shape.map((): [number, number] => [0, 0]),
-  };
-  return operate(
-    "windows",
-    (node: Node, given: typeof attrs) => ops.call("reduceWindow", [node], given),
-    [padded],
-    attrs,
-  );
 }
