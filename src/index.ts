@@ -4,6 +4,7 @@
  *     import { nn, optim, losses, data, train } from "heddle";
  */
 export * as data from "./data/index.ts";
+export * as io from "./io/index.ts";
 export * as losses from "./losses/index.ts";
 export * as metrics from "./metrics/index.ts";
 export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
