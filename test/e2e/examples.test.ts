@@ -15,6 +15,11 @@ type Case = readonly [command: string, ends: RegExp];
 // The example of MNIST is the demo, which trains for minutes: here it is planned.
 const cases: readonly Case[] = [
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
+  ["run cart-pole.ts -- --small", /update 15: episodes last (?:[6-9]\d|\d{3})\.\d steps\n$/],
+  ["run graph.ts -- --small", /epoch 1: loss 0\.\d+, accuracy (?:89|9\d)\.\d\d %\n$/],
+  ["run karate.ts", /\n3[234] of 34 members are on the side/],
+  ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
+  ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   ["run embedding.ts", /9\d\.\d % of the texts/],
   ["run embedding.ts --workers 2 --mesh model=2", /9\d\.\d % of the texts/],
   ["run layouts.ts --workers 2 --mesh model=2", /(9\d|100)\.\d % of the points/],
@@ -43,7 +48,7 @@ describe.skipIf(missing !== undefined)("examples", () => {
   test("all of them are here", () => {
     const files = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)));
     const named = new Set(cases.map(([command]) => command.split(" ")[1]));
-    // Data that examples share.
-    expect(files.filter((file) => !named.has(file))).toEqual(["spirals.ts"]);
+    // Data that examples share, and the list of them.
+    expect(files.filter((file) => !named.has(file)).sort()).toEqual(["README.md", "mail.ts", "spirals.ts"]);
   });
 });
