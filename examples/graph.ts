@@ -2,7 +2,7 @@
  * The two-layer network 784-100-10 as a graph: variables, a loss that is written out, its gradient and the update of Adagrad,
  * compiled to one program. Nothing of `nn`, `losses`, `optim` or `train`.
  *
- *     npx heddle run examples/graph.ts                # 10 epochs of MNIST: 97.6 % of the test images, 15 s
+ *     npx heddle run examples/graph.ts                # 10 epochs of MNIST: 97.6 % of the test images, 20 s
  *     npx heddle run examples/graph.ts -- --small     # 1 epoch of 6,000 images
  */
 import { data, jit, logSumExp, oneHot, random, type Tensor, valueAndGrad, zeros } from "heddle";

@@ -28,10 +28,12 @@ const cases: readonly Case[] = [
   ["plan mnist.ts --mesh data=2", /all-reduce/],
   ["run parameter-server.ts", /gives the same bits\n$/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
+  ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
   ["run transforms.ts", /Newton step 5: .* gradient \d\.\de-[67]\n$/],
+  ["run vae.ts -- --small", /on the test images 2[01]\d\.\d\d nats\npictures\//],
   ["run uneven.ts", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
   ["run uneven.ts --workers 3", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
 ];
