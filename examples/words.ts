@@ -2,7 +2,7 @@
  * Word embeddings: skip-grams with negative sampling (Mikolov et al., 2013) on the text of 4,150 mails. A word's vector is trained
  * to find the words that stand near it, and to tell them from words drawn at random; words that are used alike come to be near.
  *
- *     npx heddle run examples/words.ts                # @FULL@
+ *     npx heddle run examples/words.ts                # 954,225 words, 12,000 steps: "he is to his as she is to her"; 105 s
  *     npx heddle run examples/words.ts -- --small     # 500 mails, 300 steps
  */
 import { gather, jit, optim, random, softplus, type Tensor, tensor, valueAndGrad, zeros } from "heddle";
