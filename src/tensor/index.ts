@@ -1,10 +1,12 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
 export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
+export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export {
   type CompiledPipeline,
   compilePipeline,
