@@ -278,7 +278,8 @@ export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { rea
         state: {
           running_mean: moved(running_mean, mean),
           running_var: moved(running_var, variance.mul(places / Math.max(places - 1, 1))),
-          num_batches_tracked: num_batches_tracked.add(1),
+          // PyTorch keeps it, and does not count.
+          num_batches_tracked,
         },
       };
     },
