@@ -1,5 +1,6 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
+import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { lookupTable } from "./rows/lookup.ts";
@@ -23,6 +24,7 @@ export const baseRows: readonly Row[] = [
   ...controlTable,
   ...reportTable,
   ...transformTable,
+  ...attentionTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -9,6 +9,7 @@ use crate::control::{Block, Branch, Loop};
 use crate::dtype::DType;
 use crate::flights::{Courier, Leg};
 use crate::isa::Isa;
+use crate::kernels::attention::{Attention, AttentionGrad};
 use crate::kernels::collective::{AxisIndex, Collective};
 use crate::kernels::conv::{Conv, ConvFilter};
 use crate::kernels::dot::Dot;
@@ -138,6 +139,8 @@ pub(crate) enum Step {
     DynamicSlice(DynamicSlice),
     RandomBits(RandomBits),
     CrossEntropy(CrossEntropy),
+    Attention(Box<Attention>),
+    AttentionGrad(Box<AttentionGrad>),
     AxisIndex(AxisIndex),
     Collective(Collective),
     Transfer(Transfer),
@@ -168,6 +171,8 @@ impl Step {
             StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
             StepJson::SoftmaxCrossEntropy(json) => Step::CrossEntropy(CrossEntropy::new(&json, false, checker)?),
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
+            StepJson::Attention(json) => Step::Attention(Box::new(Attention::new(&json, checker)?)),
+            StepJson::AttentionGrad(json) => Step::AttentionGrad(Box::new(AttentionGrad::new(&json, checker)?)),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
             StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
@@ -226,6 +231,8 @@ impl Step {
             Step::DynamicSlice(step) => step.run(run),
             Step::RandomBits(step) => step.run(run),
             Step::CrossEntropy(step) => step.run(run),
+            Step::Attention(step) => step.run(run),
+            Step::AttentionGrad(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
             Step::Transfer(step) => step.run(run),
@@ -251,6 +258,8 @@ impl Step {
             Step::DynamicSlice(_) => "dynamicSlice",
             Step::RandomBits(_) => "randomBits",
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
+            Step::Attention(_) => "attention",
+            Step::AttentionGrad(_) => "attentionGrad",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
             Step::Transfer(step) => step.name(),

@@ -1,5 +1,6 @@
 //! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it.
 
+pub mod attention;
 pub mod collective;
 pub mod conv;
 pub mod dot;
