@@ -23,6 +23,7 @@ export const layers: readonly (readonly string[])[] = [
   ["tensor"],
   ["nn", "optim", "losses", "metrics", "linalg", "data"],
   ["train", "serve"],
+  ["keras"],
   ["launch", "studio"],
   ["cli"],
 ];
