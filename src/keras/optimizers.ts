@@ -12,13 +12,13 @@ const table = {
   adam: () => optim.adam(exact),
   adamW: () => optim.adamW({ ...exact, weightDecay: 0.004 }),
   adamax: () => optim.adamax(exact),
-  nAdam: () => optim.nAdam(exact),
+  nAdam: () => optim.nAdam({ ...exact, momentumDecay: 1 }),
   rmsProp: () => optim.rmsProp({ ...exact, alpha: 0.9 }),
   adagrad: () => optim.adagrad({ ...exact, initialAccumulator: 0.1 }),
   adadelta: () => optim.adadelta({ ...exact, rho: 0.95 }),
   lion: () => optim.lion(rate),
   lamb: () => optim.lamb(exact),
-  ftrl: () => optim.ftrl({ ...rate, initialAccumulator: 0.1 }),
+  ftrl: () => optim.ftrl({ ...rate, initialAccumulator: 0.1, beta: 0 }),
 } satisfies { readonly [name: string]: () => optim.Optimizer };
 
 /** The names that `compile` knows. */

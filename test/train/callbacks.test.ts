@@ -15,6 +15,7 @@ import { readSafetensors } from "heddle/train";
 import { afterAll, describe, expect, test } from "vitest";
 import { type AppendFile, openAppend } from "../../src/train/callbacks/append.ts";
 import { csvLoggerOn } from "../../src/train/callbacks/csv-logger.ts";
+import { fixture } from "../fixtures/fixture.ts";
 import { bars, options } from "./synthetic.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-callbacks-"));
@@ -82,22 +83,6 @@ async function drive(one: Callbacks, losses: readonly number[], given: Partial<T
 }
 
 describe("earlyStopping", () => {
-  // What Keras 3's EarlyStopping does with these losses: the number of epochs.
-  test.each<[Parameters<typeof callbacks.earlyStopping>[0], readonly number[], number]>([
-    [{}, [3, 2, 2, 1], 3],
-    [{ patience: 1 }, [3, 2, 2, 1], 3],
-    [{ patience: 2 }, [3, 2, 2, 1, 1, 1, 0], 6],
-    [{ patience: 2, minDelta: 0.5 }, [3, 2.8, 2.6, 1], 3],
-    [{ patience: 2 }, [3, Number.NaN, Number.NaN, 1], 3],
-    [{ patience: 2, startFromEpoch: 2 }, [1, 1, 5, 5, 5, 5], 5],
-    [{ patience: 3, baseline: 1 }, [3, 2.5, 2, 1.5], 3],
-    [{ monitor: "val_accuracy" }, [0.5, 0.4, 0.3, 0.3], 4],
-    [{ monitor: "val_accuracy", mode: "min" }, [0.5, 0.4, 0.3], 2],
-    [{ monitor: "loss", mode: "max" }, [1, 2, 3, 3], 4],
-  ])("%j with losses %j: %i epochs", async (given, losses, epochs) => {
-    expect((await drive(callbacks.earlyStopping(given), losses)).epochs).toBe(epochs);
-  });
-
   test("restoreBest puts the best epoch back, stopped or not, and gives all copies back", async () => {
     const make = () => callbacks.earlyStopping({ patience: 2, restoreBest: true });
     expect(await drive(make(), [3, 1, 2, 2, 0])).toMatchObject({ epochs: 4, restored: 2, kept: 0 });
@@ -115,20 +100,19 @@ describe("earlyStopping", () => {
   });
 });
 
-describe("reduceLROnPlateau", () => {
-  // Keras 3's ReduceLROnPlateau: the rate of each epoch.
-  test.each<[Parameters<typeof callbacks.reduceLROnPlateau>[0], readonly number[], readonly number[]]>([
-    [{ patience: 1, factor: 0.5 }, [3, 3, 3, 3], [1, 1, 0.5, 0.25]],
-    [{ patience: 2, factor: 0.5 }, [3, 3, 3, 3, 3, 3], [1, 1, 1, 0.5, 0.5, 0.25]],
-    [{ patience: 2, factor: 0.5, cooldown: 2 }, [3, 3, 3, 3, 3, 3, 3], [1, 1, 1, 0.5, 0.5, 0.5, 0.25]],
-    [{ patience: 1, factor: 0.5, minLearningRate: 0.4 }, [3, 3, 3, 3], [1, 1, 0.5, 0.4]],
-    [{ patience: 1, factor: 0.5, minDelta: 1 }, [3, 2.5, 1.4, 1.4], [1, 1, 0.5, 0.5]],
-  ])("%j with losses %j", async (given, losses, rates) => {
-    const driven = await drive(callbacks.reduceLROnPlateau(given), losses);
-    driven.rates.forEach((rate, index) => {
-      expect(rate).toBeCloseTo(rates[index] as number, 12);
-    });
-  });
+interface Counted {
+  readonly kind: "earlyStopping" | "reduceLROnPlateau";
+  readonly options: object;
+  readonly losses: readonly number[];
+  /** Of each epoch that is trained. */
+  readonly rates: readonly number[];
+}
+
+// test/fixtures/keras_oracle.py
+const counted = fixture<Counted>("keras").filter(({ kind }) => kind in callbacks);
+
+test.each(counted)("$kind counts as Keras does: $options, losses $losses", async ({ kind, options, losses, rates }) => {
+  expect((await drive(callbacks[kind](options), losses)).rates).toEqual(rates);
 });
 
 describe("csvLogger", () => {

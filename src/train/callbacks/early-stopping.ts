@@ -52,10 +52,13 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
     return true;
   };
   const onEpoch = (record: EpochRecord, control: TrainControl): void => {
-    if (count(record) && restoreBest) {
+    if (count(record)) {
       kept?.dispose();
-      kept = control.snapshot();
+      kept = restoreBest ? control.snapshot() : undefined;
+      return;
     }
+    // As in Keras, the first epoch never ends a training.
+    if (record.epoch === 0) return;
     if (record.epoch < startFromEpoch || waited < Math.max(1, patience)) return;
     print(
       `no better ${watch.name} for ${waited} ${waited === 1 ? "epoch" : "epochs"}: ending after epoch ${record.epoch + 1}`,
