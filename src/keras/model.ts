@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
+import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
@@ -12,7 +13,6 @@ import type { Callbacks, EpochRecord, Evaluation, TrainControl } from "../train/
 import { logsOf } from "../train/logs.ts";
 import type { TrainOptions } from "../train/options.ts";
 import type { TrainResult } from "../train/result.ts";
-import { type HostTensors, readSafetensors } from "../train/safetensors.ts";
 import type { StartValues } from "../train/start.ts";
 import { prepare, train } from "../train/train.ts";
 import { exportWeights, writeWeights } from "../train/weights-file.ts";

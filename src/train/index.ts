@@ -1,4 +1,5 @@
 /** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
+export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "../io/safetensors.ts";
 export * as callbacks from "./callbacks/index.ts";
 export {
   type Checkpoint,
@@ -24,7 +25,6 @@ export type { CheckpointOptions, ClipOptions, PipelineTraining, TrainOptions } f
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
-export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";
 export type { Snapshot } from "./snapshot.ts";
 export type { StartValues } from "./start.ts";
 export { train } from "./train.ts";

@@ -1,9 +1,10 @@
 /** @module The weights of a model as a file that any reader of safetensors knows: names as PyTorch's `state_dict`. */
+
+import { type HostTensors, type SaveSafetensorsOptions, saveSafetensors } from "../io/safetensors.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
-import { type HostTensors, type SaveSafetensorsOptions, saveSafetensors } from "./safetensors.ts";
 import { wholeData } from "./state.ts";
 
 /**

@@ -1,9 +1,9 @@
 /** @module A line of numbers per epoch in a CSV file. */
 import { readFile } from "node:fs/promises";
+import { commitFile } from "../../io/commit.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
-import { commitFile } from "../commit.ts";
 import type { Callbacks, TrainStart } from "../history.ts";
 import { logNames, logsOf } from "../logs.ts";
 import { appendWhole, type OpenAppend, openAppend, writeError } from "./append.ts";
