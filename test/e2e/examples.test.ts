@@ -28,6 +28,7 @@ const cases: readonly Case[] = [
   ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   ["run embedding.ts", /9\d\.\d % of the texts/],
   ["run embedding.ts --workers 2 --mesh model=2", /9\d\.\d % of the texts/],
+  ["run from-pytorch.ts", /PyTorch's logits: \d\.\de-[78]\n$/],
   ["run layouts.ts --workers 2 --mesh model=2", /(9\d|100)\.\d % of the points/],
   ["run mlp.ts", /(9\d|100)\.\d % of the points/],
   ["run mlp.ts --workers 2 --mesh data=2:1", /(9\d|100)\.\d % of the points/],
@@ -55,7 +56,8 @@ describe.skipIf(missing !== undefined)("examples", () => {
   });
 
   test("all of them are here", () => {
-    const files = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)));
+    const folder = fileURLToPath(new URL("../../examples", import.meta.url));
+    const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
     const named = new Set(cases.map(([command]) => command.split(" ")[1]));
     // Data that examples share, and the list of them.
     expect(files.filter((file) => !named.has(file)).sort()).toEqual([
