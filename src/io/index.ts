@@ -18,6 +18,7 @@ export {
   type WriteNpzOptions,
   writeNpz,
 } from "./npz.ts";
+export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "./onnx/export.ts";
 export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
 export { onnxOps } from "./onnx/ops.ts";
 export {
