@@ -28,7 +28,7 @@ export {
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";
-export { type ConvAttrs, convDims } from "./convolution.ts";
+export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
