@@ -12,6 +12,7 @@ use crate::isa::Isa;
 use crate::kernels::attention::{Attention, AttentionGrad};
 use crate::kernels::collective::{AxisIndex, Collective};
 use crate::kernels::conv::{Conv, ConvFilter};
+use crate::kernels::conv_groups::{ConvGroups, ConvGroupsFilter};
 use crate::kernels::dot::Dot;
 use crate::kernels::fused::Fused;
 use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
@@ -19,6 +20,7 @@ use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::rows::columns::FusedColumns;
 use crate::kernels::rows::FusedRows;
+use crate::kernels::scatter::Scatter;
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
@@ -133,9 +135,12 @@ pub(crate) enum Step {
     Dot(Dot),
     Conv(Conv),
     ConvFilter(ConvFilter),
+    ConvGroups(ConvGroups),
+    ConvGroupsFilter(ConvGroupsFilter),
     Window(Window),
     Gather(Gather),
     ScatterAdd(ScatterAdd),
+    Scatter(Scatter),
     DynamicSlice(DynamicSlice),
     RandomBits(RandomBits),
     CrossEntropy(CrossEntropy),
@@ -161,11 +166,14 @@ impl Step {
             StepJson::Dot(json) => Step::Dot(Dot::new(&json, checker)?),
             StepJson::Conv(json) => Step::Conv(Conv::new(&json, checker)?),
             StepJson::ConvFilter(json) => Step::ConvFilter(ConvFilter::new(&json, checker)?),
+            StepJson::ConvGroups(json) => Step::ConvGroups(ConvGroups::new(&json, checker)?),
+            StepJson::ConvGroupsFilter(json) => Step::ConvGroupsFilter(ConvGroupsFilter::new(&json, checker)?),
             StepJson::ReduceWindow(json) => Step::Window(Window::new(Kind::Reduce, &json, checker)?),
             StepJson::SelectAndScatter(json) => Step::Window(Window::new(Kind::Scatter, &json, checker)?),
             StepJson::WindowTake(json) => Step::Window(Window::new(Kind::Take, &json, checker)?),
             StepJson::Gather(json) => Step::Gather(Gather::new(&json, checker)?),
             StepJson::ScatterAdd(json) => Step::ScatterAdd(ScatterAdd::new(&json, checker)?),
+            StepJson::Scatter(json) => Step::Scatter(Scatter::new(&json, checker)?),
             StepJson::DynamicSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, false, checker)?),
             StepJson::DynamicUpdateSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, true, checker)?),
             StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
@@ -225,9 +233,12 @@ impl Step {
             Step::Dot(step) => step.run(run),
             Step::Conv(step) => step.run(run),
             Step::ConvFilter(step) => step.run(run),
+            Step::ConvGroups(step) => step.run(run),
+            Step::ConvGroupsFilter(step) => step.run(run),
             Step::Window(step) => step.run(run),
             Step::Gather(step) => step.run(run),
             Step::ScatterAdd(step) => step.run(run),
+            Step::Scatter(step) => step.run(run),
             Step::DynamicSlice(step) => step.run(run),
             Step::RandomBits(step) => step.run(run),
             Step::CrossEntropy(step) => step.run(run),
@@ -252,9 +263,12 @@ impl Step {
             Step::Dot(_) => "dot",
             Step::Conv(_) => "conv",
             Step::ConvFilter(_) => "convFilter",
+            Step::ConvGroups(_) => "convGroups",
+            Step::ConvGroupsFilter(_) => "convGroupsFilter",
             Step::Window(step) => step.name(),
             Step::Gather(_) => "gather",
             Step::ScatterAdd(_) => "scatterAdd",
+            Step::Scatter(_) => "scatter",
             Step::DynamicSlice(_) => "dynamicSlice",
             Step::RandomBits(_) => "randomBits",
             Step::CrossEntropy(_) => "softmaxCrossEntropy",

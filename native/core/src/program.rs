@@ -52,11 +52,14 @@ pub enum StepJson {
     Dot(DotJson),
     Conv(ConvJson),
     ConvFilter(ConvFilterJson),
+    ConvGroups(ConvJson),
+    ConvGroupsFilter(ConvFilterJson),
     ReduceWindow(WindowJson),
     SelectAndScatter(WindowJson),
     WindowTake(WindowJson),
     Gather(GatherJson),
     ScatterAdd(GatherJson),
+    Scatter(crate::kernels::scatter::ScatterJson),
     DynamicSlice(SliceJson),
     DynamicUpdateSlice(SliceJson),
     RandomBits(RandomBitsJson),
@@ -173,24 +176,37 @@ pub struct EpilogueJson {
     pub relu: bool,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// Fields that convolutions and their filter gradients share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvSizes {
     pub dtype: DType,
     pub n: usize,
+    /// Groups: channels and results of each are `c` and `o`.
+    #[serde(default = "one")]
+    pub g: usize,
+    #[serde(default = "one")]
+    pub d: usize,
     pub h: usize,
     pub w: usize,
     pub c: usize,
+    #[serde(default = "one")]
+    pub kd: usize,
     pub kh: usize,
     pub kw: usize,
     pub o: usize,
+    #[serde(default = "one")]
+    pub od: usize,
     pub oh: usize,
     pub ow: usize,
-    pub strides: [usize; 2],
-    pub padding: [[i64; 2]; 2],
-    pub input_dilation: [usize; 2],
-    pub kernel_dilation: [usize; 2],
+    pub strides: [usize; 3],
+    pub padding: [[i64; 2]; 3],
+    pub input_dilation: [usize; 3],
+    pub kernel_dilation: [usize; 3],
     pub slots: usize,
 }
 
@@ -221,14 +237,20 @@ pub struct WindowJson {
     pub op: ReduceOp,
     pub dtype: DType,
     pub n: usize,
+    #[serde(default = "one")]
+    pub d: usize,
     pub h: usize,
     pub w: usize,
     pub c: usize,
+    #[serde(default = "one")]
+    pub od: usize,
     pub oh: usize,
     pub ow: usize,
-    pub window: [usize; 2],
-    pub strides: [usize; 2],
-    pub padding: [[i64; 2]; 2],
+    pub window: [usize; 3],
+    pub strides: [usize; 3],
+    /// Distances of the taps.
+    pub dilation: [usize; 3],
+    pub padding: [[i64; 2]; 3],
     #[serde(rename = "in")]
     pub input: At,
     pub source: Option<At>,

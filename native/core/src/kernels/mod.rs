@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod collective;
 pub mod conv;
+pub mod conv_groups;
 pub mod dot;
 pub mod epilogue;
 pub mod fold;
@@ -13,6 +14,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod rows;
+pub mod scatter;
 pub mod softmax;
 pub mod transfer;
 pub mod transpose;
