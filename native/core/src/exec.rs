@@ -12,6 +12,8 @@ use crate::isa::Isa;
 use crate::kernels::collective::{AxisIndex, Collective};
 use crate::kernels::conv::{Conv, ConvFilter};
 use crate::kernels::dot::Dot;
+use crate::kernels::factor::Factor;
+use crate::kernels::fft::Fft;
 use crate::kernels::fused::Fused;
 use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
 use crate::kernels::random::RandomBits;
@@ -19,6 +21,7 @@ use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::rows::columns::FusedColumns;
 use crate::kernels::rows::FusedRows;
 use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::sort::{Sort, TopK};
 use crate::kernels::transfer::Transfer;
 use crate::kernels::window::Window;
 use crate::limits::{self, Limits};
@@ -137,6 +140,10 @@ pub(crate) enum Step {
     ScatterAdd(ScatterAdd),
     DynamicSlice(DynamicSlice),
     RandomBits(RandomBits),
+    Sort(Sort),
+    TopK(TopK),
+    Fft(Fft),
+    Factor(Factor),
     CrossEntropy(CrossEntropy),
     AxisIndex(AxisIndex),
     Collective(Collective),
@@ -166,6 +173,10 @@ impl Step {
             StepJson::DynamicSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, false, checker)?),
             StepJson::DynamicUpdateSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, true, checker)?),
             StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
+            StepJson::Sort(json) => Step::Sort(Sort::new(json, checker)?),
+            StepJson::TopK(json) => Step::TopK(TopK::new(&json, checker)?),
+            StepJson::Fft(json) => Step::Fft(Fft::new(json, checker)?),
+            StepJson::Factor(json) => Step::Factor(Factor::new(&json, checker)?),
             StepJson::SoftmaxCrossEntropy(json) => Step::CrossEntropy(CrossEntropy::new(&json, false, checker)?),
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
@@ -184,6 +195,7 @@ impl Step {
             Step::Reduce(step) => step.extra,
             Step::FusedColumns(step) => step.extra,
             Step::Dot(step) => step.extra,
+            Step::Fft(step) => step.extra,
             _ => self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0),
         }
     }
@@ -225,6 +237,10 @@ impl Step {
             Step::ScatterAdd(step) => step.run(run),
             Step::DynamicSlice(step) => step.run(run),
             Step::RandomBits(step) => step.run(run),
+            Step::Sort(step) => step.run(run),
+            Step::TopK(step) => step.run(run),
+            Step::Fft(step) => step.run(run),
+            Step::Factor(step) => step.run(run),
             Step::CrossEntropy(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
@@ -250,6 +266,10 @@ impl Step {
             Step::ScatterAdd(_) => "scatterAdd",
             Step::DynamicSlice(_) => "dynamicSlice",
             Step::RandomBits(_) => "randomBits",
+            Step::Sort(_) => "sort",
+            Step::TopK(_) => "topK",
+            Step::Fft(_) => "fft",
+            Step::Factor(_) => "factor",
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
