@@ -3,6 +3,7 @@ import { inDouble, type Row } from "../support/row.ts";
 import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
+import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -15,6 +16,7 @@ import { transformTable } from "./rows/transform.ts";
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
   ...scalarRows,
+  ...functionTable,
   ...castTable,
   ...structureRows,
   ...reduceTable,

@@ -63,6 +63,10 @@ pub enum StepJson {
     DynamicSlice(SliceJson),
     DynamicUpdateSlice(SliceJson),
     RandomBits(RandomBitsJson),
+    Sort(SortJson),
+    TopK(TopKJson),
+    Fft(FftJson),
+    Factor(FactorJson),
     SoftmaxCrossEntropy(CrossEntropyJson),
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
     Attention(AttentionJson),
@@ -297,6 +301,84 @@ pub struct RandomBitsJson {
     pub total: Vec<usize>,
     pub stream: u32,
     pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct OperandJson {
+    pub dtype: DType,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct SortJson {
+    pub rows: usize,
+    pub cols: usize,
+    pub descending: bool,
+    /// The first one has the keys.
+    pub operands: Vec<OperandJson>,
+}
+
+#[derive(Deserialize)]
+pub struct TopKJson {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub count: usize,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub values: At,
+    pub indices: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FftKind {
+    Forward,
+    Inverse,
+    FromReal,
+    ToReal,
+}
+
+#[derive(Deserialize)]
+pub struct FftJson {
+    pub kind: FftKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub length: Vec<usize>,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FactorKind {
+    Cholesky,
+    TriangularSolve,
+    Qr,
+    Svd,
+    Eigh,
+}
+
+#[derive(Deserialize)]
+pub struct FactorJson {
+    pub what: FactorKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    #[serde(rename = "in")]
+    pub inputs: Vec<At>,
+    #[serde(rename = "out")]
+    pub outputs: Vec<At>,
+    #[serde(default)]
+    pub lower: bool,
+    #[serde(default)]
+    pub transpose: bool,
+    #[serde(default)]
+    pub unit: bool,
 }
 
 #[derive(Deserialize)]

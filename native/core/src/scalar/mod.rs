@@ -2,8 +2,10 @@
 
 pub mod double;
 pub mod functions;
+pub mod inverse;
 pub mod ops;
 pub mod single;
+pub mod special;
 pub mod table;
 #[cfg(test)]
 mod tests;
