@@ -39,6 +39,10 @@ const cases: readonly Case[] = [
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
+  [
+    "run transformer.ts",
+    /\nloss 0\.1\d+: "a heddle is the part of a loom that says which threads go where\. each thread of the warp/,
+  ],
   ["run transforms.ts", /Newton step 5: .* gradient \d\.\de-[67]\n$/],
   ["run words.ts -- --small", /step 300: loss 3\.\d+\n[\s\S]*he is to his as she is to /],
   ["run vae.ts -- --small", /on the test images 2[01]\d\.\d\d nats\npictures\//],
