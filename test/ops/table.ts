@@ -4,6 +4,7 @@ import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { lookupTable } from "./rows/lookup.ts";
+import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
 import { reportTable } from "./rows/reports.ts";
@@ -25,6 +26,7 @@ export const baseRows: readonly Row[] = [
   ...reportTable,
   ...transformTable,
   ...attentionTable,
+  ...normalizeTable,
 ];
 
 /** All rows, those with floats in f64 too. */
