@@ -85,6 +85,7 @@ export {
   rnnCell,
 } from "./recurrent.ts";
 export type { RecurrentState } from "./recurrent-cells.ts";
+export { remat } from "./remat.ts";
 export { sequential } from "./sequential.ts";
 export {
   decoderBlock,

@@ -36,6 +36,10 @@ export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./cust
 export { dependentOutputs } from "./depends.ts";
 export { einsum } from "./einsum.ts";
 export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
+export { type ConvAttrs, convDims } from "./convolution.ts";
+export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
+export { dependentOutputs } from "./depends.ts";
+export { einsum } from "./einsum.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";

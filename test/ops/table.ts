@@ -5,6 +5,7 @@ import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
+import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
 import { reportTable } from "./rows/reports.ts";
@@ -27,6 +28,7 @@ export const baseRows: readonly Row[] = [
   ...reportTable,
   ...transformTable,
   ...attentionTable,
+  ...normalizeTable,
 ];
 
 /** All rows, those with floats in f64 too. */
