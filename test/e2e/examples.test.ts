@@ -22,6 +22,7 @@ const cases: readonly Case[] = [
   ],
   ["run cart-pole.ts -- --small", /update 15: episodes last (?:[6-9]\d|\d{3})\.\d steps\n$/],
   ["run detector.ts -- --small", /of 217 things [3-9]\d\.\d % are found, with an overlap of 0\.[6-9]/],
+  ["run fit.ts --workers 2 -- --small", /epochs, 9\d\.\d\d % of 2000 test images/],
   ["run graph.ts -- --small", /epoch 1: loss 0\.\d+, accuracy (?:89|9\d)\.\d\d %\n$/],
   ["run karate.ts", /\n3[234] of 34 members are on the side/],
   ["run keras-convnet.ts -- --small", /accuracy on the test images: [2-9]\d\.\d\d %\n$/],
