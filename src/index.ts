@@ -11,6 +11,7 @@ export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
+export { type MemoryUse, memory } from "./runtime/index.ts";
 export * from "./tensor/index.ts";
 export {
   type Callbacks,
