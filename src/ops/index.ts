@@ -5,6 +5,8 @@ import "./control.ts";
 import "./convolution.ts";
 import "./cumulative.ts";
 import "./exchange.ts";
+import "./factor.ts";
+import "./fourier.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
 import "./pieces.ts";
@@ -12,6 +14,7 @@ import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
 import "./scalar-ops.ts";
+import "./sort.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
@@ -31,10 +34,25 @@ export {
 export { type ConvAttrs, convDims } from "./convolution.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
+export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
+export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
 export { sliceOf } from "./host.ts";
+export {
+  choleskySolve,
+  determinant,
+  inverse,
+  lstsq,
+  type MatrixNorm,
+  matrixNorm,
+  pinv,
+  slogdet,
+  solve,
+  trace,
+} from "./linear-algebra.ts";
 export { foldKeys } from "./random.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
+export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export { sampled, sparse } from "./sparse.ts";
 export type { WindowAttrs } from "./window.ts";

@@ -304,8 +304,9 @@ pub struct TopKJson {
     pub count: usize,
     #[serde(rename = "in")]
     pub input: At,
-    pub values: At,
-    pub indices: At,
+    /// Values and indices.
+    #[serde(rename = "out")]
+    pub outputs: (At, At),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -184,10 +184,11 @@ impl TopK {
         }
         positions(cols)?;
         checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
-        checker.write_all("values", json.values, json.dtype, &[rows, k])?;
-        checker.write_all("indices", json.indices, DType::I32, &[rows, k])?;
+        let (values, indices) = json.outputs;
+        checker.write_all("out[0]", values, json.dtype, &[rows, k])?;
+        checker.write_all("out[1]", indices, DType::I32, &[rows, k])?;
         checker.finish(false)?;
-        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values: json.values, indices: json.indices })
+        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
