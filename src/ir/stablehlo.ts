@@ -74,7 +74,8 @@ export function hloType({ shape, dtype }: HloType): string {
 /** A number as it stands in `dense<…>`: what is not finite by its bits. */
 export function hloLiteral(dtype: HloDType, value: number | bigint): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
-  if (typeof value === "bigint" || dtype === "u64" || dtype === "c64" || dtype === "c128" || !isFloat(dtype)) return String(value);
+  if (typeof value === "bigint" || dtype === "u64" || dtype === "c64" || dtype === "c128" || !isFloat(dtype))
+    return String(value);
   if (Number.isFinite(value)) {
     const [digits, exponent] = (Object.is(value, -0) ? "-0" : String(value)).split("e") as [string, string?];
     return `${digits.includes(".") ? digits : `${digits}.0`}${exponent === undefined ? "" : `e${exponent}`}`;

@@ -5,10 +5,10 @@
  */
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, letters } from "../ir/equation.ts";
-import type { KernelContext, KernelCall, View } from "../ir/kernel.ts";
+import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { type Attrs, absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatType, sameShape, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -33,7 +33,10 @@ function checked(name: string, inputs: readonly TensorType[], arity: number, squ
   if (!isFloat(input.dtype) || inputs.some(({ dtype }) => dtype !== input.dtype))
     throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${given}`);
   if (input.shape.length < 2 || (square && rowsOf(input) !== columnsOf(input)))
-    throw new HeddleError("shape", `${name}: needs ${square ? "square " : ""}matrices in the last two dims, got ${given}`);
+    throw new HeddleError(
+      "shape",
+      `${name}: needs ${square ? "square " : ""}matrices in the last two dims, got ${given}`,
+    );
   return input;
 }
 
@@ -41,11 +44,13 @@ function checked(name: string, inputs: readonly TensorType[], arity: number, squ
 function batchEquation(input: TensorType, inputs: readonly number[], outputs: readonly number[]): Equation {
   const batch = letters(input.shape.length - 2);
   const whole = new Set<string>();
-  const operand = (side: string) => (rank: number, place: number): string[] => {
-    const own = letters(rank, `${side}${place}m`);
-    for (const letter of own) whole.add(letter);
-    return [...batch, ...own];
-  };
+  const operand =
+    (side: string) =>
+    (rank: number, place: number): string[] => {
+      const own = letters(rank, `${side}${place}m`);
+      for (const letter of own) whole.add(letter);
+      return [...batch, ...own];
+    };
   return equationOf(inputs.map(operand("x")), outputs.map(operand("y")), { whole });
 }
 
@@ -106,7 +111,11 @@ function flat(
   return body(given).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
 }
 
-const f32 = (shape: Shape, ...values: number[]): HostTensor => ({ dtype: "f32", shape, data: Float32Array.from(values) });
+const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
 const cubic = ([input]: readonly TensorType[]): number => {
   const x = input as TensorType;
   return sizeOf(x.shape) * Math.min(rowsOf(x), columnsOf(x));
@@ -151,9 +160,16 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
   },
   equation: ([input]) => {
     const batch = letters((input as TensorType).shape.length - 2);
-    return equationOf([[...batch, "i", "j"], [...batch, "k", "c"]], [[...batch, "o", "c"]], {
-      whole: ["i", "j", "k", "o"],
-    });
+    return equationOf(
+      [
+        [...batch, "i", "j"],
+        [...batch, "k", "c"],
+      ],
+      [[...batch, "o", "c"]],
+      {
+        whole: ["i", "j", "k", "o"],
+      },
+    );
   },
   linear: [[1]],
   gradient: ({ node, cotangents }) => triangularGradient(node, cotangents[0] as Node),
@@ -210,7 +226,10 @@ function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
   const [batch, m, n] = x.type.shape as [number, number, number];
   const { dtype } = x.type;
   const k = Math.min(m, n);
-  const [packed, taus] = spell.lapack(hlo, "geqrf", [x], [x.type, { shape: [batch, k], dtype }]) as [HloValue, HloValue];
+  const [packed, taus] = spell.lapack(hlo, "geqrf", [x], [x.type, { shape: [batch, k], dtype }]) as [
+    HloValue,
+    HloValue,
+  ];
   const [q] = spell.lapack(hlo, "orgqr", [spell.firstColumns(hlo, packed, k), taus], [{ shape: [batch, m, k], dtype }]);
   const r = spell.triangle(hlo, spell.firstColumns(hlo, packed, n, k), false);
   const flips = spell.signs(hlo, spell.diagonals(hlo, r));
@@ -249,7 +268,12 @@ const svdOp: OpDef<None> = defineOp<None>({
       const [batch, m, n] = (x as HloValue).type.shape as [number, number, number];
       const { dtype } = (x as HloValue).type;
       const k = Math.min(m, n);
-      const types = [[batch, m, n], [batch, k], [batch, m, k], [batch, k, n]].map((shape) => ({ shape, dtype }));
+      const types = [
+        [batch, m, n],
+        [batch, k],
+        [batch, m, k],
+        [batch, k, n],
+      ].map((shape) => ({ shape, dtype }));
       const made = spell.lapack(hlo, "gesdd", [x as HloValue], [...types, { shape: [batch], dtype: "i32" }], {
         mode: "S",
       });

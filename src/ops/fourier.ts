@@ -8,7 +8,7 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloDType, hloIntegers, type HloValue } from "../ir/stablehlo.ts";
+import { type HloBlock, type HloDType, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
@@ -150,14 +150,22 @@ function hloPart(hlo: HloBlock, x: HloValue, part: number): HloValue {
   return hlo.one("reshape", [piece], { shape: shape.slice(0, -1), dtype });
 }
 
-const fftTypes: { readonly [K in Kind]: string } = { forward: "FFT", inverse: "IFFT", fromReal: "RFFT", toReal: "IRFFT" };
+const fftTypes: { readonly [K in Kind]: string } = {
+  forward: "FFT",
+  inverse: "IFFT",
+  fromReal: "RFFT",
+  toReal: "IRFFT",
+};
 
 function hloFft(hlo: HloBlock, x: HloValue, output: TensorType, { kind, length }: FftAttrs): HloValue {
   const { dtype } = output;
   const complex = hloComplex(dtype);
   const from = realInput(kind)
     ? x
-    : hlo.one("complex", [hloPart(hlo, x, 0), hloPart(hlo, x, 1)], { shape: x.type.shape.slice(0, -1), dtype: complex });
+    : hlo.one("complex", [hloPart(hlo, x, 0), hloPart(hlo, x, 1)], {
+        shape: x.type.shape.slice(0, -1),
+        dtype: complex,
+      });
   const attributes = { fft_type: `#stablehlo<fft_type ${fftTypes[kind]}>`, fft_length: hloIntegers(length) };
   if (realOutput(kind)) return hlo.one("fft", [from], output, attributes);
   const shape = output.shape.slice(0, -1);
@@ -232,9 +240,7 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   cost: ([input], _outputs, { length }) =>
     5 * sizeOf((input as TensorType).shape) * Math.max(1, Math.log2(sizeOf(length))),
   reference: ([x], attrs, [type]) => [dtypes[(type as TensorType).dtype].create(referenceFft(x as HostTensor, attrs))],
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => [
-    hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs),
-  ],
+  stablehlo: ({ hlo, inputs, outputs, attrs }) => [hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs)],
   lower: {
     kind: "kernel",
     emit: (context) => {

@@ -1,6 +1,6 @@
 /** @module Factorisations in StableHLO: its own ops, and LAPACK by the custom calls that jaxlib registers on the CPU. */
 import type { Shape } from "../ir/shape.ts";
-import { type HloBlock, type HloDType, hloCombine, hloIntegers, type HloType, type HloValue } from "../ir/stablehlo.ts";
+import { type HloBlock, type HloDType, type HloType, type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
 import { hloExtreme, hloPlaces } from "./hlo.ts";
 
 const letterOf = (dtype: HloDType): string => (dtype === "f64" ? "d" : "s");

@@ -35,9 +35,9 @@ export {
   whileLoop,
 } from "./control.ts";
 export { type ConvAttrs, convDims } from "./convolution.ts";
-export { einsum } from "./einsum.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
+export { einsum } from "./einsum.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
@@ -59,7 +59,7 @@ export { foldKeys } from "./random.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
-export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
+export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
 export type { WindowAttrs } from "./window.ts";

@@ -5,7 +5,7 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, normalizeDim, otherDims, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, hloIntegers, type HloRegion, type HloValue } from "../ir/stablehlo.ts";
+import { type HloBlock, type HloRegion, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
@@ -25,9 +25,7 @@ function compare(x: number, y: number): number {
 /** Positions of a row in the order of its keys; equal ones stay as they stand. */
 function orderOf(keys: ArrayLike<number>, start: number, length: number, descending: boolean): number[] {
   const sign = descending ? -1 : 1;
-  return range(length).sort(
-    (a, b) => sign * compare(keys[start + a] as number, keys[start + b] as number) || a - b,
-  );
+  return range(length).sort((a, b) => sign * compare(keys[start + a] as number, keys[start + b] as number) || a - b);
 }
 
 const lastOf = (type: TensorType): number => type.shape.at(-1) as number;
@@ -55,7 +53,12 @@ const hloBefore = (dtypesOf: readonly DType[], descending: boolean): HloRegion =
 function hloSort(hlo: HloBlock, inputs: readonly HloValue[], descending: boolean): HloValue[] {
   const types = inputs.map(({ type }) => type);
   const attributes = { dimension: `${(types[0]?.shape.length as number) - 1} : i64`, is_stable: "true" };
-  return hlo.op("sort", inputs, types, attributes, [hloBefore(types.map(({ dtype }) => dtype as DType), descending)]);
+  return hlo.op("sort", inputs, types, attributes, [
+    hloBefore(
+      types.map(({ dtype }) => dtype as DType),
+      descending,
+    ),
+  ]);
 }
 
 const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
@@ -144,7 +147,10 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
     if (inputs.length !== 1) throw new HeddleError("op", `topK: takes 1 input, got ${inputs.length}`);
     if (input.shape.length === 0) throw new HeddleError("shape", `topK: ${formatType(input)} has no dim`);
     if (!Number.isInteger(k) || k < 0 || k > lastOf(input))
-      throw new HeddleError("shape", `topK: there are no ${k} largest of ${lastOf(input)} elements (${formatType(input)})`);
+      throw new HeddleError(
+        "shape",
+        `topK: there are no ${k} largest of ${lastOf(input)} elements (${formatType(input)})`,
+      );
     const shape = [...input.shape.slice(0, -1), k];
     return [
       { dtype: input.dtype, shape },
@@ -261,10 +267,7 @@ export function quantile(x: Node, share: number, dim = -1, options: { keepDims?:
   const place = share * (size - 1);
   const [low, high] = [Math.floor(place), Math.ceil(place)];
   const part = place - low;
-  const value =
-    low === high
-      ? element(low)
-      : emit.add(emit.mul(element(low), 1 - part), emit.mul(element(high), part));
+  const value = low === high ? element(low) : emit.add(emit.mul(element(low), 1 - part), emit.mul(element(high), part));
   const last = element(size - 1);
   const result = emit.select(emit.isNaN(last), last, value);
   return options.keepDims === true

@@ -14,6 +14,8 @@ export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
+export * as linalg from "./linalg.ts";
+export * from "./order.ts";
 export {
   type CompiledPipeline,
   compilePipeline,
