@@ -7,8 +7,8 @@ import { type DType, isFloat } from "./dtype.ts";
 import type { Attrs, Graph } from "./node.ts";
 import type { Shape, TensorType } from "./shape.ts";
 
-/** StableHLO has more dtypes than graphs do; `u64` is used within some ops. */
-export type HloDType = DType | "u64";
+/** StableHLO has more dtypes than graphs do; `u64` and the complex ones are used within some ops. */
+export type HloDType = DType | "u64" | "c64" | "c128";
 
 export interface HloType {
   readonly shape: Shape;
@@ -60,6 +60,8 @@ const elementNames: { readonly [D in HloDType]: string } = {
   i32: "i32",
   u32: "ui32",
   u64: "ui64",
+  c64: "complex<f32>",
+  c128: "complex<f64>",
   u8: "ui8",
   bool: "i1",
 };
@@ -72,7 +74,8 @@ export function hloType({ shape, dtype }: HloType): string {
 /** A number as it stands in `dense<…>`: what is not finite by its bits. */
 export function hloLiteral(dtype: HloDType, value: number | bigint): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
-  if (typeof value === "bigint" || dtype === "u64" || !isFloat(dtype)) return String(value);
+  if (typeof value === "bigint" || dtype === "u64" || dtype === "c64" || dtype === "c128" || !isFloat(dtype))
+    return String(value);
   if (Number.isFinite(value)) {
     const [digits, exponent] = (Object.is(value, -0) ? "-0" : String(value)).split("e") as [string, string?];
     return `${digits.includes(".") ? digits : `${digits}.0`}${exponent === undefined ? "" : `e${exponent}`}`;

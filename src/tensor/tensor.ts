@@ -309,6 +309,16 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
+  return operateNamed(name, (...inputs) => [build(...inputs)], operands, statics)[0] as Tensor;
+}
+
+/** {@link operate} for functions of several results. */
+export function operateAll<Statics extends readonly unknown[]>(
+  name: string,
+  build: (...inputs: never[]) => readonly Node[],
+  operands: readonly TensorLike[],
+  ...statics: Statics
+): Tensor[] {
   return operateNamed(name, build, operands, statics);
 }
 
@@ -332,15 +342,17 @@ function checkOperands(name: string, operands: readonly unknown[]): void {
 
 function operateNamed(
   name: string,
-  build: (...inputs: never[]) => Node,
+  build: (...inputs: never[]) => readonly Node[],
   operands: readonly TensorLike[],
   statics: readonly unknown[],
-): Tensor {
+): Tensor[] {
   checkOperands(name, operands);
-  const apply = (nodes: readonly (Node | number)[]): Node =>
-    (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
+  const apply = (nodes: readonly (Node | number)[]): readonly Node[] =>
+    (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {
-    return Tensor.ofNode(apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))));
+    return apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))).map((node) =>
+      Tensor.ofNode(node),
+    );
   }
   const first = operands.find(isTensor);
   const runtime = first?.value.runtime ?? deviceRuntime();
@@ -354,13 +366,13 @@ function operateNamed(
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
-    const { graph } = traceFunction(name, specs, (nodes) => [apply(nodes)]);
+    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes));
     compiled = compileGraph(graph, runtime, {
       inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
     });
     eagerCache.set(runtime, key, compiled);
   }
-  return Tensor.ofValue(runCompiled(compiled, values)[0] as Value);
+  return runCompiled(compiled, values).map((value) => Tensor.ofValue(value as Value));
 }
 
 /** A number as a scalar of the other operand's dtype. */

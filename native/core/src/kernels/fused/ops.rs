@@ -147,8 +147,8 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
             "abs" => one!(u32 => u32, |a| a),
             "sign" => one!(u32 => u32, |a| u32::from(a != 0)),
             "not" => one!(u32 => u32, |a| !a),
-            "popcount" => one!(u32 => u32, |a| a.count_ones() as u32),
-            "countLeadingZeros" => one!(u32 => u32, |a| a.leading_zeros() as u32),
+            "popcount" => one!(u32 => u32, |a| a.count_ones()),
+            "countLeadingZeros" => one!(u32 => u32, |a| a.leading_zeros()),
             _ => return None,
         },
         DType::U8 => match name {
