@@ -12,11 +12,13 @@ import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
 import "./scalar-ops.ts";
+import "./scatter.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
+export * from "./arrange.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
