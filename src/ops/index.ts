@@ -18,12 +18,14 @@ import "./reduce.ts";
 import "./remat.ts";
 import "./scalar-ops.ts";
 import "./sort.ts";
+import "./scatter.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
 export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
+export * from "./arrange.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
