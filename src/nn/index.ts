@@ -39,10 +39,7 @@ export {
   type SinusoidalOptions,
   sinusoidalPositions,
 } from "./attention.ts";
-export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
-export { alphaDropout, dropout, dropout1d, dropout2d, dropout3d } from "./dropout.ts";
-export { type EmbeddingBagOptions, type EmbeddingOptions, embedding, embeddingBag } from "./embedding.ts";
-export * as functional from "./functional-index.ts";
+export {
   type Conv1dOptions,
   type Conv2dOptions,
   type Conv3dOptions,
@@ -58,9 +55,9 @@ export * as functional from "./functional-index.ts";
   type Size2d,
   separableConv2d,
 } from "./convolution.ts";
-export { dropout } from "./dropout.ts";
-export { type EmbeddingOptions, embedding } from "./embedding.ts";
-export * as functional from "./functional.ts";
+export { alphaDropout, dropout, dropout1d, dropout2d, dropout3d } from "./dropout.ts";
+export { type EmbeddingBagOptions, type EmbeddingOptions, embedding, embeddingBag } from "./embedding.ts";
+export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
 export {
@@ -85,8 +82,25 @@ export {
   layerNorm,
   rmsNorm,
 } from "./norms.ts";
-export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
-export { remat } from "./remat.ts";
+export {
+  type AvgPoolLayerOptions,
+  adaptiveAvgPool1d,
+  adaptiveAvgPool2d,
+  adaptiveAvgPool3d,
+  adaptiveMaxPool1d,
+  adaptiveMaxPool2d,
+  adaptiveMaxPool3d,
+  avgPool1d,
+  avgPool2d,
+  avgPool3d,
+  globalAvgPool,
+  globalMaxPool,
+  type MaxPool2dOptions,
+  type MaxPoolLayerOptions,
+  maxPool1d,
+  maxPool2d,
+  maxPool3d,
+} from "./pooling.ts";
 export {
   type CellLayer,
   type CellOptions,
@@ -116,25 +130,6 @@ export {
   transformerEncoder,
   transformerEncoderLayer,
 } from "./transformer.ts";
-  type AvgPoolLayerOptions,
-  adaptiveAvgPool1d,
-  adaptiveAvgPool2d,
-  adaptiveAvgPool3d,
-  adaptiveMaxPool1d,
-  adaptiveMaxPool2d,
-  adaptiveMaxPool3d,
-  avgPool1d,
-  avgPool2d,
-  avgPool3d,
-  globalAvgPool,
-  globalMaxPool,
-  type MaxPool2dOptions,
-  type MaxPoolLayerOptions,
-  maxPool1d,
-  maxPool2d,
-  maxPool3d,
-} from "./pooling.ts";
-export { sequential } from "./sequential.ts";
 export {
   type ConvTranspose1dOptions,
   type ConvTranspose2dOptions,

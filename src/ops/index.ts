@@ -24,8 +24,8 @@ import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
-export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export * from "./arrange.ts";
+export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -37,15 +37,7 @@ export {
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";
-export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
-export { dependentOutputs } from "./depends.ts";
-export { einsum } from "./einsum.ts";
 export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
-export { type ConvAttrs, convDims } from "./convolution.ts";
-export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
-export { dependentOutputs } from "./depends.ts";
-export { einsum } from "./einsum.ts";
-export { type ConvAttrs, convDims } from "./convolution.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
 export { einsum } from "./einsum.ts";
@@ -54,7 +46,6 @@ export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
 export { sliceOf } from "./host.ts";
-export { moments, normalize } from "./normalize.ts";
 export {
   choleskySolve,
   determinant,
@@ -67,6 +58,7 @@ export {
   solve,
   trace,
 } from "./linear-algebra.ts";
+export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";

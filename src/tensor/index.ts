@@ -15,8 +15,8 @@ export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
-export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export * as linalg from "./linalg.ts";
+export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export * from "./order.ts";
 export {
   type CompiledPipeline,

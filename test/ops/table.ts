@@ -1,7 +1,7 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
-import { attentionTable } from "./rows/attention.ts";
 import { algebraTable } from "./rows/algebra.ts";
+import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { functionTable } from "./rows/functions.ts";
