@@ -23,7 +23,7 @@ export {
 export * as random from "./random.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
-export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export { isTensor, Tensor, type TensorLike, tensorFunction } from "./tensor.ts";
 export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,
