@@ -11,6 +11,7 @@ export {
 export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
+export { type StableHloOptions, stablehlo } from "./export.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export {
