@@ -1,4 +1,5 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
 export {
@@ -10,10 +11,12 @@ export {
 } from "./custom.ts";
 export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
+export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export { type StableHloOptions, stablehlo } from "./export.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
+export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export {
   type CompiledPipeline,
   compilePipeline,
