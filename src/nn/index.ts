@@ -101,6 +101,7 @@ export {
   maxPool2d,
   maxPool3d,
 } from "./pooling.ts";
+export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
 export {
   type CellLayer,
   type CellOptions,
