@@ -101,7 +101,6 @@ export {
   maxPool2d,
   maxPool3d,
 } from "./pooling.ts";
-export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
 export {
   type CellLayer,
   type CellOptions,

@@ -78,7 +78,6 @@ describe.skipIf(missing !== undefined)("examples", () => {
     const files = all.filter((file) => file.endsWith(".ts"));
     const named = new Set(cases.map(([command]) => command.split(" ")[1]));
     // Data that examples share.
-    // Data that examples share, and the list of them.
     expect(files.filter((file) => !named.has(file)).sort()).toEqual(["mail.ts", "scenes.ts", "spirals.ts"]);
   });
 });
