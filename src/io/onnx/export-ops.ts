@@ -303,8 +303,10 @@ export const spellings: { readonly [op: string]: Spelling } = {
   reduce,
   argMax: ({ node, inputs, writer }) =>
     castTo(writer, writer.add("ArgMax", inputs, { axis: node.attrs["dim"] as number, keepdims: 0 }), "i32"),
-  cumsum: ({ node, inputs, writer }) =>
-    writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]),
+  cumulative: ({ node, inputs, writer }) => {
+    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates otherwise than by sums");
+    return writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]);
+  },
   dot,
   conv,
   reduceWindow,
