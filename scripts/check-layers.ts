@@ -22,7 +22,9 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime", "comm"],
   ["tensor"],
   ["nn", "optim", "losses", "metrics", "linalg", "data"],
+  ["io"],
   ["train", "serve"],
+  ["keras"],
   ["launch", "studio"],
   ["cli"],
 ];

@@ -4,6 +4,7 @@ import { communicationOf } from "../ir/communication.ts";
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { allOps } from "../ir/op.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
+import { attentionScratch } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Address, LoweredStep } from "./json.ts";
 
@@ -93,6 +94,36 @@ function fusedAccesses(step: LoweredStep): Access[] {
     ...(step["out"] as FusedOperand[]).map(operand("write", "out")),
   ];
 }
+
+/** What attention and its gradient both touch. */
+function attentionAccesses(step: LoweredStep): Access[] {
+  const lead = step["lead"] as Shape;
+  const sized = (names: string): number[] => [...lead, ...shapeOf(step, names)];
+  const mask = step["mask"] as (Strided & { readonly dtype: DType }) | undefined;
+  const dropout = step["dropout"] as { words: Address; start: Address; total: Shape } | undefined;
+  const width = dtypes[dtypeOf(step)].bytes;
+  return [
+    strided("query", "read", step, sized("r n d")),
+    strided("key", "read", step, sized("m d")),
+    strided("value", "read", step, sized("m e")),
+    ...(mask === undefined ? [] : [{ name: "mask", role: "read" as const, ...mask, shape: sized("r n m") }]),
+    ...(dropout === undefined
+      ? []
+      : [
+          whole("words", "read", dropout.words, "u32", [2]),
+          whole("start", "read", dropout.start, "i32", [dropout.total.length]),
+        ]),
+    whole("scratch", "scratch", at(step, "scratch"), "u8", [num(step, "slots") * attentionScratch(width)]),
+  ];
+}
+
+const attentionRows = (step: LoweredStep, last: string): number[] => [
+  ...(step["lead"] as Shape),
+  ...shapeOf(step, `r n${last}`),
+];
+
+const output = (step: LoweredStep, name: string, shape: Shape): Access =>
+  whole(name, "write", at(step, name), dtypeOf(step), shape);
 
 type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
 
@@ -195,6 +226,20 @@ const table: Table = {
     read(step, "labels", [num(step, "rows")], "i32"),
     read(step, "dy", [num(step, "rows")]),
     write(step, shapeOf(step, "rows cols")),
+  ],
+  attention: (step) => [
+    ...attentionAccesses(step),
+    output(step, "out", attentionRows(step, " e")),
+    output(step, "lse", attentionRows(step, "")),
+  ],
+  attentionGrad: (step) => [
+    ...attentionAccesses(step),
+    read(step, "lse", attentionRows(step, "")),
+    read(step, "delta", attentionRows(step, "")),
+    strided("dy", "read", step, attentionRows(step, " e")),
+    output(step, "dq", attentionRows(step, " d")),
+    output(step, "dk", [...(step["lead"] as Shape), ...shapeOf(step, "m d")]),
+    output(step, "dv", [...(step["lead"] as Shape), ...shapeOf(step, "m e")]),
   ],
   axisIndex: (step) => [write(step, [], "i32")],
   // What a loop or branch holds has accesses of its own.

@@ -108,6 +108,33 @@ export const round = unary("round");
 export const not = unary("not");
 export const isFinite = unary("isFinite");
 
+export const trunc = unary("trunc");
+export const tan = unary("tan");
+export const atan = unary("atan");
+export const asin = unary("asin");
+export const acos = unary("acos");
+export const sinh = unary("sinh");
+export const cosh = unary("cosh");
+export const asinh = unary("asinh");
+export const acosh = unary("acosh");
+export const atanh = unary("atanh");
+export const exp2 = unary("exp2");
+export const log2 = unary("log2");
+export const cbrt = unary("cbrt");
+export const erfc = unary("erfc");
+export const erfInv = unary("erfInv");
+export const lgamma = unary("lgamma");
+export const digamma = unary("digamma");
+export const popcount = unary("popcount");
+export const countLeadingZeros = unary("countLeadingZeros");
+/** 1 / x. */
+export const reciprocal = (x: Node): Node => div(1, x);
+export const square = (x: Node): Node => mul(x, x);
+/** Whether x is NaN; bool. */
+export const isNaN = (x: Node): Node => ne(x, x);
+/** Whether x is infinite; bool. */
+export const isInf = (x: Node): Node => eq(abs(x), Infinity);
+
 export const add = binary("add");
 export const sub = binary("sub");
 export const mul = binary("mul");
@@ -121,6 +148,10 @@ export const or = binary("or");
 export const xor = binary("xor");
 export const shiftLeft = binary("shiftLeft");
 export const shiftRight = binary("shiftRight");
+export const shiftRightLogical = binary("shiftRightLogical");
+export const shiftRightArithmetic = binary("shiftRightArithmetic");
+export const atan2 = binary("atan2");
+export const polygamma = binary("polygamma");
 
 export const eq = binary("eq");
 export const ne = binary("ne");
@@ -194,6 +225,9 @@ export const concat = (inputs: readonly Node[], dim: number): Node =>
 
 export const reverse = (x: Node, dims: readonly number[]): Node =>
   dims.length === 0 ? x : call("reverse", [x], { dims });
+
+/** The value, of which nothing that is made is shared with what is made of `x`, nor made before `after` is there. */
+export const barrier = (x: Node, after: readonly Node[]): Node => call("optimizationBarrier", [x, ...after]);
 
 /** Counts up from 0 along `dim`. */
 export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iota", [], { dtype, shape, dim });

@@ -1,9 +1,11 @@
 /** @module The ops: importing this folder defines them all. */
+import "./barrier.ts";
 import "./cast.ts";
 import "./collective.ts";
 import "./control.ts";
 import "./convolution.ts";
 import "./cumulative.ts";
+import "./custom.ts";
 import "./exchange.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
@@ -11,6 +13,7 @@ import "./pieces.ts";
 import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
+import "./remat.ts";
 import "./scalar-ops.ts";
 import "./scatter.ts";
 import "./structure.ts";
@@ -19,6 +22,7 @@ import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
 export * from "./arrange.ts";
+export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -31,10 +35,15 @@ export {
   whileLoop,
 } from "./control.ts";
 export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
+export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
+export { dependentOutputs } from "./depends.ts";
+export { einsum } from "./einsum.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
+export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
+export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";

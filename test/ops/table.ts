@@ -1,7 +1,9 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
+import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
+import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -9,10 +11,12 @@ import { reportTable } from "./rows/reports.ts";
 import { scalarRows } from "./rows/scalar.ts";
 import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
+import { transformTable } from "./rows/transform.ts";
 
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
   ...scalarRows,
+  ...functionTable,
   ...castTable,
   ...structureRows,
   ...reduceTable,
@@ -21,6 +25,8 @@ export const baseRows: readonly Row[] = [
   ...sparseTable,
   ...controlTable,
   ...reportTable,
+  ...transformTable,
+  ...attentionTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -63,8 +63,14 @@ pub enum StepJson {
     DynamicSlice(SliceJson),
     DynamicUpdateSlice(SliceJson),
     RandomBits(RandomBitsJson),
+    Sort(SortJson),
+    TopK(TopKJson),
+    Fft(FftJson),
+    Factor(FactorJson),
     SoftmaxCrossEntropy(CrossEntropyJson),
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
+    Attention(AttentionJson),
+    AttentionGrad(AttentionGradJson),
     AxisIndex(AxisIndexJson),
     Collective(CollectiveJson),
     Send(SendJson),
@@ -298,6 +304,84 @@ pub struct RandomBitsJson {
 }
 
 #[derive(Deserialize)]
+pub struct OperandJson {
+    pub dtype: DType,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct SortJson {
+    pub rows: usize,
+    pub cols: usize,
+    pub descending: bool,
+    /// The first one has the keys.
+    pub operands: Vec<OperandJson>,
+}
+
+#[derive(Deserialize)]
+pub struct TopKJson {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub count: usize,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub values: At,
+    pub indices: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FftKind {
+    Forward,
+    Inverse,
+    FromReal,
+    ToReal,
+}
+
+#[derive(Deserialize)]
+pub struct FftJson {
+    pub kind: FftKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub length: Vec<usize>,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FactorKind {
+    Cholesky,
+    TriangularSolve,
+    Qr,
+    Svd,
+    Eigh,
+}
+
+#[derive(Deserialize)]
+pub struct FactorJson {
+    pub what: FactorKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    #[serde(rename = "in")]
+    pub inputs: Vec<At>,
+    #[serde(rename = "out")]
+    pub outputs: Vec<At>,
+    #[serde(default)]
+    pub lower: bool,
+    #[serde(default)]
+    pub transpose: bool,
+    #[serde(default)]
+    pub unit: bool,
+}
+
+#[derive(Deserialize)]
 pub struct CrossEntropyJson {
     pub dtype: DType,
     pub rows: usize,
@@ -306,6 +390,57 @@ pub struct CrossEntropyJson {
     pub labels: At,
     pub dy: Option<At>,
     pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct AttentionJson {
+    pub dtype: DType,
+    /// Dims of groups of heads; `r` heads share the keys and values of a group.
+    pub lead: Vec<usize>,
+    pub r: usize,
+    pub n: usize,
+    pub m: usize,
+    pub d: usize,
+    pub e: usize,
+    pub scale: f64,
+    pub causal: bool,
+    pub query: StridedJson,
+    pub key: StridedJson,
+    pub value: StridedJson,
+    pub mask: Option<MaskJson>,
+    pub dropout: Option<DropoutJson>,
+    pub scratch: At,
+    pub slots: usize,
+    pub out: Option<At>,
+    pub lse: Option<At>,
+}
+
+#[derive(Deserialize)]
+pub struct AttentionGradJson {
+    #[serde(flatten)]
+    pub shared: AttentionJson,
+    pub delta: At,
+    pub dy: StridedJson,
+    pub dq: At,
+    pub dk: At,
+    pub dv: At,
+}
+
+#[derive(Deserialize)]
+pub struct MaskJson {
+    pub at: At,
+    pub dtype: DType,
+    pub strides: Vec<isize>,
+}
+
+/// Which weights of an attention are dropped: those whose word is not below the threshold.
+#[derive(Deserialize)]
+pub struct DropoutJson {
+    pub words: At,
+    pub start: At,
+    pub total: Vec<usize>,
+    pub threshold: u32,
+    pub factor: f64,
 }
 
 #[derive(Deserialize)]
