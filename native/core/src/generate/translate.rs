@@ -237,6 +237,18 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
             let all = b.constant(0xffff_ffff, Kind::Word);
             b.push(Do::Xor, Kind::Word, &[x, all])
         }
+        ("popcount", _) => ones(b, x),
+        ("countLeadingZeros", _) => {
+            // All bits below the highest one are set: what is left are the leading zeros.
+            let mut filled = x;
+            for by in [1, 2, 4, 8, 16] {
+                let moved = b.push(Do::ShiftRight(by), Kind::Word, &[filled]);
+                filled = b.push(Do::Or, Kind::Word, &[filled, moved]);
+            }
+            let all = b.constant(0xffff_ffff, Kind::Word);
+            let rest = b.push(Do::Xor, Kind::Word, &[filled, all]);
+            ones(b, rest)
+        }
         ("abs", DType::U32) => x,
         ("abs", _) => {
             let minus = b.push(Do::Minus, Kind::Word, &[zero, x]);
@@ -250,6 +262,26 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
         }
         _ => return None,
     })
+}
+
+/// The number of bits that are set, by sums of neighbours (H. S. Warren, "Hacker's Delight", 5-1).
+fn ones(b: &mut Builder, x: Id) -> Id {
+    let masked = |b: &mut Builder, x: Id, mask: u64| {
+        let mask = b.constant(mask, Kind::Word);
+        b.push(Do::And, Kind::Word, &[x, mask])
+    };
+    let half = b.push(Do::ShiftRight(1), Kind::Word, &[x]);
+    let half = masked(b, half, 0x5555_5555);
+    let pairs = b.push(Do::Minus, Kind::Word, &[x, half]);
+    let upper = b.push(Do::ShiftRight(2), Kind::Word, &[pairs]);
+    let (upper, lower) = (masked(b, upper, 0x3333_3333), masked(b, pairs, 0x3333_3333));
+    let fours = b.push(Do::Plus, Kind::Word, &[upper, lower]);
+    let upper = b.push(Do::ShiftRight(4), Kind::Word, &[fours]);
+    let bytes = b.push(Do::Plus, Kind::Word, &[fours, upper]);
+    let bytes = masked(b, bytes, 0x0f0f_0f0f);
+    let all = b.constant(0x0101_0101, Kind::Word);
+    let sum = b.push(Do::Times, Kind::Word, &[bytes, all]);
+    b.push(Do::ShiftRight(24), Kind::Word, &[sum])
 }
 
 fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Option<Id> {
@@ -266,6 +298,8 @@ fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Op
         "min" if signed => Do::Smaller,
         "min" => Do::SmallerUnsigned,
         "shiftLeft" => Do::ShiftLeftBy,
+        "shiftRightArithmetic" => Do::ShiftSignedBy,
+        "shiftRightLogical" => Do::ShiftRightBy,
         "shiftRight" if signed => Do::ShiftSignedBy,
         "shiftRight" => Do::ShiftRightBy,
         _ => return integer_compare(b, name, signed, x, y),

@@ -4,7 +4,7 @@ use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::ops::Plain;
 use crate::scalar::table::{binary_functions, unary_functions};
-use crate::scalar::{functions, single};
+use crate::scalar::{functions, single, special};
 
 /// Operands (unused ones null), result, length. Operands never overlap the result.
 pub type Loop = unsafe fn(Isa, *const u8, *const u8, *const u8, *mut u8, usize);
@@ -138,6 +138,8 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
             "abs" => one!(i32 => i32, |a| a.wrapping_abs()),
             "sign" => one!(i32 => i32, |a| a.signum()),
             "not" => one!(i32 => i32, |a| !a),
+            "popcount" => one!(i32 => i32, |a| a.count_ones() as i32),
+            "countLeadingZeros" => one!(i32 => i32, |a| a.leading_zeros() as i32),
             _ => return None,
         },
         DType::U32 => match name {
@@ -145,6 +147,8 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
             "abs" => one!(u32 => u32, |a| a),
             "sign" => one!(u32 => u32, |a| u32::from(a != 0)),
             "not" => one!(u32 => u32, |a| !a),
+            "popcount" => one!(u32 => u32, |a| a.count_ones() as u32),
+            "countLeadingZeros" => one!(u32 => u32, |a| a.leading_zeros() as u32),
             _ => return None,
         },
         DType::U8 => match name {
@@ -152,6 +156,8 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
             "abs" => one!(u8 => u8, |a| a),
             "sign" => one!(u8 => u8, |a| u8::from(a != 0)),
             "not" => one!(u8 => u8, |a| !a),
+            "popcount" => one!(u8 => u8, |a| a.count_ones() as u8),
+            "countLeadingZeros" => one!(u8 => u8, |a| a.leading_zeros() as u8),
             _ => return None,
         },
         DType::Bool => match name {
@@ -162,11 +168,13 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
 }
 
 macro_rules! float_binary {
-    ([$name:ident $t:ident $pow:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
+    ([$name:ident $t:ident $pow:path, $atan2:path, $polygamma:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => two!($t => $t, |a, b| functions::$sf(&mut Plain::<$t>::new(), a, b)),)*
             "rem" => two!($t => $t, |a, b| a % b),
             "pow" => two!($t => $t, |a, b| $pow(a, b)),
+            "atan2" => two!($t => $t, |a, b| $atan2(a, b)),
+            "polygamma" => two!($t => $t, |a, b| $polygamma(a, b)),
             _ => return None,
         }
     };
@@ -183,7 +191,7 @@ macro_rules! float_compare {
 }
 
 macro_rules! int_binary {
-    ($name:expr, $t:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
+    ($name:expr, $t:ident, $signed:ident, $unsigned:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
         match $name {
             "add" => two!($t => $t, |a, b| a.wrapping_add(b)),
             "sub" => two!($t => $t, |a, b| a.wrapping_sub(b)),
@@ -202,6 +210,10 @@ macro_rules! int_binary {
                 let $s = b as u32;
                 $right
             }),
+            "shiftRightLogical" => two!($t => $t, |a, b| {
+                if (b as u32) < $bits { ((a as $unsigned) >> (b as u32 % $bits)) as $t } else { 0 }
+            }),
+            "shiftRightArithmetic" => two!($t => $t, |a, b| ((a as $signed) >> (b as u32).min($bits - 1)) as $t),
             _ => return None,
         }
     };
@@ -221,11 +233,11 @@ fn int_pow(base: i64, exponent: i64) -> i64 {
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => binary_functions!(float_binary name f32 libm::powf),
-        DType::F64 => binary_functions!(float_binary name f64 libm::pow),
-        DType::I32 => int_binary!(name, i32, 32, |a, s| a >> s.min(31)),
-        DType::U32 => int_binary!(name, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
-        DType::U8 => int_binary!(name, u8, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
+        DType::F32 => binary_functions!(float_binary name f32 libm::powf, libm::atan2f, special::polygamma32),
+        DType::F64 => binary_functions!(float_binary name f64 libm::pow, libm::atan2, special::polygamma),
+        DType::I32 => int_binary!(name, i32, i32, u32, 32, |a, s| a >> s.min(31)),
+        DType::U32 => int_binary!(name, u32, i32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
+        DType::U8 => int_binary!(name, u8, i8, u8, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
         DType::Bool => match name {
             "max" | "or" => two!(u8 => u8, |a, b| u8::from((a | b) != 0)),
             "min" | "and" | "mul" => two!(u8 => u8, |a, b| u8::from(a != 0 && b != 0)),
