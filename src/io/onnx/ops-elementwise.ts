@@ -122,7 +122,7 @@ export const elementwiseRows: Rows = {
   BitwiseNot: unary(18, h.not),
   BitwiseOr: binary(18, h.or),
   BitwiseXor: binary(18, h.xor),
-  Cast: row(13, (c) => c.x().cast(castTo(c))),
+  Cast: row(6, (c) => c.x().cast(castTo(c))),
   CastLike: row(15, (c) => c.x().cast(c.dtype(1))),
   Ceil: unary(6, h.ceil),
   Celu: row(12, (c) => f.celu(c.x(), { alpha: c.float("alpha", 1) })),

@@ -1,13 +1,12 @@
 /** @module ONNX ops that look elements up, or put them in places, by indices. */
-import type { Node } from "../../ir/node.ts";
-import { type Shape, sizeOf, stridesOf } from "../../ir/shape.ts";
-import * as ops from "../../ops/index.ts";
+import type { HostTensor } from "../../ir/node.ts";
+import { range, type Shape, sizeOf, stridesOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
-import { operate } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { type NodeContext, type Rows, row } from "./context.ts";
-import { fromStart, positions } from "./helpers.ts";
+import { type NodeContext, type Result, type Rows, row } from "./context.ts";
+import { fromStart, hostInts, positions } from "./helpers.ts";
+import { int64 } from "./tensors.ts";
 
 function gather(c: NodeContext): Tensor {
   const axis = c.axis("axis", 0);
@@ -49,23 +48,26 @@ function gatherND(c: NodeContext): Tensor {
   return h.gather(table, joined(c.x(1), sizes), batch);
 }
 
-/** Adds rows into zeros, at indices of the first dim. */
-const scatterAdd = (updates: Tensor, indices: Tensor, size: number): Tensor =>
-  operate("scatterAdd", (x: Node, at: Node, rows: number) => ops.scatterAdd(x, at, rows), [updates, indices], size);
+/** ONNX's names of how updates are combined with what is there; of several replacements of one place the last one stays. */
+const reductions: { readonly [name: string]: h.ScatterOp } = {
+  none: "replace",
+  add: "sum",
+  mul: "prod",
+  max: "max",
+  min: "min",
+};
 
-/** Rows of `x` replaced by, or added to, those of `updates`; of several for one row none is defined to win. */
-function scatterRows(x: Tensor, indices: Tensor, updates: Tensor, reduction: string): Tensor {
-  const size = x.shape[0] as number;
-  const sums = scatterAdd(updates, indices, size);
-  if (reduction === "add") return x.add(sums);
-  if (reduction !== "none") throw new HeddleError("op", `reduction "${reduction}" is not imported`);
-  const touched = scatterAdd(h.ones(indices.shape), indices, size).gt(0);
-  return h.select(touched.reshape([size, ...x.shape.slice(1).map(() => 1)]), sums, x);
+/** Rows of `x` combined with those of `updates`. */
+function scatterRows(c: NodeContext, x: Tensor, indices: Tensor, updates: Tensor): Tensor {
+  const reduction = c.string("reduction", "none");
+  const op = Object.hasOwn(reductions, reduction) ? reductions[reduction] : undefined;
+  if (op === undefined) throw new HeddleError("op", `reduction "${reduction}" is not imported`);
+  return h.scatter(x, indices, updates, { op });
 }
 
 function scatterElements(c: NodeContext): Tensor {
   const flat = flatPlaces(c.x(1), c.shape(), c.axis("axis", 0)).reshape([-1]);
-  return scatterRows(c.x().reshape([-1]), flat, c.x(2).reshape([-1]), c.string("reduction", "none")).reshape(c.shape());
+  return scatterRows(c, c.x().reshape([-1]), flat, c.x(2).reshape([-1])).reshape(c.shape());
 }
 
 function scatterND(c: NodeContext): Tensor {
@@ -75,7 +77,7 @@ function scatterND(c: NodeContext): Tensor {
   const table = c.x().reshape([sizeOf(sizes), ...rest]);
   const updates = c.x(2).reshape([count, ...rest]);
   const places = joined(c.x(1), sizes).reshape([count]);
-  return scatterRows(table, places, updates, c.string("reduction", "none")).reshape(c.shape());
+  return scatterRows(c, table, places, updates).reshape(c.shape());
 }
 
 function oneHot(c: NodeContext): Tensor {
@@ -97,12 +99,59 @@ function compress(c: NodeContext): Tensor {
   return h.take(x, h.tensor(Int32Array.from(kept), { shape: [kept.length] }), axis);
 }
 
+/** The k largest or smallest elements of a dim, in order, and where they were; of equal ones the first. */
+function topK(c: NodeContext): Result[] {
+  const [axis, k] = [c.axis("axis", -1), c.number(1)];
+  if (c.flag("largest", true)) {
+    const { values, indices } = h.topK(c.x(), k, axis);
+    return [values, indices.cast(int64)];
+  }
+  const places = positions(c.shape()[axis] as number, axis, c.rank()).broadcastTo(c.shape());
+  const limit = c.shape().map((size, dim) => (dim === axis ? k : size));
+  const [values, indices] = h.sortTogether([c.x(), places], axis).map((sorted) =>
+    sorted.slice(
+      limit.map(() => 0),
+      limit,
+    ),
+  ) as [Tensor, Tensor];
+  return [values, indices.cast(int64)];
+}
+
+/** Where a known tensor is not 0: dims by count. */
+function nonZero(c: NodeContext): HostTensor {
+  const strides = stridesOf(c.shape());
+  const found = c.numbers(0).flatMap((value, place) => (value === 0 ? [] : [place]));
+  const values = c
+    .shape()
+    .flatMap((size, dim) => found.map((place) => Math.floor(place / (strides[dim] as number)) % size));
+  return hostInts(values, [c.rank(), found.length]);
+}
+
+/** A cache in which, for each element of the batch, some positions of a dim are replaced, from a place of its own on. */
+function tensorScatter(c: NodeContext): Tensor {
+  const axis = c.axis("axis", -2);
+  const order = [0, axis, ...range(c.rank()).filter((dim) => dim !== 0 && dim !== axis)];
+  const [size, count] = [c.shape()[axis] as number, c.shape(1)[axis] as number];
+  const [cache, updates] = [c.x(0).transpose(order), c.x(1).transpose(order)];
+  const start = c.has(2) ? c.x(2).cast("i32").reshape([-1, 1]) : h.zeros([c.shape()[0] as number, 1], { dtype: "i32" });
+  const distance = positions(size, 1, 2).sub(start);
+  const circular = c.string("mode", "linear") === "circular";
+  const from = circular ? h.select(distance.lt(0), distance.add(size), distance) : distance;
+  const rows = h.gather(updates, from.maximum(0).minimum(count - 1), 1);
+  const replaced = h.and(from.ge(0), from.lt(count)).reshape([-1, size, ...order.slice(2).map(() => 1)]);
+  return h.select(replaced, rows, cache).transpose(order.map((_dim, index) => order.indexOf(index)));
+}
+
 export const lookupRows: Rows = {
   Compress: row(9, compress),
   Gather: row(1, gather),
   GatherElements: row(11, gatherElements),
   GatherND: row(11, gatherND),
+  NonZero: row(9, nonZero),
   OneHot: row(9, oneHot),
+  Scatter: { since: 9, until: 10, build: scatterElements },
   ScatterElements: row(11, scatterElements),
   ScatterND: row(11, scatterND),
+  TensorScatter: row(24, tensorScatter),
+  TopK: row(10, topK),
 };

@@ -107,6 +107,7 @@ export const productRows: Rows = {
   Conv: row(1, conv),
   ConvInteger: row(10, convInteger),
   ConvTranspose: row(1, convTranspose),
+  Det: row(11, (c) => h.linalg.determinant(c.x())),
   Einsum: row(12, (c) => einsum(c.string("equation"), ...c.all())),
   Gemm: row(7, gemm),
   MatMul: row(1, (c) => matmul(c.x(0), c.x(1))),

@@ -52,6 +52,30 @@ function nearest(mode: string, x: number): number {
   }
 }
 
+/** How a dim is sampled. */
+interface Rules {
+  readonly mode: string;
+  readonly coordinates: string;
+  readonly rounding: string;
+  readonly exclude: boolean;
+  readonly antialias: boolean;
+  readonly cubic: number;
+}
+
+/** Those of a node: of Upsample, and of Resize of opset 10, they are fixed. */
+function rulesOf(c: NodeContext): Rules {
+  const mode = c.string("mode", "nearest");
+  const old = c.opset < 11;
+  return {
+    mode,
+    coordinates: old ? "asymmetric" : c.string("coordinate_transformation_mode", "half_pixel"),
+    rounding: old ? "floor" : c.string("nearest_mode", "round_prefer_floor"),
+    exclude: c.flag("exclude_outside", false),
+    antialias: c.flag("antialias", false) && mode !== "nearest",
+    cubic: c.float("cubic_coeff_a", -0.75),
+  };
+}
+
 /** Weight of an element at a distance, for one cubic or linear kernel. */
 function weightAt(mode: string, distance: number, a: number): number {
   const d = Math.abs(distance);
@@ -61,14 +85,11 @@ function weightAt(mode: string, distance: number, a: number): number {
 }
 
 /** Weights `[to, from]`, and which rows lie outside of the input, where that has a value of its own. */
-function weights(c: NodeContext, dim: Dim): { matrix: Float64Array; outside: readonly number[] } {
+function weights(rules: Rules, dim: Dim): { matrix: Float64Array; outside: readonly number[] } {
   const { from, to } = dim;
-  const mode = c.string("mode", "nearest");
-  const coordinates = c.string("coordinate_transformation_mode", "half_pixel");
-  const rounding = c.string("nearest_mode", "round_prefer_floor");
-  const exclude = c.flag("exclude_outside", false);
+  const { mode, coordinates, rounding, exclude, antialias, cubic } = rules;
   // With antialiasing the kernel is as wide as what one element of the result stands for.
-  const stretch = c.flag("antialias", false) && mode !== "nearest" ? Math.max(1, 1 / dim.scale) : 1;
+  const stretch = antialias ? Math.max(1, 1 / dim.scale) : 1;
   const reach = (mode === "cubic" ? 2 : 1) * stretch;
   const matrix = new Float64Array(to * from);
   const outside: number[] = [];
@@ -85,7 +106,7 @@ function weights(c: NodeContext, dim: Dim): { matrix: Float64Array; outside: rea
       continue;
     }
     for (let at = Math.ceil(x - reach); at <= Math.floor(x + reach); at++)
-      put(at, weightAt(mode, (at - x) / stretch, c.float("cubic_coeff_a", -0.75)));
+      put(at, weightAt(mode, (at - x) / stretch, cubic));
     const row = matrix.subarray(place * from, (place + 1) * from);
     const total = row.reduce((sum, weight) => sum + weight, 0);
     if (total !== 0 && (stretch > 1 || exclude)) for (let at = 0; at < from; at++) (row[at] as number) /= total;
@@ -97,8 +118,10 @@ function weights(c: NodeContext, dim: Dim): { matrix: Float64Array; outside: rea
 function dimsOf(c: NodeContext): Dim[] {
   const rank = c.rank();
   const axes = c.dims(c.ints("axes", range(rank)));
-  const region = c.has(1) ? c.numbers(1) : [];
-  const scales = c.has(2) && c.numbers(2).length > 0 ? c.numbers(2) : undefined;
+  const old = c.opset < 11;
+  const region = !old && c.has(1) ? c.numbers(1) : [];
+  const scaled = old ? 1 : 2;
+  const scales = c.has(scaled) && c.numbers(scaled).length > 0 ? c.numbers(scaled) : undefined;
   const sizes = scales === undefined ? c.numbers(3) : undefined;
   const policy = c.string("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
@@ -127,12 +150,13 @@ function resize(c: NodeContext): Tensor {
   const rank = c.rank();
   const outer = c.float("extrapolation_value", 0);
   const dims = dimsOf(c);
-  const crops = c.string("coordinate_transformation_mode", "half_pixel") === "tf_crop_and_resize";
+  const rules = rulesOf(c);
+  const crops = rules.coordinates === "tf_crop_and_resize";
   let x = c.x().cast("f64");
   const outside: [dim: number, places: readonly number[]][] = [];
   dims.forEach((dim, axis) => {
     if (dim.from === dim.to && dim.scale === 1 && !crops) return;
-    const made = weights(c, dim);
+    const made = weights(rules, dim);
     const matrix = h.tensor(made.matrix, { shape: [dim.to, dim.from] });
     if (made.outside.length > 0) outside.push([axis, made.outside]);
     const last = x.transpose(moved(rank, axis, rank - 1));
@@ -152,5 +176,6 @@ function resize(c: NodeContext): Tensor {
 }
 
 export const resizeRows: Rows = {
-  Resize: row(11, resize),
+  Resize: row(10, resize),
+  Upsample: { since: 9, until: 9, build: resize },
 };

@@ -7,6 +7,7 @@ import type { Row, Rows } from "./context.ts";
 import type { NodeProto } from "./messages.ts";
 import { controlRows } from "./ops-control.ts";
 import { elementwiseRows } from "./ops-elementwise.ts";
+import { imageRows } from "./ops-image.ts";
 import { lookupRows } from "./ops-lookup.ts";
 import { lossRows } from "./ops-loss.ts";
 import { normRows } from "./ops-norm.ts";
@@ -15,6 +16,7 @@ import { recurrentRows } from "./ops-recurrent.ts";
 import { reduceRows } from "./ops-reduce.ts";
 import { resizeRows } from "./ops-resize.ts";
 import { shapeRows } from "./ops-shape.ts";
+import { signalRows } from "./ops-signal.ts";
 import { windowRows } from "./ops-window.ts";
 
 /** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
@@ -24,6 +26,7 @@ export const newestOpset = 28;
 const rows: Rows = {
   ...elementwiseRows,
   ...shapeRows,
+  ...signalRows,
   ...lookupRows,
   ...reduceRows,
   ...productRows,
@@ -32,6 +35,7 @@ const rows: Rows = {
   ...lossRows,
   ...recurrentRows,
   ...resizeRows,
+  ...imageRows,
   ...controlRows,
 };
 
