@@ -1,5 +1,5 @@
 /** @module ONNX ops on each element. */
-import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
+import { type DType, isFloat } from "../../ir/dtype.ts";
 import { functional as f } from "../../nn/index.ts";
 import * as ops from "../../ops/index.ts";
 import type { Tensor } from "../../tensor/index.ts";
@@ -72,39 +72,6 @@ const shrunk = (x: Tensor, bias: number, lambda: number): Tensor =>
 /** An element type as a cast's attribute names it. */
 const castTo = (c: NodeContext): DType => dtypeOfCode(c.int("to"), "what Cast makes");
 
-/** Quantised values: rounded to even, moved by the zero point, kept within the type. */
-function quantize(c: NodeContext): Tensor {
-  const [x, scale] = [c.x(0), c.x(1)];
-  const dtype = c.has(2) ? c.dtype(2) : c.hasAttribute("output_dtype") ? dtypeOfCode(c.int("output_dtype"), "y") : "u8";
-  const steps = h.round(x.cast("f32").div(perAxis(c, scale.cast("f32"))));
-  const point = c.has(2) ? perAxis(c, c.x(2)).cast("f32") : undefined;
-  const placed = point === undefined ? steps : steps.add(point);
-  const { lowest, highest } = dtypes[dtype];
-  return placed.maximum(lowest).minimum(highest).cast(dtype);
-}
-
-function dequantize(c: NodeContext): Tensor {
-  const scale = perAxis(c, c.x(1));
-  const x = c.x(0).cast(scale.dtype);
-  return (c.has(2) ? x.sub(perAxis(c, c.x(2)).cast(scale.dtype)) : x).mul(scale);
-}
-
-/** A scale for all, or one for each position of an axis. */
-function perAxis(c: NodeContext, scale: Tensor): Tensor {
-  if (c.int("block_size", 0) !== 0) return blocks(c, scale);
-  if (scale.size === 1 && scale.shape.length <= 1) return scale.reshape([]);
-  const axis = c.axis("axis", 1);
-  return scale.reshape(c.shape().map((_size, dim) => (dim === axis ? -1 : 1)));
-}
-
-/** A scale for each block along an axis, repeated for its elements. */
-function blocks(c: NodeContext, scale: Tensor): Tensor {
-  const axis = c.axis("axis", 1);
-  const [size, length] = [c.int("block_size"), c.shape()[axis] as number];
-  const index = Int32Array.from({ length }, (_unused, place) => Math.floor(place / size));
-  return h.take(scale, h.tensor(index, { shape: [length] }), axis);
-}
-
 const exact = (x: Tensor): Tensor => x.mul(h.erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
 
 export const elementwiseRows: Rows = {
@@ -129,7 +96,6 @@ export const elementwiseRows: Rows = {
   Clip: row(11, clip),
   Cos: unary(7, h.cos),
   Cosh: unary(9, h.cosh),
-  DequantizeLinear: row(10, dequantize),
   Div: binary(7, h.div),
   Elu: row(6, (c) => elu(c.x(), c.float("alpha", 1))),
   Equal: binary(11, h.eq),
@@ -174,7 +140,6 @@ export const elementwiseRows: Rows = {
   Or: binary(7, h.or),
   PRelu: row(9, (c) => lowerSlope(c.x(0), c.x(1))),
   Pow: binary(12, pow),
-  QuantizeLinear: row(10, quantize),
   Reciprocal: unary(6, (x) => h.div(1, x)),
   Relu: unary(6, (x) => x.maximum(0)),
   Round: unary(11, h.round),

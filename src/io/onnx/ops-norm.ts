@@ -38,24 +38,31 @@ function batchNorm(c: NodeContext): Result[] {
 function layerNorm(c: NodeContext): Result[] {
   const axis = c.axis("axis", -1);
   const stash = dtypeOfCode(c.int("stash_type", 1), "stash_type");
-  const { mean, variance, centred } = moments(c.x().cast(stash), range(c.rank()).slice(axis));
-  const inverse = h.div(1, h.sqrt(variance.add(c.float("epsilon", 1e-5))));
-  const scaled = centred.mul(inverse).cast(c.dtype()).mul(c.x(1));
-  return [c.has(2) ? scaled.add(c.x(2)) : scaled, mean, inverse];
+  const withScale = (x: Tensor): Tensor => {
+    const scaled = x.cast(c.dtype()).mul(c.x(1));
+    return c.has(2) ? scaled.add(c.x(2)) : scaled;
+  };
+  const epsilon = c.float("epsilon", 1e-5);
+  const dims = range(c.rank()).slice(axis);
+  if (c.results === 1) return [withScale(h.normalize(c.x().cast(stash), dims, { epsilon }))];
+  const { mean, variance, centred } = moments(c.x().cast(stash), dims);
+  const inverse = h.div(1, h.sqrt(variance.add(epsilon)));
+  return [withScale(centred.mul(inverse)), mean, inverse];
 }
 
 function rmsNorm(c: NodeContext): Tensor {
   const dims = range(c.rank()).slice(c.axis("axis", -1));
   const x = c.x().cast(dtypeOfCode(c.int("stash_type", 1), "stash_type"));
-  const size = h.sqrt(x.mul(x).mean(dims, { keepDims: true }).add(c.float("epsilon", 1e-5)));
-  return x.div(size).cast(c.dtype()).mul(c.x(1));
+  return h
+    .normalize(x, dims, { epsilon: c.float("epsilon", 1e-5), centre: false })
+    .cast(c.dtype())
+    .mul(c.x(1));
 }
 
 /** Each group of channels of each example by its own moments. */
 function grouped(x: Tensor, groups: number, epsilon: number): Tensor {
   const shape: Shape = [x.shape[0] as number, groups, sizeOf(x.shape.slice(1)) / groups];
-  const { centred, variance } = moments(x.reshape(shape), [2]);
-  return centred.div(h.sqrt(variance.add(epsilon))).reshape(x.shape);
+  return h.normalize(x.reshape(shape), 2, { epsilon }).reshape(x.shape);
 }
 
 function instanceNorm(c: NodeContext): Tensor {

@@ -4,7 +4,6 @@ import { range } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { einsum } from "../../tensor/index.ts";
-import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
 import type { Window } from "../windows.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
@@ -24,17 +23,6 @@ function gemm(c: NodeContext): Tensor {
   const product = alpha === 1 ? matmul(a, b) : matmul(a, b).mul(alpha);
   if (!c.has(2)) return product;
   return product.add(beta === 1 ? c.x(2) : c.x(2).mul(beta));
-}
-
-/** Integers less their zero points, multiplied exactly. */
-function matmulInteger(c: NodeContext): Tensor {
-  const centred = (index: number, byRow: boolean): Tensor => {
-    const x = c.x(index).cast("f64");
-    if (!c.has(index + 2)) return x;
-    const point = c.x(index + 2).cast("f64");
-    return x.sub(byRow && point.shape.length === 1 && point.size > 1 ? point.reshape([-1, 1]) : point);
-  };
-  return centred(0, true).matmul(centred(1, false)).cast("i32");
 }
 
 const withBias = (y: Tensor, bias: Tensor | undefined): Tensor =>
@@ -93,23 +81,11 @@ function transposedPads(
   });
 }
 
-function convInteger(c: NodeContext): Tensor {
-  const centred = (index: number): Tensor => {
-    const x = c.x(index).cast("f64");
-    return c.has(index + 2) ? x.sub(c.x(index + 2).cast("f64")) : x;
-  };
-  if (c.has(3) && c.rank(3) > 0) throw new HeddleError("op", "a zero point for each output channel is not imported");
-  const window = autoPadding(c, c.shape(1).slice(2));
-  return convolve(centred(0), centred(1), "oi", { window, groups: c.int("group", 1) }).cast("i32");
-}
-
 export const productRows: Rows = {
   Conv: row(1, conv),
-  ConvInteger: row(10, convInteger),
   ConvTranspose: row(1, convTranspose),
   Det: row(11, (c) => h.linalg.determinant(c.x())),
   Einsum: row(12, (c) => einsum(c.string("equation"), ...c.all())),
   Gemm: row(7, gemm),
   MatMul: row(1, (c) => matmul(c.x(0), c.x(1))),
-  MatMulInteger: row(10, matmulInteger),
 };

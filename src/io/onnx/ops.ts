@@ -12,11 +12,13 @@ import { lookupRows } from "./ops-lookup.ts";
 import { lossRows } from "./ops-loss.ts";
 import { normRows } from "./ops-norm.ts";
 import { productRows } from "./ops-product.ts";
+import { quantizedRows } from "./ops-quantized.ts";
 import { recurrentRows } from "./ops-recurrent.ts";
 import { reduceRows } from "./ops-reduce.ts";
 import { resizeRows } from "./ops-resize.ts";
 import { shapeRows } from "./ops-shape.ts";
 import { signalRows } from "./ops-signal.ts";
+import { transformerRows } from "./ops-transformer.ts";
 import { windowRows } from "./ops-window.ts";
 
 /** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
@@ -30,12 +32,14 @@ const rows: Rows = {
   ...lookupRows,
   ...reduceRows,
   ...productRows,
+  ...quantizedRows,
   ...windowRows,
   ...normRows,
   ...lossRows,
   ...recurrentRows,
   ...resizeRows,
   ...imageRows,
+  ...transformerRows,
   ...controlRows,
 };
 
