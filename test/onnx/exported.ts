@@ -14,8 +14,20 @@ import {
   vjp,
 } from "heddle";
 import type { ExportableFunction } from "../../src/io/onnx/export.ts";
+import { reduceWindows } from "../../src/io/windows.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import * as h from "../../src/tensor/index.ts";
+
+/** Windows whose elements are two apart. */
+const gapped = {
+  sizes: [2, 3],
+  strides: [1, 2],
+  dilations: [2, 2],
+  padding: [
+    [0, 1],
+    [1, 0],
+  ],
+} as const;
 
 export interface Exported {
   readonly name: string;
@@ -59,6 +71,20 @@ const unary = {
   ceil: h.ceil,
   round: h.round,
   relu: h.relu,
+  tan: h.tan,
+  asin: (x: Tensor) => h.asin(h.sin(x)),
+  acos: (x: Tensor) => h.acos(h.sin(x)),
+  atan: h.atan,
+  sinh: h.sinh,
+  cosh: h.cosh,
+  asinh: h.asinh,
+  acosh: (x: Tensor) => h.acosh(x.abs().add(1)),
+  atanh: (x: Tensor) => h.atanh(h.sin(x)),
+  exp2: h.exp2,
+  log2: (x: Tensor) => h.log2(x.abs()),
+  cbrt: h.cbrt,
+  erfc: h.erfc,
+  trunc: (x: Tensor) => h.trunc(x.mul(3)),
 };
 const binary = {
   add: h.add,
@@ -169,6 +195,59 @@ export const exported: readonly Exported[] = [
     f32(1, 3, 4, 4),
     f32(3, 2, 3, 3),
   ),
+  two("grouped conv", (x, y) => conv2d(x, y, { groups: 2, padding: 1 }), f32(2, 4, 5, 5), f32(6, 2, 3, 3)),
+  two(
+    "grouped conv in another layout",
+    (x, y) => conv2d(x, y, { layout: "b01f,01io->b01f", groups: 3, strides: 2 }),
+    f32(2, 7, 5, 3),
+    f32(3, 3, 1, 6),
+  ),
+  two(
+    "transposed grouped conv",
+    (x, y) => {
+      const forward = (image: Tensor): Tensor => conv2d(image, y, { strides: 2, groups: 2 });
+      return vjp(forward, h.zeros([2, 4, 7, 7])).pullback(x)[0] as Tensor;
+    },
+    f32(2, 6, 3, 3),
+    f32(6, 2, 3, 3),
+  ),
+  one("maxPool2d with gaps", (x) => maxPool2d(x, 2, { dilation: 2, strides: 1 }), f32(1, 2, 7, 7)),
+  one("sums of windows with gaps", (x) => reduceWindows("sum", x, gapped, 0), f32(2, 2, 7, 7)),
+  ...[false, true].map((descending) => one(`sort ${descending}`, (x) => h.sort(x, 0, { descending }), f32(5, 3))),
+  one("sort of whole numbers, with ties", (x) => h.argsort(x, -1), i32(4, 9)),
+  two("sort of several", (x, y) => h.sortTogether([x, y], 1)[1] as Tensor, f32(4, 5), i32(4, 5)),
+  one("topK", (x) => h.topK(x, 3, 0).values.mul(h.topK(x, 3, 0).indices.cast("f32")), f32(6, 2)),
+  ...(["sum", "prod", "max", "min"] as const).map((op) =>
+    two(`scatter ${op}`, (x, y) => h.scatter(h.ones([5, 2]), y, x, { op }), f32(3, 4, 2), i32(3, 4)),
+  ),
+  one(
+    "scatter replace",
+    (x) => h.scatter(h.ones([5, 2]), h.tensor([3, 0], { dtype: "i32" }), x, { op: "replace" }),
+    f32(2, 2),
+  ),
+  two("scatterAlongDim", (x, y) => h.scatterAlongDim(h.ones([2, 4]), y, x, 1, { op: "sum" }), f32(2, 7), i32(2, 7)),
+  two("scatterAdd", (x, y) => h.scatterAdd(x, y, 4), f32(6, 3), i32(6)),
+  two(
+    "dynamic slices",
+    (x, y) => {
+      const start = (place: number): Tensor => y.slice([place], [place + 1]).reshape([]);
+      const part = h.dynamicSlice(x, [start(0), start(1)], [2, 3]);
+      return h.dynamicUpdateSlice(x, part.neg(), [start(2), start(3)]);
+    },
+    f32(4, 5),
+    i32(4),
+  ),
+  one("fft", (x) => h.fft(x, 2), f32(2, 4, 6, 2)),
+  one("ifft", (x) => h.ifft(x), f32(5, 2)),
+  one("rfft", (x) => h.rfft(x, 2), f32(3, 4, 6)),
+  one("irfft, even", (x) => h.irfft(x, 6, 2), f32(3, 4, 4, 2)),
+  one("irfft, odd", (x) => h.irfft(x, 7), f32(3, 4, 2)),
+  one(
+    "gradient of a slice with steps",
+    (x) => vjp((y) => y.slice([1, 0], [8, 5], [3, 2]), h.zeros([9, 6])).pullback(x)[0] as Tensor,
+    f32(3, 3),
+  ),
+  network("norms", nn.sequential(nn.layerNorm(), nn.linear(6), nn.rmsNorm()), f32(3, 8)),
   one("maxPool2d with padding", (x) => maxPool2d(x, 3, { strides: 2, padding: 1 }), f32(1, 2, 7, 7)),
   two("gather", (x, y) => gather(x, y), f32(5, 3), i32(2, 4)),
   two("gather of a batch", (x, y) => gather(x, y, 1), f32(2, 5, 3), i32(2, 4)),

@@ -1,5 +1,6 @@
 /** @module Writing a function as an ONNX graph: it is traced, and each node is spelled by the table of `export-ops.ts`. */
 import { interpretGraph } from "../../ir/graph.ts";
+import { elementOp } from "../../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { formatType, type TensorType, typeOf } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
@@ -46,18 +47,20 @@ function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): st
   return interpretGraph<readonly string[]>(
     graph,
     inputs.map((name) => [name]),
-    (node, given) =>
-      spellNode(
+    (node, given) => {
+      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as string];
+      return spellNode(
         node,
         given.map(([name]) => name as string),
         writer,
-      ),
+      );
+    },
   ).map(([name]) => name as string);
 }
 
 function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): readonly string[] {
   const spelling = Object.hasOwn(spellings, node.op.name) ? spellings[node.op.name] : undefined;
-  if (spelling !== undefined) return [spelling({ node, inputs, writer })];
+  if (spelling !== undefined) return [spelling({ node, inputs, writer })].flat();
   if (!isAbsent(node.op.body)) {
     const types = node.inputs.map((input) => input.types[0] as TensorType);
     return spell(bodyGraph(node.op, types, node.attrs), inputs, writer);

@@ -40,11 +40,16 @@ export class GraphWriter {
 
   /** One node with one result, whose name is returned. */
   add(opType: string, inputs: readonly string[], attributes: GivenAttributes = {}): string {
-    const output = this.#fresh(`${opType}_${this.#count++}`);
+    return this.addAll(opType, inputs, 1, attributes)[0] as string;
+  }
+
+  /** One node with so many results, whose names are returned. */
+  addAll(opType: string, inputs: readonly string[], results: number, attributes: GivenAttributes = {}): string[] {
+    const output = Array.from({ length: results }, () => this.#fresh(`${opType}_${this.#count++}`));
     this.nodes.push({
       input: inputs,
-      output: [output],
-      name: output,
+      output,
+      name: output[0] as string,
       opType,
       attribute: Object.entries(attributes).map(([name, value]) => attribute(name, value)),
     });
