@@ -18,7 +18,7 @@ export function instructionSets(): string[] {
   if ("error" in native) return [];
   const { features } = native.info();
   return [
-    ...(features.includes("avx512f") ? ["avx512"] : []),
+    ...(features.includes("avx512") ? ["avx512"] : []),
     ...(features.includes("avx2") ? ["avx2"] : []),
     "scalar",
   ];
