@@ -17,11 +17,7 @@ export const missing: string | undefined = "error" in native ? native.error : un
 export function instructionSets(): string[] {
   if ("error" in native) return [];
   const { features } = native.info();
-  return [
-    ...(features.includes("avx512") ? ["avx512"] : []),
-    ...(features.includes("avx2") ? ["avx2"] : []),
-    "scalar",
-  ];
+  return [...(features.includes("avx512") ? ["avx512"] : []), ...(features.includes("avx2") ? ["avx2"] : []), "scalar"];
 }
 
 /** An evaluator that keeps one device. `passes`: simplify and arrange the graph first, as compiling does. */

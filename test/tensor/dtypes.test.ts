@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { type DType, dtypeNames } from "../../src/ir/dtype.ts";
 import { arange, full, grad, matmul, random, type Tensor, tensor, zeros } from "../../src/index.ts";
+import { type DType, dtypeNames } from "../../src/ir/dtype.ts";
 
 const big = 2n ** 60n + 1n;
 
@@ -77,10 +77,13 @@ describe("tensors of every dtype, as users see them", () => {
 describe("gradients in bf16", () => {
   it("are those in f32 within the rounding of bf16", async () => {
     const [x, w] = [random.normal(random.key(3), [16, 32]), random.normal(random.key(4), [32, 8])];
-    const loss = (weights: Tensor, inputs: Tensor): Tensor => matmul(inputs, weights).softmax().mul(matmul(inputs, weights)).sum();
+    const loss = (weights: Tensor, inputs: Tensor): Tensor =>
+      matmul(inputs, weights).softmax().mul(matmul(inputs, weights)).sum();
     const wanted = await grad(loss)(w, x).data();
     // Parameters in f32, arithmetic in bf16: the gradient comes back in f32.
-    const mixed = grad((weights: Tensor, inputs: Tensor) => loss(weights.cast("bf16"), inputs.cast("bf16")).cast("f32"));
+    const mixed = grad((weights: Tensor, inputs: Tensor) =>
+      loss(weights.cast("bf16"), inputs.cast("bf16")).cast("f32"),
+    );
     const gradient = mixed(w, x);
     expect(gradient.dtype).toBe("f32");
     const scale = Math.max(...wanted.map(Math.abs));
