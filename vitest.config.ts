@@ -13,8 +13,8 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-    // These need Python packages, which `npm run test:xla` installs.
-    exclude: [...configDefaults.exclude, "test/xla/**"],
+    // These need Python packages, which `npm run test:xla` and `test:onnx` install.
+    exclude: [...configDefaults.exclude, "test/onnx/**", "test/xla/**"],
     pool: "forks",
     testTimeout: 60_000,
     hookTimeout: 60_000,

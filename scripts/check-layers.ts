@@ -22,6 +22,7 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime", "comm"],
   ["tensor"],
   ["nn", "optim", "losses", "metrics", "linalg", "data"],
+  ["io"],
   ["train", "serve"],
   ["launch", "studio"],
   ["cli"],

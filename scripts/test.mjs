@@ -17,10 +17,13 @@ const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
 /** Suites that do little but start processes and wait for them. */
 const processSuites = [
+  "test/native/memory.test.ts",
   "test/plan/processes.test.ts",
+  "test/native/remat.test.ts",
   "test/repo/docs.test.ts",
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
+  "test/tensor/compose.test.ts",
   "test/train/checkpoint-kill.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",

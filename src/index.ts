@@ -4,12 +4,14 @@
  *     import { nn, optim, losses, data, train } from "heddle";
  */
 export * as data from "./data/index.ts";
+export * as io from "./io/index.ts";
 export * as losses from "./losses/index.ts";
 export * as metrics from "./metrics/index.ts";
 export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
+export { type MemoryUse, memory } from "./runtime/index.ts";
 export * from "./tensor/index.ts";
 export {
   type Callbacks,

@@ -1,4 +1,5 @@
 /** @module Datasets: columns of rows, their order, and batches gathered ahead of the step that needs them. */
+export { type BatchesOptions, batches } from "./batches.ts";
 export {
   type ArrayColumn,
   type Column,

@@ -37,6 +37,8 @@ export interface Equation {
   readonly reduction: Reduction;
   /** Splits of letters that are else whole; both letters of a rule are in {@link whole}. */
   readonly windows?: readonly WindowRule[];
+  /** Inputs that are only waited for: their contents, and so their layouts, do not matter. */
+  readonly waits?: readonly number[];
 }
 
 /** Parses `"m k, k n -> m n"`; `c!` marks a letter as whole; a scalar is an empty list. */
@@ -63,15 +65,21 @@ export function parseEquation(text: string, reduction: Reduction = "sum"): Equat
 export function equationOf(
   inputs: readonly (readonly string[])[],
   outputs: readonly (readonly string[])[],
-  options: { whole?: Iterable<string>; reduction?: Reduction; windows?: readonly WindowRule[] } = {},
+  options: {
+    whole?: Iterable<string>;
+    reduction?: Reduction;
+    windows?: readonly WindowRule[];
+    waits?: readonly number[];
+  } = {},
 ): Equation {
-  const { windows } = options;
+  const { windows, waits } = options;
   return {
     inputs,
     outputs,
     whole: new Set(options.whole ?? []),
     reduction: options.reduction ?? "sum",
     ...(windows === undefined ? {} : { windows }),
+    ...(waits === undefined ? {} : { waits }),
   };
 }
 

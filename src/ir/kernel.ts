@@ -54,7 +54,10 @@ export type LowerRule<A extends Attrs> =
       readonly kind: "scalar";
       readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction;
     }
-  /** No work: another view of the input; undefined when strides cannot express it, then the input is copied first. */
+  /**
+   * No work: another view of the first input; undefined when strides cannot express it, then the input is copied first. Who
+   * reads it runs after the further inputs are there.
+   */
   | { readonly kind: "view"; readonly view: (input: View, attrs: A, output: TensorType) => View | undefined }
   /** Kernel calls. `strided` inputs may have any strides; others are made contiguous first. */
   | {

@@ -9,7 +9,8 @@ import { checkPair, type LossOptions, reduced } from "./reduce.ts";
  * PyTorch's `CosineEmbeddingLoss`: one minus the cosine of the angle of two vectors where the target is 1,
  * `max(0, cosine - margin)` where it is -1.
  *
- * @param first, second floats `[rows…, size]`
+ * @param first floats `[rows…, size]`
+ * @param second floats of that shape
  * @param target 1 and -1, `[rows…]`, of any dtype
  * @param options `margin`: from -1 to 1, default 0
  */

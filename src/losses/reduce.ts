@@ -14,8 +14,11 @@ export interface LossOptions {
   readonly reduction?: LossReduction;
 }
 
-/** What `train` takes as loss: a float scalar from a model's output and a target. */
-export type Loss = (output: Tensor, target: Tensor) => Tensor;
+/**
+ * What `train` takes as loss: a float scalar from a model's output and a target. Where rows have weights it is asked for
+ * `{ reduction: "none" }`; functions that know no options are then applied row by row.
+ */
+export type Loss = (output: Tensor, target: Tensor, options?: LossOptions) => Tensor;
 
 /**
  * Checks the options' names, and combines single losses.

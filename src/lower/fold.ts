@@ -97,6 +97,10 @@ class Folder {
           const source = this.parts.get(view.origin as Storage);
           if (source !== undefined && source !== part) part.deps.add(source);
         }
+        for (const storage of this.waits(part, node)) {
+          const source = this.parts.get(storage);
+          if (source !== undefined && source !== part) part.deps.add(source);
+        }
       }
     }
   }
@@ -135,6 +139,12 @@ class Folder {
   private reads(part: Part, node: Node): View[] {
     if (part.kind === "copy") return [this.values.copies.get(node)?.from as View];
     return node.inputs.map((input) => this.values.view(input));
+  }
+
+  private waits(part: Part, node: Node): readonly Storage[] {
+    return part.kind === "copy"
+      ? this.values.waitsOf(node)
+      : node.inputs.flatMap((input) => this.values.waitsOf(input));
   }
 
   private joinSources(node: Node): boolean {

@@ -99,20 +99,21 @@ class Fuser {
   private add(node: Node): void {
     const rule = ruleOf(node);
     const copy = this.values.copies.get(node);
-    if (copy !== undefined) this.enter(new Piece("copy", node), [copy.from], [copy.to]);
+    if (copy !== undefined) this.enter(new Piece("copy", node), [copy.from], [copy.to], this.values.waitsOf(node));
     if (rule.kind === "kernel") {
       this.enter(
         new Piece("kernel", node),
         node.inputs.map((input) => this.values.view(input)),
         this.values.results(node),
+        node.inputs.flatMap((input) => this.values.waitsOf(input)),
       );
     }
     if (rule.kind === "scalar") this.addScalar(node);
   }
 
-  private enter(piece: Piece, reads: readonly View[], writes: readonly View[]): void {
-    for (const view of reads) {
-      const source = this.owner.get(view.origin as Storage);
+  private enter(piece: Piece, reads: readonly View[], writes: readonly View[], waits: readonly Storage[]): void {
+    for (const storage of [...reads.map((view) => view.origin as Storage), ...waits]) {
+      const source = this.owner.get(storage);
       if (source !== undefined) piece.deps.add(source.root());
     }
     for (const view of writes) this.owner.set(view.origin as Storage, piece);
@@ -122,7 +123,13 @@ class Fuser {
     const read = node.inputs.filter((input) => this.values.generator(input) === undefined);
     const piece = new Piece("group", node, node.shape);
     const views = read.map((input) => this.values.view(input));
-    this.enter(piece, views, this.values.results(node));
+    const waits = read.flatMap((input) => this.values.waitsOf(input));
+    this.enter(piece, views, this.values.results(node), waits);
+    // In one walk with what it waits for it would not wait.
+    for (const storage of waits) {
+      const source = this.owner.get(storage)?.root();
+      if (source !== undefined && source !== piece) piece.apart.add(source);
+    }
     const direct = new Set<Piece>();
     for (const view of views) {
       const source = this.owner.get(view.origin as Storage)?.root();

@@ -26,14 +26,15 @@ const copyReads = (copy: OutputCopy): Storage[] => (copy.generator === undefined
 /** Memory that a cluster reads; a group reads its own members' values from registers. */
 function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
   const first = cluster.nodes[0] as Node;
-  if (cluster.kind === "copy") return new Set([values.copies.get(first)?.from.origin as Storage]);
+  if (cluster.kind === "copy")
+    return new Set([values.copies.get(first)?.from.origin as Storage, ...values.waitsOf(first)]);
   const reads = new Set<Storage>();
   const own = hasRegisters(cluster) ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
   for (const node of cluster.nodes) {
     for (const input of node.inputs) {
       if (hasRegisters(cluster) && values.generator(input) !== undefined) continue;
-      const storage = values.storage(input);
-      if (!own.has(storage)) reads.add(storage);
+      for (const storage of [values.storage(input), ...values.waitsOf(input)])
+        if (!own.has(storage)) reads.add(storage);
     }
   }
   return reads;

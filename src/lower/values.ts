@@ -45,6 +45,7 @@ export class RegionValues {
   readonly copies = new Map<Node, Copy>();
   private readonly views = new Map<Node, readonly View[]>();
   private readonly generated = new Map<Node, Generated>();
+  private readonly waits = new Map<Node, readonly Storage[]>();
   private readonly plain = new Set<Node>();
   private readonly pool: StoragePool;
 
@@ -69,6 +70,11 @@ export class RegionValues {
 
   results(node: Node): readonly View[] {
     return this.views.get(node) as readonly View[];
+  }
+
+  /** What has to be there before a value is read, besides itself. */
+  waitsOf(node: Node): readonly Storage[] {
+    return this.waits.get(node) ?? [];
   }
 
   storage(node: Node): Storage {
@@ -141,7 +147,9 @@ export class RegionValues {
   }
 
   private placeView(node: Node, rule: LowerRule<Attrs> & { kind: "view" }): void {
-    const input = node.inputs[0] as Node;
+    const [input, ...waited] = node.inputs as [Node, ...Node[]];
+    const waits = waited.filter((one) => this.generator(one) === undefined).map((one) => this.storage(one));
+    if (waits.length > 0 || this.waits.has(input)) this.waits.set(node, [...waits, ...this.waitsOf(input)]);
     const type = node.types[0] as TensorType;
     const made = this.generated.get(input);
     if (made !== undefined) {

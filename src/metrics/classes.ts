@@ -87,7 +87,8 @@ function membership(name: string, output: Tensor, target: Tensor): readonly [Ten
  * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Labels
  * outside `[0, classes)` count nowhere.
  *
- * @param labels, answers integers of one shape; of a model's outputs the answers are `output.argMax(-1)`
+ * @param labels integers of any shape
+ * @param answers integers of that shape; of a model's outputs they are `output.argMax(-1)`
  */
 export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number): Tensor {
   checkInteger("confusionMatrix", "classes", classes, 1);

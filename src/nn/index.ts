@@ -48,4 +48,5 @@ export {
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
 export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
+export { remat } from "./remat.ts";
 export { sequential } from "./sequential.ts";

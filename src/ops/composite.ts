@@ -11,6 +11,8 @@ import {
   type Attrs,
   absent,
   type BatchRule,
+  type Dual,
+  type ForwardContext,
   type GradientContext,
   type Graph,
   type Node,
@@ -33,6 +35,8 @@ export interface CompositeDef<A extends Attrs> {
   readonly linear: readonly (readonly number[])[];
   /** Absent: that of the body. */
   readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
+  /** Values and tangents; left out, they follow from the gradient or the body. */
+  readonly forward?: (context: ForwardContext<A>) => readonly Dual[];
   /** Absent: the body is batched. */
   readonly batch: BatchRule<A> | Absent;
   /** Absent: the body is lowered. */
@@ -58,7 +62,7 @@ export function bodyGraph<A extends Attrs>(
 
 /** Defines a composite op. */
 export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): OpDef<A> {
-  const { check, ...rest } = definition;
+  const { check, forward = absent("follows from its gradient or its body"), ...rest } = definition;
   const graphOf = (inputs: readonly TensorType[], attrs: A): Graph => bodyGraph(rest, inputs, attrs);
   const op: OpDef<A> = enter<A>({
     ...rest,
@@ -68,7 +72,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     },
     stablehlo: absent("its body is spelled, as a function"),
     localize: absent("attributes hold no sizes"),
-    forward: absent("follows from its gradient or its body"),
+    forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
     cost: (inputs, _outputs, attrs) =>

@@ -209,6 +209,9 @@ export const concat = (inputs: readonly Node[], dim: number): Node =>
 export const reverse = (x: Node, dims: readonly number[]): Node =>
   dims.length === 0 ? x : call("reverse", [x], { dims });
 
+/** The value, of which nothing that is made is shared with what is made of `x`, nor made before `after` is there. */
+export const barrier = (x: Node, after: readonly Node[]): Node => call("optimizationBarrier", [x, ...after]);
+
 /** Counts up from 0 along `dim`. */
 export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iota", [], { dtype, shape, dim });
 

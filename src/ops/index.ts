@@ -1,9 +1,11 @@
 /** @module The ops: importing this folder defines them all. */
+import "./barrier.ts";
 import "./cast.ts";
 import "./collective.ts";
 import "./control.ts";
 import "./convolution.ts";
 import "./cumulative.ts";
+import "./custom.ts";
 import "./exchange.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
@@ -11,6 +13,7 @@ import "./pieces.ts";
 import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
+import "./remat.ts";
 import "./scalar-ops.ts";
 import "./structure.ts";
 import "./transfer.ts";
@@ -29,10 +32,14 @@ export {
   whileLoop,
 } from "./control.ts";
 export { type ConvAttrs, convDims } from "./convolution.ts";
+export { einsum } from "./einsum.ts";
+export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
+export { dependentOutputs } from "./depends.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
 export { foldKeys } from "./random.ts";
+export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";

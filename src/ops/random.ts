@@ -133,7 +133,7 @@ function foldWithin(graph: Graph, inputs: readonly Folded[], count: Node): Folde
   return interpretGraph<Folded>(graph, inputs, (node, given) => {
     const varies = given.some((input) => input.varies);
     const nodes = given.map((input) => input.node);
-    if (controlOf(node) !== undefined && drawsBits(node)) return foldOwned(node, given, count);
+    if (drawsBits(node)) return foldOwned(node, given, count);
     if (node.op !== randomBitsOp) return { node: apply(node.op, nodes, node.attrs), varies };
     const [key, ...rest] = nodes as [Node, ...Node[]];
     // What is folded varies, and so does what is made from it.
@@ -145,20 +145,19 @@ const graphsOf = (node: Node): Graph[] => Object.values(node.attrs).filter(isGra
 const drawsBits = (node: Node): boolean =>
   graphsOf(node).some((graph) => nodesWithin(graph).some(({ op }) => op === randomBitsOp));
 
-/** A loop or branch within: its graphs take the count of the loop around as one input more, alike in all its iterations. */
+/** A node with graphs: they take the count of the loop around as one input more, alike in all iterations of their own. */
 function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
-  const control = controlOf(node) as Control;
-  const loop = control.kind === "loop";
+  const control = controlOf(node);
+  const loop = control?.kind === "loop";
   let flags = given.map(({ varies }) => varies);
   for (;;) {
-    // The count of an inner loop does not differ by iteration of the outer one; of a branch, the first input is its test.
-    const own = loop ? [false, ...flags] : flags.slice(1);
     const outputs = new Map<Graph, readonly boolean[]>();
     const replaced = (graph: Graph): Graph =>
       traceGraph(
         graph.name,
         [...inputSpecs(graph), { name: "outer index", type: { dtype: "i32", shape: [] } }],
         (...nodes) => {
+          const own = variesWithin(control, flags, graph.inputs.length);
           const inputs = own.map((varies, place) => ({ node: nodes[place] as Node, varies }));
           const made = foldWithin(graph, inputs, nodes.at(-1) as Node);
           outputs.set(
@@ -179,4 +178,13 @@ function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
     }
     flags = grown;
   }
+}
+
+/** Which inputs of a graph that a node owns differ by iteration, given those of the node. */
+function variesWithin(control: Control | undefined, flags: readonly boolean[], count: number): boolean[] {
+  // The count of an inner loop does not differ by iteration of the outer one; of a branch, the first input is its test.
+  if (control?.kind === "loop") return [false, ...flags];
+  if (control?.kind === "branch") return flags.slice(1);
+  // What comes before the node's own inputs is made in the iteration.
+  return [...new Array<boolean>(count - flags.length).fill(true), ...flags];
 }

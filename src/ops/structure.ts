@@ -283,7 +283,8 @@ defineOp<{ dims: readonly number[] }>({
           (offset, dim) => offset + (input.strides[dim] as number) * Math.max(0, (input.shape[dim] as number) - 1),
           0,
         ),
-      strides: input.strides.map((step, dim) => (dims.includes(dim) ? -step : step)),
+      // Not -step: -0 is no integer to the executor.
+      strides: input.strides.map((step, dim) => (dims.includes(dim) ? 0 - step : step)),
     }),
   },
 });

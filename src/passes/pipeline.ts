@@ -5,6 +5,7 @@ import { topological } from "../ir/walk.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import { channelsLast } from "./channels-last.ts";
 import { expand } from "./expand.ts";
+import { open } from "./open.ts";
 import { prune } from "./prune.ts";
 import { simplify } from "./simplify.ts";
 
@@ -17,8 +18,13 @@ export interface Pass {
 
 export const standardPasses: readonly Pass[] = [
   {
+    name: "open",
+    why: "remat and derivatives of one's own are graphs with a wish for the transforms, which are done; before prune, which looks into loops",
+    run: open,
+  },
+  {
     name: "prune",
-    why: "scans stack their carries for a gradient that may not be asked for; first, since what goes needs no other pass",
+    why: "scans stack their carries for a gradient that may not be asked for; early, since what goes needs no other pass",
     run: prune,
   },
   {

@@ -26,7 +26,7 @@ import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import type { Decision } from "./propagate.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, isCheap, type Strategy } from "./strategy.ts";
+import { AxisWalk, isCheap, type Strategy, waitsOf } from "./strategy.ts";
 
 // Through how many cheap values the source of a part is looked for.
 const remakeDepth = 4;
@@ -301,7 +301,7 @@ class Localizer {
       const strategy = keeps
         ? chosen
         : walk
-            .strategies(axis, { inputs: [], outputs: [wanted] })
+            .strategies(axis, { inputs: waitedIn(node, chosen), outputs: [wanted] })
             .find((candidate) => sameLayout([candidate.outputs[0] as Placement], [wanted]));
       if (strategy === undefined) return undefined;
       result.push(strategy);
@@ -344,6 +344,15 @@ class Localizer {
 /** The layout in which strategies want an input. */
 const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
   strategies.map((strategy) => strategy.inputs[input] as Placement);
+
+/** What a strategy takes of the inputs that are only waited for: they stay where they are. */
+function waitedIn(node: Node, { inputs }: Strategy): (Placement | undefined)[] {
+  const waits = waitsOf(
+    node,
+    node.inputs.map((input) => input.types[0] as TensorType),
+  );
+  return inputs.map((placement, index) => (waits.includes(index) ? placement : undefined));
+}
 
 /** `wanted` of a value of which this device holds `held`. */
 function cutTo(x: Node, dim: number, [first]: Interval, [from, to]: Interval): Node {

@@ -12,9 +12,11 @@ import type { Plan, PlannedValue } from "./plan.ts";
 /**
  * Prints a plan: its mesh, the layout of each input and output (one placement per axis), the graph of one device.
  *
- *     plan @step on data=2
- *     input x: f32[128,784] S(0)
- *     output loss: f32[] R
+ * ```text
+ * plan @step on data=2
+ * input x: f32[128,784] S(0)
+ * output loss: f32[] R
+ * ```
  *
  * Matrices given by entries have a line each: `format f32[400,300] of 900 entries: entries` (or `dense`).
  *

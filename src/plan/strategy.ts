@@ -93,7 +93,20 @@ export function strategiesOf(
     all.push(...splitLetters(own, inputs, outputs, axis, hints), ...splitWindows(own, inputs, outputs, axis, hints));
   }
   all.push(...passPartials(node, inputs, outputs));
-  return all;
+  const waits = waitsOf(node, inputs);
+  if (waits.length === 0) return all;
+  return all
+    .filter(({ inputs: wanted }) => waits.every((place) => wanted[place]?.kind === "replicate"))
+    .map((strategy) => ({
+      ...strategy,
+      inputs: strategy.inputs.map((one, place) => (waits.includes(place) ? (hints.inputs[place] ?? one) : one)),
+    }));
+}
+
+/** Inputs of a node that are only waited for: they stay in the layout that they have. */
+export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
+  const { equation } = node.op;
+  return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
 }
 
 function splitLetters(

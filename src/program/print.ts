@@ -7,17 +7,19 @@ import { type BranchStep, type LoopStep, type Program, programsOf, type Step, ty
 /**
  * Prints a program; regions are indented graphs.
  *
- *     program @step {
- *       axis data 2
- *       input %0 f32[4] x
- *       %1 f32[4] = run(%0)
- *         graph @region0(%0 x: f32[4]) {
- *           …
- *         }
- *       %2 f32[4] = allReduce(%1) {"axis":"data",…}
- *       free %1
- *       output %2 y
+ * ```text
+ * program @step {
+ *   axis data 2
+ *   input %0 f32[4] x
+ *   %1 f32[4] = run(%0)
+ *     graph @region0(%0 x: f32[4]) {
+ *       …
  *     }
+ *   %2 f32[4] = allReduce(%1) {"axis":"data",…}
+ *   free %1
+ *   output %2 y
+ * }
+ * ```
  *
  * A loop is followed by the program of its body (and that of its condition), a branch by those of both branches.
  *

@@ -1,5 +1,6 @@
 /** @module Running programs: executors, their memory, and the processes of a run. */
 export type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
+export { type MemoryUse, memory } from "./memory.ts";
 export { loadNative, type NativeBinding } from "./native/binding.ts";
 export { RunError } from "./native/error.ts";
 export {

@@ -20,6 +20,18 @@ import {
 } from "./executor.ts";
 import { type DeviceRun, type Meeting, together } from "./meeting.ts";
 
+const live = { buffers: 0, bytes: 0 };
+
+function gone(bytes: number): void {
+  live.buffers--;
+  live.bytes -= bytes;
+}
+
+const collected = new FinalizationRegistry(gone);
+
+/** What buffers of reference executors hold now. */
+export const hostMemory = (): { readonly buffers: number; readonly bytes: number } => ({ ...live });
+
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
   readonly ready = true;
@@ -28,6 +40,9 @@ class HostBuffer implements DeviceBuffer {
   constructor(data: Uint8Array) {
     this.bytes = data.byteLength;
     this.data = data;
+    live.buffers++;
+    live.bytes += this.bytes;
+    collected.register(this, this.bytes, this);
   }
 
   write(data: Uint8Array): void {
@@ -43,7 +58,10 @@ class HostBuffer implements DeviceBuffer {
   }
 
   dispose(): void {
+    if (this.data === undefined) return;
     this.data = undefined;
+    collected.unregister(this);
+    gone(this.bytes);
   }
 
   held(): Uint8Array {

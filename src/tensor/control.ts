@@ -2,15 +2,23 @@
  * @module Loops and branches over trees of tensors. Their functions are traced once; tensors that they use from outside
  * become inputs that are alike in every iteration.
  */
-import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
-import type { Graph, Node } from "../ir/node.ts";
-import { formatShape, formatType, sameType, type TensorType, typeOf } from "../ir/shape.ts";
+import type { Graph } from "../ir/node.ts";
+import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced } from "./nested.ts";
+import {
+  capturedNodes,
+  graphName,
+  named,
+  nodesOf,
+  type Traced,
+  traceBody,
+  traced,
+  withSameCaptured,
+} from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 
 export interface LoopOptions {
@@ -21,22 +29,6 @@ export interface LoopOptions {
 }
 
 const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType };
-
-/** The graphs with one list of captured values for all. */
-function withSameCaptured(traced: readonly Traced[], own: number): { graphs: Graph[]; captured: (Tensor | Node)[] } {
-  const captured = [...new Set(traced.flatMap((one) => one.captured))];
-  const graphs = traced.map(({ graph, captured: mine }) => {
-    const specs = inputSpecs(graph).slice(0, own);
-    const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
-    return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
-      inlineGraph(graph, [
-        ...inputs.slice(0, own),
-        ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node),
-      ]),
-    );
-  });
-  return { graphs, captured };
-}
 
 /** Refuses a carry that comes out of an iteration unlike it went in. */
 function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tensor>): void {
@@ -156,7 +148,7 @@ export function whileLoop<Carry>(
       checkCarry("whileLoop", start, flattenTree(next, isTensor));
       return next;
     });
-    const { graphs, captured } = withSameCaptured([test, step], own);
+    const { graphs, captured } = withSameCaptured([test, step]);
     const [tested, stepped] = graphs.map((graph) => ops.foldKeys(graph, own)) as [Graph, Graph];
     const results = ops.whileLoop([...nodesOf(start.leaves), ...capturedNodes(captured)], {
       condition: tested,
@@ -190,7 +182,7 @@ export function cond<Operands extends readonly unknown[], Result>(
         "argument",
         `cond: the branches give the leaves ${list(left.output)} and ${list(right.output)}`,
       );
-    const { graphs, captured } = withSameCaptured([left, right], given.leaves.length);
+    const { graphs, captured } = withSameCaptured([left, right]);
     const [whenTrue, whenFalse] = graphs as [Graph, Graph];
     const results = ops.cond([predicate.node, ...nodesOf(given.leaves), ...capturedNodes(captured)], {
       onTrue: whenTrue,

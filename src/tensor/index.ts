@@ -1,10 +1,19 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
+export {
+  type Cotangents,
+  customGradient,
+  customJvp,
+  type GradientOf,
+  type TangentOf,
+} from "./custom.ts";
 export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
+export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
+export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export {
   type CompiledPipeline,
   compilePipeline,
@@ -13,6 +22,7 @@ export {
   planPipelineFunction,
 } from "./pipeline.ts";
 export * as random from "./random.ts";
+export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
 export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
 export type { Tensors } from "./tensors.ts";

@@ -2,8 +2,8 @@
  * @module Functions traced apart from the trace around them: the bodies of loops, and what transforms differentiate and
  * batch. What they use from outside is kept apart from their own inputs, also where both are the same value.
  */
-import { graphFingerprint, inlineGraph } from "../ir/graph.ts";
-import type { Node } from "../ir/node.ts";
+import { graphFingerprint, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { Graph, Node } from "../ir/node.ts";
 import { type TensorType, typeOf } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -50,6 +50,23 @@ export function traceBody(
 /** What a trace has captured, as nodes of the trace around it. */
 export const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
   captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
+
+/** The graphs with one list of captured values for all, behind their own inputs. */
+export function withSameCaptured(traced: readonly Traced[]): { graphs: Graph[]; captured: (Tensor | Node)[] } {
+  const captured = [...new Set(traced.flatMap((one) => one.captured))];
+  const graphs = traced.map(({ graph, captured: mine }) => {
+    const own = graph.inputs.length - mine.length;
+    const specs = inputSpecs(graph).slice(0, own);
+    const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
+    return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
+      inlineGraph(graph, [
+        ...inputs.slice(0, own),
+        ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node),
+      ]),
+    );
+  });
+  return { graphs, captured };
+}
 
 const eager = new Cache<{ readonly compiled: Compiled }>(64);
 

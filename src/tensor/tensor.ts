@@ -31,6 +31,9 @@ export interface ReduceOptions {
   readonly keepDims?: boolean;
 }
 
+/** What tensors of every copy of the package have. */
+const brand = Symbol.for("heddle.tensor");
+
 /**
  * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
  * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph.
@@ -40,6 +43,11 @@ export class Tensor {
   readonly dtype: DType;
   private held: Value | Node | undefined;
   private gone = "it was disposed";
+
+  /** @internal */
+  get [brand](): true {
+    return true;
+  }
 
   /** Use {@link Tensor.ofValue} or {@link Tensor.ofNode}, or the functions that create tensors. */
   private constructor(type: TensorType, held: Value | Node) {
@@ -296,6 +304,10 @@ export class Tensor {
 /** Whether a value is a tensor; the leaf test of parameter trees. */
 export const isTensor = (value: unknown): value is Tensor => value instanceof Tensor;
 
+/** Whether a value is a tensor of another copy of this package in the process. */
+const isForeign = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && brand in value && !isTensor(value);
+
 function reduction(
   name: string,
   build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
@@ -329,6 +341,11 @@ function checkOperands(name: string, operands: readonly unknown[]): void {
   if (operands.length === 0) return;
   operands.forEach((operand, index) => {
     if (isTensor(operand) || typeof operand === "number" || typeof operand === "bigint") return;
+    if (isForeign(operand)) {
+      throw new HeddleError("argument", `${name}: operand ${index} is a tensor of another copy of Heddle`, {
+        hint: "two copies are loaded (npm ls heddle); make a tensor of this one from its data()",
+      });
+    }
     throw new HeddleError("argument", `${name}: operand ${index} is ${shown(operand)}, not a tensor`, {
       hint: operand === undefined ? "an argument or a parameter is missing" : "make one with tensor(…)",
     });

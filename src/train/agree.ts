@@ -39,7 +39,7 @@ async function dataLines(what: string, dataset: Dataset, settings: Settings): Pr
   const described = Object.entries(dataset.describe(settings.seed)).map(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
-  const digests = columnNames(settings).map(async (name) => {
+  const digests = columnNames(settings, dataset).map(async (name) => {
     const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
     const digest = createHash("sha256")
       .update(new Uint8Array(buffer, byteOffset, byteLength))

@@ -9,8 +9,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { HeddleError } from "../util/errors.ts";
-import type { Plain } from "../util/text.ts";
 import {
   type CommitFiles,
   type CommitOptions,
@@ -18,8 +16,10 @@ import {
   nodeFiles,
   removeStaleTemporaries,
   type StaleOptions,
-} from "./commit.ts";
-import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "./safetensors.ts";
+} from "../io/commit.ts";
+import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "../io/safetensors.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { Plain } from "../util/text.ts";
 
 /** What a checkpoint holds. */
 export interface CheckpointState {

@@ -25,13 +25,14 @@ export function wishLayout(mesh: Mesh): Layout {
   return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
 }
 
-const kinds = { none: 0, stop: 1, abort: 2 } as const;
+const kinds = { none: 0, stop: 1, abort: 2, fail: 3 } as const;
 
 /** What the ranks of a run wish, and what they agree on. */
 export class Ending {
   /** Whether all ranks have decided together to fail: none has to be told then. */
   agreed = false;
   private stopped = false;
+  private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
 
@@ -45,12 +46,29 @@ export class Ending {
     this.stopped = true;
   }
 
+  /**
+   * Wishes to end with an error, which {@link Ending.decide} throws once all ranks have come to the same step.
+   *
+   * @returns false where nothing is to be agreed on, or only much later, as in a pipeline: the error is to be thrown at once
+   */
+  fail(error: unknown): boolean {
+    if (this.runtime.processes === undefined || this.settings.pipeline !== undefined) return false;
+    this.failure ??= { error };
+    return true;
+  }
+
+  /** Whether this rank is about to end with an error. */
+  get failing(): boolean {
+    return this.failure !== undefined;
+  }
+
   /** Whether this rank wishes to end now. */
   get wished(): boolean {
     return this.kind !== kinds.none;
   }
 
   private get kind(): number {
+    if (this.failure !== undefined) return kinds.fail;
     if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
     return this.stopped ? kinds.stop : kinds.none;
   }
@@ -68,18 +86,23 @@ export class Ending {
   /**
    * Decides with all other ranks, between two steps: true to end well.
    *
-   * @throws the reason of this rank's signal, or HeddleError `peerAborted` naming the ranks whose signal has fired.
+   * @throws the reason of this rank's signal or what its callback threw, or HeddleError `peerAborted` naming the ranks where.
    */
   async decide(step: number): Promise<boolean> {
     const { processes, rank } = this.runtime;
     if (processes === undefined) return this.stopped;
     const wishes = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
-    const aborting = [...wishes.keys()].filter((other) => wishes[other] === kinds.abort);
-    if (aborting.length === 0) return wishes.includes(kinds.stop);
+    const ranksOf = (kind: number): number[] => [...wishes.keys()].filter((other) => wishes[other] === kind);
+    const [aborting, failing] = [ranksOf(kinds.abort), ranksOf(kinds.fail)];
+    if (aborting.length + failing.length === 0) return wishes.includes(kinds.stop);
     this.agreed = true;
+    if (this.failure !== undefined) throw this.failure.error;
     if (aborting.includes(rank)) throw this.settings.signal?.reason;
-    const who = aborting.length === 1 ? `rank ${aborting[0]}` : `ranks ${aborting.join(", ")}`;
-    throw new HeddleError("peerAborted", `the signal of ${who} ended the training after ${step} steps`);
+    const named = (ranks: readonly number[]): string =>
+      ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${ranks.join(", ")}`;
+    const what =
+      failing.length > 0 ? `a callback of ${named(failing)} failed, which` : `the signal of ${named(aborting)}`;
+    throw new HeddleError("peerAborted", `${what} ended the training after ${step} steps`);
   }
 }
 

@@ -1,9 +1,22 @@
 /** @module Evaluation and prediction over a whole dataset. */
-import type { Dataset } from "../data/index.ts";
+import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
+import { formatType, sameType } from "../ir/shape.ts";
+import { applyLayer } from "../nn/index.ts";
+import { replicated } from "../plan/index.ts";
+import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { InFlight } from "./flight.ts";
-import { type BatchOutcome, columnNames, type MetricSize, type ModelTypes, type TrainState } from "./functions.ts";
+import {
+  type BatchOutcome,
+  columnNames,
+  type MetricSize,
+  type ModelTypes,
+  seenType,
+  type TrainState,
+} from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
 import type { RunParts } from "./run.ts";
 
@@ -36,7 +49,11 @@ export async function evaluateDataset(
   const tally = new Tally();
   const flight = new InFlight();
   try {
-    for await (const batch of feed.batches(dataset, { columns: columnNames(settings), seed: settings.seed, signal })) {
+    for await (const batch of feed.batches(dataset, {
+      columns: columnNames(settings, dataset),
+      seed: settings.seed,
+      signal,
+    })) {
       await flight.room();
       const outcome = programs.evaluation(dataset, batch.rows).run(params, state, batch.columns);
       flight.add({
@@ -88,4 +105,30 @@ export async function predictDataset(
     start += part.length;
   }
   return { shape: [rows, ...shape.slice(1)], dtype: settings.dtype, data };
+}
+
+/** The outputs for a dataset or a batch, as a tensor of this process's own device. */
+export async function predictWith(
+  parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime">,
+  values: Pick<TrainState, "params" | "state">,
+  input: Dataset | Tensor,
+): Promise<Tensor> {
+  if (!(input instanceof DatasetClass)) return predictBatch(parts, values, input);
+  const { data, shape, dtype } = await predictDataset(parts, values, batched(input, parts.settings.data));
+  return tensor(data, { shape, dtype });
+}
+
+async function predictBatch(
+  { settings, runtime }: Pick<RunParts, "settings" | "runtime">,
+  values: Pick<TrainState, "params" | "state">,
+  x: Tensor,
+): Promise<Tensor> {
+  const { model, data, input, dtype } = settings;
+  if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
+  const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
+  if (!sameType(expected, x)) {
+    throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
+  }
+  const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
+  return applyLayer(model, { params: values.params, state: values.state }, here, { train: false }).y;
 }

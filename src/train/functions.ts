@@ -9,6 +9,7 @@ import { HeddleError } from "../util/errors.ts";
 import { initialKept } from "./kept.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { weightedLoss } from "./weights.ts";
 
 /** All that a step changes, and the key that it draws from. */
 export interface TrainState {
@@ -58,8 +59,16 @@ export function seenType(column: Column, rows: number, dtype: DType): TensorType
   return { shape: [rows, ...column.shape.slice(1)], dtype: seenDType(column, dtype) };
 }
 
-/** The columns a run reads, each once. */
-export const columnNames = ({ input, target }: Settings): string[] => [...new Set([input, target])];
+/** The columns a run reads of a dataset, each once; weights where it has them. */
+export const columnNames = ({ input, target, weight }: Settings, dataset: Dataset): string[] => [
+  ...new Set([input, target, ...(weight !== undefined && dataset.columns.has(weight) ? [weight] : [])]),
+];
+
+/** The weights of a batch's rows, in the dtype of the run; undefined where the dataset has none. */
+export function rowWeights({ weight, dtype }: Settings, dataset: Dataset, batch: BatchColumns): Tensor | undefined {
+  if (weight === undefined || batch[weight] === undefined) return undefined;
+  return transformed(batch[weight], dataset.columns.get(weight) as Column, dtype).cast(dtype);
+}
 
 /** Initial values of all that training changes, and the key of its steps. One program, the same on every device. */
 export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
@@ -128,7 +137,8 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
     const { y } = applyLayer(model, { params, state }, x, { train: false });
-    return { loss: scalarLoss(loss(y, t)), metrics: sumsOf(metrics, y, t, dtype) };
+    const rows = rowWeights(settings, dataset, batch);
+    return { loss: weightedLoss(loss, y, t, { rows }), metrics: sumsOf(metrics, y, t, dtype) };
   };
 }
 
@@ -139,14 +149,6 @@ export function predictionFunction(settings: Settings, dataset: Dataset) {
   return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
     return applyLayer(model, { params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
   };
-}
-
-/** The loss as a training takes it. @throws HeddleError `shape` unless it is a float scalar. */
-export function scalarLoss(value: Tensor): Tensor {
-  if (value.shape.length === 0 && isFloat(value.dtype)) return value;
-  throw new HeddleError("shape", `train: the loss must be a float scalar, got ${formatType(value)}`, {
-    hint: "reduce it with mean()",
-  });
 }
 
 /** The sum of each metric over a batch. */

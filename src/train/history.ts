@@ -1,5 +1,6 @@
 /** @module What a training tells while it runs and afterwards. */
 import { isCounted, type Metrics } from "../metrics/index.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 /** Means over all examples of a dataset. */
 export interface Evaluation {
@@ -26,6 +27,8 @@ export interface EpochRecord {
   readonly seconds: number;
   /** Of the whole batch, all workers together. */
   readonly examplesPerSecond: number;
+  /** Of the epoch's last step. */
+  readonly learningRate: number;
 }
 
 /** One step, told when its loss is known: about two steps after it was taken. */
@@ -41,22 +44,65 @@ export interface StepRecord {
   readonly rejected: boolean;
 }
 
-/** Lets a callback end the training. */
+/** What a callback may do to the training. Decisions must be the same on every worker, and depend on nothing else. */
 export interface TrainControl {
   /**
    * Ends the training, at once after an epoch, else at most three steps later; `train` returns as after the last epoch.
    * Called on one rank or on all, every rank ends after the same step.
    */
   stop(): void;
+  /** The learning rate of the next step. */
+  readonly learningRate: number;
+  /** Multiplies the learning rates of all later steps, whatever the schedule. Checkpoints keep the product. */
+  scaleLearningRate(factor: number): void;
+  /**
+   * The values as they are after the last step launched, which in `onStep` is usually the one after that told of: a copy, that
+   * the steps which follow do not change.
+   */
+  snapshot(): Snapshot;
+  /** Puts the values of a snapshot in place of the training's own; steps and position stay. */
+  restore(snapshot: Snapshot): void;
+}
+
+/** A training that begins or goes on. */
+export interface TrainStart {
+  /** The first epoch to come, counted from 0. */
+  readonly epoch: number;
+  /** The number of the last epoch and 1. */
+  readonly epochs: number;
+  /** Steps taken before. */
+  readonly steps: number;
+  /** Epochs before, where a checkpoint is gone on from: a callback finds its own state again from these. */
+  readonly history: readonly EpochRecord[];
+  /** Whether a checkpoint is gone on from. */
+  readonly resumed: boolean;
+  /** Names of the metrics, in order. */
+  readonly metrics: readonly string[];
+  /** Whether each epoch is evaluated. */
+  readonly evaluates: boolean;
+  /** This worker's number; only 0 should write. */
+  readonly rank: number;
+  /** Shows a line on rank 0 among those of the training. */
+  readonly print: (text: string) => void;
+}
+
+/** A training that has ended well. */
+export interface TrainEnd {
+  readonly history: readonly EpochRecord[];
+  readonly steps: number;
 }
 
 /**
  * Called on every worker, at the same steps and with the same values; what they decide must depend on nothing else.
- * Training waits for those that return a promise.
+ * Training waits for those that return a promise. One that throws ends the training, on all workers after the same step.
  */
 export interface Callbacks {
+  /** Before the first step. */
+  readonly onBegin?: (start: TrainStart, control: TrainControl) => void | Promise<void>;
   readonly onStep?: (record: StepRecord, control: TrainControl) => void | Promise<void>;
   readonly onEpoch?: (record: EpochRecord, control: TrainControl) => void | Promise<void>;
+  /** After the last step of a training that ends well, once its last checkpoint is written. */
+  readonly onEnd?: (end: TrainEnd, control: TrainControl) => void | Promise<void>;
 }
 
 /** Of a metric over some examples: its sum or sums, and how many values are in it. */

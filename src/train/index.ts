@@ -1,4 +1,6 @@
 /** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
+
+export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "../io/safetensors.ts";
 export {
   type Checkpoint,
   type CheckpointState,
@@ -15,5 +17,4 @@ export type { CheckpointOptions, ClipOptions, PipelineTraining, TrainOptions } f
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
-export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "./safetensors.ts";
 export { train } from "./train.ts";

@@ -135,10 +135,8 @@ export const deviceBytes = (memory: TrainingMemory): number => {
 function columnBytes(settings: Settings): number[] {
   const columns = new Set<Column>();
   for (const dataset of [settings.data, settings.evaluate]) {
-    for (const name of columnNames(settings)) {
-      const column = dataset?.columns.get(name);
-      if (column !== undefined) columns.add(column);
-    }
+    if (dataset === undefined) continue;
+    for (const name of columnNames(settings, dataset)) columns.add(dataset.columns.get(name) as Column);
   }
   return [...columns].map(({ shape, dtype }) => sizeOf(shape) * dtypes[dtype].bytes);
 }

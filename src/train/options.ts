@@ -14,6 +14,8 @@ import { readEnvironment } from "../util/settings.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { LayoutRule } from "./rules.ts";
+import { checkStart, type StartValues } from "./start.ts";
+import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
@@ -63,6 +65,13 @@ export interface TrainOptions {
   readonly input?: string;
   /** Column that the loss compares with; default `"y"`. */
   readonly target?: string;
+  /**
+   * Column of weights, one per row, that the losses of the rows are multiplied by: `Σ weight · loss / rows`. Evaluation uses it
+   * where its dataset has the column. Metrics are not weighted. Default: none.
+   */
+  readonly weight?: string;
+  /** The same by the class of a row, in training only: `{ 0: 1, 1: 5 }`; other classes have 1. Default: none. */
+  readonly classWeight?: ClassWeight;
   /** Default: accuracy where the target is a class, else none. */
   readonly metrics?: Metrics;
   readonly callbacks?: Callbacks | readonly Callbacks[];
@@ -74,6 +83,13 @@ export interface TrainOptions {
    * says. A run that is resumed gives the same bits as one that was never interrupted.
    */
   readonly resume?: boolean | string;
+  /**
+   * Values to begin with in place of the model's own, such as an earlier result, which is copied and not changed. A checkpoint
+   * that is resumed from wins.
+   */
+  readonly from?: StartValues;
+  /** The first epoch, by which those after it are counted up to `epochs`; default 0. */
+  readonly initialEpoch?: number;
   /** Dtype of parameters and arithmetic; default `"f32"`. */
   readonly dtype?: "f32" | "f64";
   /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
@@ -128,11 +144,15 @@ const names: readonly (keyof TrainOptions)[] = [
   "evaluate",
   "input",
   "target",
+  "weight",
+  "classWeight",
   "metrics",
   "callbacks",
   "signal",
   "checkpoint",
   "resume",
+  "from",
+  "initialEpoch",
   "dtype",
   "mesh",
   "layout",
@@ -155,6 +175,7 @@ export interface Settings extends TrainOptions {
   readonly report: "auto" | "bar" | "lines" | "silent";
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
+  readonly initialEpoch: number;
   /** What decides on each step; undefined: all are taken. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -176,6 +197,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [], layout = [] } = options;
   checkInteger("train", "epochs", options.epochs, 0);
   checkInteger("train", "seed", seed, 0);
+  checkInteger("train", "initialEpoch", options.initialEpoch ?? 0, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   oneOf("nan", nan, ["error", "continue", "skip"]);
@@ -187,6 +209,9 @@ export function resolveOptions(options: TrainOptions): Settings {
   const target = options.target ?? "y";
   for (const dataset of [options.data, options.evaluate])
     if (dataset !== undefined) checkColumns(dataset, [input, target]);
+  if (options.weight !== undefined) checkColumns(options.data, [options.weight], "the option weight");
+  if (options.classWeight !== undefined) checkClassWeight(options.classWeight);
+  if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
     seed,
@@ -196,6 +221,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report,
     nan,
     accumulate: options.accumulate ?? 1,
+    initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale),
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
@@ -265,11 +291,11 @@ function checkPipeline({ pipeline }: TrainOptions): void {
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
 }
 
-function checkColumns(dataset: Dataset, wanted: readonly string[]): void {
+function checkColumns(dataset: Dataset, wanted: readonly string[], by = "the options input and target"): void {
   for (const name of wanted) {
     if (dataset.columns.has(name)) continue;
     throw new HeddleError("data", `train: ${dataset.name} has no column "${name}"`, {
-      hint: `its columns are ${[...dataset.columns.keys()].join(", ")}; name them with the options input and target`,
+      hint: `its columns are ${[...dataset.columns.keys()].join(", ")}; name one with ${by}`,
     });
   }
 }

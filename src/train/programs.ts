@@ -1,5 +1,5 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
-import type { Dataset } from "../data/index.ts";
+import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Program } from "../program/index.ts";
@@ -79,7 +79,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     keyType,
     { shape: [], dtype: "i32" },
     { shape: [], dtype: settings.dtype },
-    batchTypes(settings.data, columnNames(settings), rows),
+    batchTypes(settings.data, columnNames(settings, settings.data), rows),
     wishTypes(mesh, settings),
   ];
 }
@@ -132,7 +132,7 @@ export function planEvaluation(
 ): PlannedFunction | PlannedPipeline {
   const fn = evaluationFunction(settings, dataset, types.metrics);
   const layouts = stateLayouts(settings, types, mesh);
-  const example = forwardExample(types, dataset, columnNames(settings), rows);
+  const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
   const options = forwardOptions("evaluate", mesh, rows, layouts);
   if (settings.pipeline === undefined) return planFunction(fn, example, mesh, options);
   const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
@@ -177,8 +177,6 @@ export class Programs {
   private readonly steps = new Map<number, CompiledStep>();
   private readonly evaluations = new Map<string, Pick<CompiledFunction<EvaluationFunction>, "run">>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
-  private readonly datasetNumbers = new WeakMap<Dataset, number>();
-  private nextNumber = 0;
 
   constructor(settings: Settings, types: ModelTypes, runtime: Runtime) {
     this.settings = settings;
@@ -211,10 +209,10 @@ export class Programs {
   /** Loss and metrics of a batch; of a pipeline through its stages. */
   evaluation(dataset: Dataset, rows: number): Pick<CompiledFunction<EvaluationFunction>, "run"> {
     const { settings, types, runtime, layouts } = this;
-    return remembered(this.evaluations, this.key(dataset, rows), () => {
+    return remembered(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const mesh = meshOf(runtime);
-      const example = forwardExample(types, dataset, columnNames(settings), rows);
+      const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
       const options = forwardOptions("evaluate", mesh, rows, layouts);
       if (settings.pipeline === undefined) return compileFunction(fn, example, runtime, options);
       const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
@@ -225,7 +223,7 @@ export class Programs {
   /** The model's outputs for a batch. Of a pipeline from values that are whole on every device. */
   prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
     const { settings, types, runtime } = this;
-    return remembered(this.predictions, this.key(dataset, rows), () => {
+    return remembered(this.predictions, columnsKey(dataset, [settings.input], rows), () => {
       const mesh = meshOf(runtime);
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
@@ -233,14 +231,17 @@ export class Programs {
       return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
     });
   }
-
-  private key(dataset: Dataset, rows: number): string {
-    const known = this.datasetNumbers.get(dataset);
-    const number = known ?? this.nextNumber++;
-    if (known === undefined) this.datasetNumbers.set(dataset, number);
-    return `${number} ${rows}`;
-  }
 }
+
+/** What a program knows of a dataset: datasets that are alike in it share one. */
+const columnsKey = (dataset: Dataset, names: readonly string[], rows: number): string =>
+  JSON.stringify([
+    rows,
+    names.map((name) => {
+      const { shape, dtype, transform } = dataset.columns.get(name) as Column;
+      return [name, shape.slice(1), dtype, transform];
+    }),
+  ]);
 
 function remembered<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   let value = map.get(key);

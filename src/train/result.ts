@@ -1,13 +1,8 @@
 /** @module What `train` returns. */
-import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
-import { formatType, sameType } from "../ir/shape.ts";
-import { applyLayer } from "../nn/index.ts";
-import { replicated } from "../plan/index.ts";
-import { distribute, isTensor, meshOf, type Tensor, type Tensors, tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
-import { batched, evaluateDataset, predictDataset } from "./evaluate.ts";
-import { seenType, type TrainState } from "./functions.ts";
+import type { Dataset } from "../data/index.ts";
+import type { Tensor, Tensors } from "../tensor/index.ts";
+import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
+import type { TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
 import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
@@ -28,6 +23,8 @@ export interface TrainResult {
   readonly history: readonly EpochRecord[];
   /** Optimizer steps taken. */
   readonly steps: number;
+  /** Epochs gone through, those before `from` included. */
+  readonly epochs: number;
   /** Accuracy on the `evaluate` dataset after the last epoch; undefined without one. */
   readonly accuracy: number | undefined;
   /** Path of the last checkpoint (safetensors); undefined on other workers than rank 0, and without `checkpoint`. */
@@ -66,28 +63,14 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     optimizerState: values.optimizer,
     history: position.history,
     steps: position.steps,
+    epochs: position.epoch + position.orderOffset,
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
     evaluate: (dataset) => evaluateDataset(later, evaluated, batched(dataset, settings.data)),
-    async predict(input) {
-      if (!(input instanceof DatasetClass)) return predictBatch(parts, whole(), input);
-      const { data, shape, dtype } = await predictDataset(later, whole(), batched(input, settings.data));
-      return tensor(data, { shape, dtype });
-    },
+    predict: async (input) => predictWith(later, whole(), input),
     print: (text) => {
       if (runtime.rank === 0) console.log(text);
     },
   };
-}
-
-async function predictBatch({ settings, runtime }: RunParts, values: TrainState, x: Tensor): Promise<Tensor> {
-  const { model, data, input, dtype } = settings;
-  if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
-  const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
-  if (!sameType(expected, x)) {
-    throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
-  }
-  const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
-  return applyLayer(model, { params: values.params, state: values.state }, here, { train: false }).y;
 }

@@ -6,18 +6,20 @@ import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkNumber } from "../util/options.ts";
 import type { Ending, StepEnd } from "./ending.ts";
-import { evaluateDataset, readMetrics } from "./evaluate.ts";
+import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
 import { InFlight, mostInFlight } from "./flight.ts";
 import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
-import { type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
+import { type Callbacks, type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
+import { Copier, disposeState, type Snapshot } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
 
 /** What a run is made of. */
@@ -53,9 +55,15 @@ export class Run {
   /** The number of steps after which to ask all ranks whether to end, or earlier at the epoch's end. */
   private endAt: number | undefined;
   private savedAt: number;
+  private readonly copier: Copier;
+  private readonly resumed: boolean;
+  /** The learning rate of the last step launched. */
+  private lastRate = 0;
 
-  constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition) {
+  constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition, resumed = false) {
+    this.resumed = resumed;
     this.parts = parts;
+    this.copier = new Copier(parts);
     this.values = values;
     this.key = key;
     this.position = position;
@@ -85,15 +93,58 @@ export class Run {
 
   /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
   async train(steps = Infinity): Promise<void> {
-    this.lastStep = this.position.steps + steps;
+    const { position, parts } = this;
+    this.lastStep = position.steps + steps;
     try {
-      while (this.position.epoch < this.parts.settings.epochs && !this.stopped) await this.epoch();
-      if (this.savedAt !== this.position.steps) await this.save();
-      await this.parts.saver?.finished();
+      await this.begin();
+      while (position.epoch < parts.settings.epochs && !this.stopped) await this.epoch();
+      if (this.savedAt !== position.steps) await this.save();
+      await parts.saver?.finished();
+      const { history, steps: taken } = position;
+      await this.tell(({ onEnd }) => onEnd?.({ history, steps: taken }, this.control));
+      if (parts.settings.callbackList.some(({ onEnd }) => onEnd !== undefined))
+        await parts.ending.decide(position.steps);
     } catch (error) {
       this.failed = true;
       await this.flight.abandon(abandonMilliseconds);
       throw error;
+    }
+  }
+
+  private async begin(): Promise<void> {
+    const { settings, types, runtime, reporter, ending } = this.parts;
+    const { epoch, steps, history } = this.position;
+    const start = {
+      epoch,
+      epochs: settings.epochs,
+      steps,
+      history: [...history],
+      resumed: this.resumed,
+      metrics: Object.keys(types.metrics),
+      evaluates: settings.evaluate !== undefined,
+      rank: runtime.rank,
+      print: reporter.line,
+    };
+    await this.tell(({ onBegin }) => onBegin?.(start, this.control));
+    // Most callbacks have nothing to say here; those that have may fail on one rank alone.
+    if (settings.callbackList.some(({ onBegin }) => onBegin !== undefined)) {
+      this.stopped = await ending.decide(steps);
+    }
+  }
+
+  /**
+   * Calls the callbacks one after the other. What one throws on this rank ends the training once all ranks know of it; until
+   * then the others are left alone here.
+   */
+  private async tell(call: (callbacks: Callbacks) => void | Promise<void> | undefined): Promise<void> {
+    const { settings, ending } = this.parts;
+    for (const callbacks of settings.callbackList) {
+      if (ending.failing) return;
+      try {
+        await call(callbacks);
+      } catch (error) {
+        if (!ending.fail(error)) throw error;
+      }
     }
   }
 
@@ -110,8 +161,8 @@ export class Run {
     });
     let examples = 0;
     const batches = feed.batches(settings.data, {
-      columns: columnNames(settings),
-      epoch: position.epoch,
+      columns: columnNames(settings, settings.data),
+      epoch: position.epoch + position.orderOffset,
       step: done,
       seed: settings.seed,
       signal,
@@ -145,7 +196,9 @@ export class Run {
     const step = position.steps;
     const { wished } = ending;
     const wishes = ending.tensors(wished);
-    const learningRate = learningRateAt(settings.optimizer, step);
+    const { learningRate } = this.control;
+    this.lastRate = learningRate;
+    this.copier.checkAlone("a step");
     const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
     reportToLauncher({ type: "progress", step });
     runtime.processes?.setStep(step);
@@ -203,12 +256,53 @@ export class Run {
       this.recentLoss.add(loss);
     }
     const record = { ...known, loss, rejected };
-    for (const { onStep } of this.parts.settings.callbackList) await onStep?.(record, this.control);
+    await this.tell(({ onStep }) => onStep?.(record, this.control));
   }
 
-  private readonly control: TrainControl = {
-    stop: () => this.parts.ending.stop(),
-  };
+  private readonly control: TrainControl = this.makeControl();
+
+  private makeControl(): TrainControl {
+    const rate = (): number => {
+      const { position, parts } = this;
+      return position.rateScale * learningRateAt(parts.settings.optimizer, position.steps);
+    };
+    return {
+      stop: () => this.parts.ending.stop(),
+      get learningRate() {
+        return rate();
+      },
+      scaleLearningRate: (factor) => {
+        checkNumber("train", "the factor of a learning rate", factor, 0);
+        this.position.rateScale *= factor;
+      },
+      snapshot: () => this.snapshot(),
+      restore: (snapshot) => this.restore(snapshot),
+    };
+  }
+
+  /** A copy of the values after the last step launched. */
+  snapshot(): Snapshot {
+    const { parts, copier } = this;
+    const { settings } = parts;
+    const values = copier.copy(this.values);
+    const seen = { ...values, params: evaluated(settings, values.params, values.optimizer) };
+    return {
+      steps: this.position.steps,
+      params: values.params,
+      state: values.state,
+      optimizerState: values.optimizer,
+      evaluate: (dataset) =>
+        copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
+      predict: (input) => copier.together("a prediction", () => predictWith(parts, seen, input)),
+      dispose: () => disposeState(values),
+    };
+  }
+
+  private restore({ params, state, optimizerState: optimizer }: Snapshot): void {
+    const before = this.values;
+    this.values = this.copier.copy({ params, state, optimizer });
+    disposeState(before);
+  }
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {
     const { settings, reporter } = this.parts;
@@ -227,6 +321,7 @@ export class Run {
       evaluation,
       seconds,
       examplesPerSecond: examples / seconds,
+      learningRate: this.lastRate,
     };
     position.history.push(record);
     this.observe(record);
@@ -234,7 +329,7 @@ export class Run {
     position.batch = 0;
     position.tally = new Tally();
     reporter.endEpoch(record);
-    for (const { onEpoch } of settings.callbackList) await onEpoch?.(record, this.control);
+    await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
     if (this.isDue(true)) await this.save();
   }
 

@@ -4,6 +4,7 @@ import { rmSync } from "node:fs";
 import { mkdir, rename, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { reportToLauncher } from "../comm/launcher.ts";
+import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import type { Checkpoint } from "./checkpoint.ts";
@@ -15,7 +16,6 @@ import {
   loadCheckpoint,
   saveCheckpoint,
 } from "./checkpoint.ts";
-import { type CommitFiles, commitFile, nodeFiles } from "./commit.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import type { CheckpointOptions } from "./options.ts";
 

@@ -23,10 +23,22 @@ export interface RunPosition {
   /** Of the epoch under way. */
   tally: Tally;
   readonly history: EpochRecord[];
+  /** What the orders of shuffled data count on from: epochs gone through before the first of this run. */
+  readonly orderOffset: number;
+  /** What callbacks have multiplied the learning rate by. */
+  rateScale: number;
 }
 
 /** Where a run begins. */
-export const beginning = (): RunPosition => ({ steps: 0, epoch: 0, batch: 0, tally: new Tally(), history: [] });
+export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initialEpoch">): RunPosition => ({
+  steps: from?.steps ?? 0,
+  epoch: initialEpoch,
+  batch: 0,
+  tally: new Tally(),
+  history: [],
+  orderOffset: Math.max(0, (from?.epochs ?? 0) - initialEpoch),
+  rateScale: 1,
+});
 
 const groups = ["params", "optimizer", "state"] as const;
 
@@ -55,7 +67,7 @@ export async function exportState(
       tensors.set(`${group}/${paths[index]}`, { shape, dtype, data });
     });
   }
-  const { steps, epoch, batch, tally, history } = position;
+  const { steps, epoch, batch, tally, history, orderOffset, rateScale } = position;
   return {
     step: steps,
     position: { epoch, step: batch },
@@ -72,11 +84,14 @@ export async function exportState(
         sums: Object.fromEntries(tally.sums),
       },
       history,
+      orderOffset,
+      rateScale,
     }) as { [key: string]: Plain },
   };
 }
 
-async function wholeData(leaf: Tensor): Promise<TypedArray> {
+/** A value's elements; gathered where it is kept in parts, for which every process must call it. */
+export async function wholeData(leaf: Tensor): Promise<TypedArray> {
   if (leaf.value.layout.every(({ kind }) => kind === "replicate")) return leaf.data();
   const whole = replicate(leaf);
   try {
@@ -141,7 +156,12 @@ export function importState(
 }
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {
-  const { tally: stored, history } = decode(extra) as {
+  const {
+    tally: stored,
+    history,
+    orderOffset = 0,
+    rateScale = 1,
+  } = decode(extra) as {
     tally: {
       loss: number;
       examples: number;
@@ -149,6 +169,9 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
       sums: { [name: string]: MetricSums };
     };
     history: EpochRecord[];
+    // Not in checkpoints of Heddle 0.1.0.
+    orderOffset?: number;
+    rateScale?: number;
   };
   const tally = new Tally();
   tally.loss = stored.loss;
@@ -156,7 +179,8 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
   const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
-  return { steps: step, epoch: position.epoch, batch: position.step, tally, history: records };
+  const { epoch, step: batch } = position;
+  return { steps: step, epoch, batch, tally, history: records, orderOffset, rateScale };
 }
 
 function find(checkpoint: Checkpoint, name: string, type: TensorType): HostTensor {

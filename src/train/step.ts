@@ -10,7 +10,7 @@ import {
   type BatchColumns,
   type BatchOutcome,
   type ModelTypes,
-  scalarLoss,
+  rowWeights,
   sumsOf,
   type TrainState,
   transformed,
@@ -18,6 +18,7 @@ import {
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
 import type { Settings } from "./options.ts";
+import { weightedLoss } from "./weights.ts";
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes">;
 
@@ -85,7 +86,7 @@ function passes(
   { metrics, metricSizes }: MetricTypes,
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
-  const { model, loss, data, dtype, input, target, accumulate } = settings;
+  const { model, loss, data, dtype, input, target, accumulate, classWeight } = settings;
   const seen = (columns: BatchColumns, name: string): Tensor =>
     transformed(columns[name] as Tensor, data.columns.get(name) as Column, dtype);
   const scale = before.guard?.scale;
@@ -93,7 +94,10 @@ function passes(
     const [x, t] = [seen(columns, input), seen(columns, target)];
     const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
       const applied = applyLayer(model, { params: variables, state: layerState }, x, { train: true, key: stepKey });
-      const value = scalarLoss(loss(applied.y, t));
+      const value = weightedLoss(loss, applied.y, t, {
+        rows: rowWeights(settings, data, columns),
+        classes: classWeight,
+      });
       return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
     };
     const { value, grad } = valueAndGrad(forward)(params);

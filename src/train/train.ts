@@ -27,6 +27,7 @@ import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run, type RunParts } from "./run.ts";
 import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
+import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
@@ -159,13 +160,15 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
     const seedKey = distribute(runtime, await made.data(), keyType, replicated(meshOf(runtime)));
     const { key, ...values } = programs.initialise().run(seedKey);
     for (const one of [made, seedKey]) one.dispose();
-    return new Run(parts, values, key, beginning());
+    const { from } = settings;
+    const first = from === undefined ? values : await startValues(from, values, types, runtime, programs.layouts);
+    return new Run(parts, first, key, beginning(settings));
   }
   const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
   const { epoch, batch } = position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
   reporter.line(`going on from ${checkpoint.path}, ${where}`);
-  return new Run(parts, values, key, position);
+  return new Run(parts, values, key, position, true);
 }
 
 /** Shows on rank 0 what is about to happen. */

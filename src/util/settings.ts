@@ -17,6 +17,8 @@ export interface Environment {
   readonly jit: "on" | "off" | undefined;
   /** `HEDDLE_THREADS`: threads of this process. */
   readonly threads: number | undefined;
+  /** `HEDDLE_MEMORY`: bytes that this process may use. */
+  readonly memory: number | undefined;
   /** `HEDDLE_RESUME`: `1` goes on from the newest checkpoint. */
   readonly resume: boolean;
   /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
@@ -95,6 +97,17 @@ const meshText: Reader<string> = {
   read: (value) => (new RegExp(`^${axis}(,${axis})*$`, "i").test(value) ? value : undefined),
 };
 
+const units = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+const byteCount: Reader<number> = {
+  legal: "a number of bytes such as 500MB or 8GB",
+  read: (text) => {
+    const [, count, unit] = /^(\d{1,6}(?:\.\d{1,3})?) ?([KMGT]?B)$/i.exec(text) ?? [];
+    const bytes = Number(count) * units[(unit ?? "B").toUpperCase() as keyof typeof units];
+    return bytes > 0 ? bytes : undefined;
+  },
+};
+
 const text: Reader<string> = { legal: "text", read: (value) => value };
 
 /** Each variable and its legal values. */
@@ -104,6 +117,7 @@ const readers = {
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_THREADS: whole(1, 1024),
+  HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
@@ -160,6 +174,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     isa: value("HEDDLE_ISA"),
     jit: value("HEDDLE_JIT"),
     threads: value("HEDDLE_THREADS"),
+    memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),

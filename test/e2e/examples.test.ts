@@ -15,18 +15,33 @@ type Case = readonly [command: string, ends: RegExp];
 // The example of MNIST is the demo, which trains for minutes: here it is planned.
 const cases: readonly Case[] = [
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
+  [
+    "run captions.ts -- --small",
+    /epoch 4: loss 0\.[2-4]\d+\n(?:"a .*"; in truth "a .*"\n){3}\d+\.\d % of 100 captions/,
+  ],
+  ["run cart-pole.ts -- --small", /update 15: episodes last (?:[6-9]\d|\d{3})\.\d steps\n$/],
+  ["run detector.ts -- --small", /of 217 things [3-9]\d\.\d % are found, with an overlap of 0\.[6-9]/],
+  ["run graph.ts -- --small", /epoch 1: loss 0\.\d+, accuracy (?:89|9\d)\.\d\d %\n$/],
+  ["run karate.ts", /\n3[234] of 34 members are on the side/],
+  ["run keras-convnet.ts -- --small", /accuracy on the test images: [2-9]\d\.\d\d %\n$/],
+  ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
+  ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   ["run embedding.ts", /9\d\.\d % of the texts/],
   ["run embedding.ts --workers 2 --mesh model=2", /9\d\.\d % of the texts/],
+  ["run from-pytorch.ts", /PyTorch's logits: \d\.\de-[78]\n$/],
   ["run layouts.ts --workers 2 --mesh model=2", /(9\d|100)\.\d % of the points/],
   ["run mlp.ts", /(9\d|100)\.\d % of the points/],
   ["run mlp.ts --workers 2 --mesh data=2:1", /(9\d|100)\.\d % of the points/],
   ["plan mnist.ts --mesh data=2", /all-reduce/],
   ["run parameter-server.ts", /gives the same bits\n$/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
+  ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
   ["run transforms.ts", /Newton step 5: .* gradient \d\.\de-[67]\n$/],
+  ["run words.ts -- --small", /step 300: loss 3\.\d+\n[\s\S]*he is to his as she is to /],
+  ["run vae.ts -- --small", /on the test images 2[01]\d\.\d\d nats\npictures\//],
   ["run uneven.ts", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
   ["run uneven.ts --workers 3", /(x S\(2:[0-9+]+\), y S\(2:[0-9+]+\): differs by 0\n){2}$/],
 ];
@@ -41,9 +56,15 @@ describe.skipIf(missing !== undefined)("examples", () => {
   });
 
   test("all of them are here", () => {
-    const files = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)));
+    const folder = fileURLToPath(new URL("../../examples", import.meta.url));
+    const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
     const named = new Set(cases.map(([command]) => command.split(" ")[1]));
-    // Data that examples share.
-    expect(files.filter((file) => !named.has(file))).toEqual(["spirals.ts"]);
+    // Data that examples share, and the list of them.
+    expect(files.filter((file) => !named.has(file)).sort()).toEqual([
+      "README.md",
+      "mail.ts",
+      "scenes.ts",
+      "spirals.ts",
+    ]);
   });
 });

@@ -1,5 +1,6 @@
-/** Runs many steps and many eager expressions; prints live buffers and resident memory at the middle and the end. */
+/** Runs many steps and eager expressions, and makes many models; prints live buffers and resident memory at the middle and the end. */
 import { setImmediate as turn } from "node:timers/promises";
+import * as nn from "../../src/nn/index.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { grad, jit, random, type Tensor, tensor } from "../../src/tensor/index.ts";
 
@@ -54,11 +55,24 @@ async function scoped(count: number): Promise<void> {
   }
 }
 
+const model = (): nn.Layer => nn.sequential(nn.linear(64), nn.relu(), nn.linear(10));
+
+/** A tenth as many: each is a record of tensors, and applied once. */
+async function models(count: number): Promise<void> {
+  for (let index = 0; index < count / 10; index++) {
+    const made = model();
+    const { params, state } = made.init(random.key(index), { dtype: "f32", shape: [8, 128] });
+    const { y } = made.apply({ params, state }, x.slice([0, 0], [8, 128]));
+    await y.data();
+  }
+}
+
+const half = 5000;
 const results: Record<string, unknown> = {};
-for (const [name, work] of Object.entries({ steps, expressions, scoped })) {
-  await work(2000);
+for (const [name, work] of Object.entries({ steps, expressions, scoped, models })) {
+  await work(half);
   const before = await measure();
-  await work(2000);
+  await work(half);
   const after = await measure();
   results[name] = { before, after };
 }

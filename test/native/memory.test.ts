@@ -7,7 +7,7 @@ import { missing } from "./evaluate.ts";
 const run = promisify(execFile);
 
 describe.skipIf(missing !== undefined)("memory", () => {
-  test("2,000 steps, eager expressions and scoped expressions leave buffers and resident memory flat", async () => {
+  test("10,000 steps, eager expressions and scoped ones, 1,000 models leave buffers and resident memory flat", async () => {
     const child = fileURLToPath(new URL("memory-child.ts", import.meta.url));
     const { stdout } = await run(process.execPath, ["--expose-gc", "--import", "tsx", child], { timeout: 240_000 });
     const results = JSON.parse(stdout) as Record<

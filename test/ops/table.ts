@@ -9,6 +9,7 @@ import { reportTable } from "./rows/reports.ts";
 import { scalarRows } from "./rows/scalar.ts";
 import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
+import { transformTable } from "./rows/transform.ts";
 
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
@@ -21,6 +22,7 @@ export const baseRows: readonly Row[] = [
   ...sparseTable,
   ...controlTable,
   ...reportTable,
+  ...transformTable,
 ];
 
 /** All rows, those with floats in f64 too. */

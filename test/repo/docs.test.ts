@@ -27,7 +27,8 @@ function blocksOf(file: string): Block[] {
 }
 
 const texts = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".md"))
+  // docs/api is made by `npm run docs`.
+  .filter((name) => name.endsWith(".md") && !name.startsWith("api"))
   .map((name) => `docs/${name}`);
 const files = ["README.md", "CONTRIBUTING.md", ...texts];
 const blocks = files.flatMap(blocksOf);

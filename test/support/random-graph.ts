@@ -28,8 +28,11 @@ const unary = [
 ];
 const binary = [ops.add, ops.sub, ops.mul, ops.div, ops.maximum, ops.minimum];
 
-/** One more value from those there are. Every step is exact in f32 arithmetic's own terms, so rewrites must keep its bits. */
-const steps: readonly ((draw: Draw, x: Node, pick: () => Node) => Node | undefined)[] = [
+/** One more value from those there are, or none where it does not fit. */
+type Step = (draw: Draw, x: Node, pick: () => Node) => Node | undefined;
+
+/** Every step is exact in f32 arithmetic's own terms, so rewrites and executors must keep its bits. */
+const exactSteps: readonly Step[] = [
   (draw, x) => (unary[draw(unary.length)] as (x: Node) => Node)(x),
   (draw, x) =>
     (binary[draw(binary.length)] as (x: Node, y: number) => Node)(x, constants[draw(constants.length)] as number),
@@ -80,11 +83,71 @@ const steps: readonly ((draw: Draw, x: Node, pick: () => Node) => Node | undefin
   (draw, x) => (x.shape.length === 0 ? undefined : ops.concat([x, x], draw(x.shape.length))),
 ];
 
+const scaled = (x: Node, factor: number): Node => ops.mul(x, factor);
+const smooth = [
+  ops.tanh,
+  ops.logistic,
+  ops.sin,
+  ops.erf,
+  (x: Node) => ops.exp(ops.minimum(x, 1)),
+  (x: Node) => ops.log1p(ops.abs(x)),
+  (x: Node) => ops.rsqrt(ops.add(ops.mul(x, x), 1)),
+  (x: Node) => ops.relu(x),
+];
+const dim = (draw: Draw, x: Node): number => draw(x.shape.length);
+
+/** Steps that round, all continuous and none that grows much: executors may differ by as much as rounding does. */
+const roundingSteps: readonly Step[] = [
+  (draw, x) => (smooth[draw(smooth.length)] as (x: Node) => Node)(x),
+  (_draw, x, pick) => {
+    const y = pick();
+    return x.shape.join() === y.shape.join() ? ops.tanh(ops.mul(x, y)) : undefined;
+  },
+  (_draw, x, pick) => {
+    const y = pick();
+    return x.shape.join() === y.shape.join() ? scaled(ops.sub(x, y), 0.5) : undefined;
+  },
+  (draw, x) => (x.shape.length === 0 ? undefined : ops.mean(x, dim(draw, x), { keepDims: draw(2) === 1 })),
+  (draw, x) => (x.shape.length === 0 ? undefined : scaled(ops.cumsum(x, dim(draw, x)), 0.25)),
+  (draw, x) => (x.shape.length === 0 ? undefined : ops.softmax(x, dim(draw, x))),
+  (draw, x) => (x.shape.length === 0 ? undefined : ops.logSumExp(x, dim(draw, x))),
+  (draw, x) => {
+    if (x.shape.length === 0) return undefined;
+    const centered = ops.sub(x, ops.broadcastTo(ops.mean(x, dim(draw, x), { keepDims: true }), x.shape));
+    return ops.mul(centered, 0.5);
+  },
+  (_draw, x, pick) => {
+    const y = pick();
+    if (x.shape.length !== 2 || y.shape.length !== 2) return undefined;
+    if (x.shape[1] === y.shape[0]) return ops.tanh(scaled(ops.matmul(x, y), 0.3));
+    return x.shape[1] === y.shape[1] ? ops.tanh(scaled(ops.matmul(x, ops.transpose(y)), 0.3)) : undefined;
+  },
+  (draw, x) => {
+    if (x.shape.length === 0) return undefined;
+    const size = x.shape[x.shape.length - 1] as number;
+    const picked = ops.rem(ops.iota("i32", [1 + draw(5)], 0), ops.constant("i32", size));
+    return ops.take(x, picked, x.shape.length - 1);
+  },
+  (draw, x) =>
+    x.shape.length === 0
+      ? undefined
+      : ops.reduce(draw(2) === 0 ? "max" : "min", x, [dim(draw, x)], { keepDims: draw(2) === 1 }),
+];
+/** Of the exact steps those that only move values. */
+const moves = exactSteps.slice(3, 9);
+
 const largest = 400;
 
-/** The graph that a list of choices describes. */
-export function graphFrom(choices: readonly number[]): Graph {
-  const specs: InputSpec[] = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype: "f32", shape } }));
+interface RandomOptions {
+  /** Default f32 with exact steps. */
+  readonly rounding?: boolean;
+}
+
+/** The graph that a list of choices describes. With `rounding` in f64, of steps that executors may round otherwise. */
+export function graphFrom(choices: readonly number[], { rounding = false }: RandomOptions = {}): Graph {
+  const dtype = rounding ? "f64" : "f32";
+  const steps = rounding ? [...roundingSteps, ...moves] : exactSteps;
+  const specs: InputSpec[] = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype, shape } }));
   let next = 0;
   const draw: Draw = (below) => (below <= 0 ? 0 : (choices[next++ % choices.length] as number) % below);
   return traceGraph("random", specs, (...inputs) => {
@@ -92,7 +155,7 @@ export function graphFrom(choices: readonly number[]): Graph {
     const pick = (): Node => values[values.length - 1 - draw(Math.min(values.length, 6))] as Node;
     for (let step = 0; step < choices.length / 3; step++) {
       const x = pick();
-      const made = (steps[draw(steps.length)] as (typeof steps)[number])(draw, x, pick);
+      const made = (steps[draw(steps.length)] as Step)(draw, x, pick);
       if (
         made !== undefined &&
         made.shape.length <= 5 &&
@@ -109,10 +172,11 @@ export const choices = fc.array(fc.nat(9973), { minLength: 6, maxLength: 90 });
 
 const special = [0, -0, 1, -1, Number.NaN, Infinity, -Infinity, 0.5, -3, 1e38, -1e-40];
 
-/** Inputs of such a graph: special values and plain ones. */
+/** Inputs of such a graph: plain values, and of an exact one special values too. */
 export const inputsFor = (graph: Graph, seed: number): HostTensor[] =>
-  graph.inputs.map(({ shape }, index) => {
-    const tensor = makeTensor({ dtype: "f32", shape, values: { low: -2, high: 2, seed: seed + index } });
+  graph.inputs.map(({ dtype, shape }, index) => {
+    const tensor = makeTensor({ dtype, shape, values: { low: -2, high: 2, seed: seed + index } });
+    if (dtype !== "f32") return tensor;
     tensor.data.forEach((value, element) => {
       if (value > 0) tensor.data[element] = special[(seed + element) % special.length] as number;
     });

@@ -9,7 +9,9 @@ export function legalShardings(node: Node): string[] {
   if (isAbsent(rule)) return [];
   const inputs = node.inputs.map((input) => input.types[0] as TensorType);
   const equation: Equation = rule(inputs, node.attrs);
-  const letters = new Set([...equation.inputs, ...equation.outputs].flat());
+  // What is only waited for is split or not as it comes.
+  const read = equation.inputs.filter((_operand, index) => equation.waits?.includes(index) !== true);
+  const letters = new Set([...read, ...equation.outputs].flat());
   const place = (operand: readonly string[], letter: string, missing: string): string =>
     operand.includes(letter) ? `S(${operand.indexOf(letter)})` : missing;
   const line = (left: readonly string[], right: readonly string[]): string =>

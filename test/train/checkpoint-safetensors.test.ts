@@ -12,7 +12,7 @@ import {
   readSafetensors,
   safetensorsChunks,
   saveSafetensors,
-} from "../../src/train/safetensors.ts";
+} from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-safetensors-"));

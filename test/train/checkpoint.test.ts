@@ -22,8 +22,8 @@ import {
   saveCheckpoint,
   tensorsUnder,
 } from "../../src/train/checkpoint.ts";
-import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/train/commit.ts";
-import { encodeSafetensors, readSafetensors } from "../../src/train/safetensors.ts";
+import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
+import { encodeSafetensors, readSafetensors } from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 import { expectWhole, stateOfStep } from "./checkpoint-state.ts";
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mesh } from "../../src/plan/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
 import { loadCheckpoint } from "../../src/train/checkpoint.ts";
-import type { HostTensors } from "../../src/train/safetensors.ts";
+import type { HostTensors } from "../../src/io/safetensors.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";

@@ -70,6 +70,7 @@ describe("reporters", () => {
     evaluation: { loss: 0.3, metrics: { accuracy: 0.875 }, examples: 8 },
     seconds: 2,
     examplesPerSecond: 1234,
+    learningRate: 0.1,
   };
 
   function epoch(mode: "auto" | "bar" | "lines" | "silent", isTTY: boolean): string {

@@ -8,6 +8,7 @@ import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
+import { checkFits } from "../memory.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -131,11 +132,19 @@ interface Ready {
 }
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
-  const prepare = (program: Program): Ready => {
-    const lowered = lowerProgram(program, { slots: threads, overlap: overlaps[readEnvironment().overlap ?? "on"] });
-    return { program, lowered, native: loadProgram(program, lowered, machinery.binding) };
-  };
-  const byProgram = new Map([...new Set(programs)].map((program) => [program, prepare(program)]));
+  const overlap = overlaps[readEnvironment().overlap ?? "on"];
+  const lower = (program: Program): LoweredProgram => lowerProgram(program, { slots: threads, overlap });
+  const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
+  checkFits(
+    (programs[0] as Program).name,
+    programs.map((program) => lowerings.get(program) as LoweredProgram),
+  );
+  const byProgram = new Map(
+    [...lowerings].map(([program, lowered]): [Program, Ready] => [
+      program,
+      { program, lowered, native: loadProgram(program, lowered, machinery.binding) },
+    ]),
+  );
   const ready = programs.map((program) => byProgram.get(program) as Ready);
   const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;

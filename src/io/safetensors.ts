@@ -285,9 +285,12 @@ function isSizes(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && (size as number) >= 0);
 }
 
+const dtypeNamed = (format: string): DType | undefined =>
+  (Object.keys(formats) as DType[]).find((name) => formats[name] === format);
+
 /** Makes a tensor of its bytes. Throws for dtypes that Heddle lacks. */
 function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): HostTensor {
-  const dtype = (Object.keys(formats) as DType[]).find((name) => formats[name] === entry.format);
+  const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
     throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
       hint: `supported are ${Object.values(formats).join(", ")}`,
@@ -328,9 +331,22 @@ export interface ReadSafetensorsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Reads a file, tensor by tensor. Throws `format` when it is malformed, and Node's own error when it cannot be read. */
-export async function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
-  const { only = () => true, onBytes, signal } = options;
+/** An open file, of which tensors are read as they are asked for. */
+export interface SafetensorsFile {
+  readonly metadata: SafetensorsMetadata;
+  /** By name, in the order in which they lie in the file; `dtype` is undefined where Heddle has none such. */
+  readonly entries: ReadonlyMap<string, SafetensorsEntry & { readonly dtype: DType | undefined }>;
+  /** Reads one tensor. @throws HeddleError `argument` for an unknown name; `dtype`; `format` when the file was cut since. */
+  read(name: string): Promise<HostTensor>;
+  close(): Promise<void>;
+}
+
+/** Opens a file and checks its header; of the values nothing is read. @throws HeddleError `format` when it is malformed. */
+export function openSafetensors(path: string): Promise<SafetensorsFile> {
+  return opened(path, {});
+}
+
+async function opened(path: string, { onBytes, signal }: ReadSafetensorsOptions): Promise<SafetensorsFile> {
   const handle = await open(path);
   try {
     const { size } = await handle.stat();
@@ -354,14 +370,34 @@ export async function readSafetensors(path: string, options: ReadSafetensorsOpti
     await read(whole, 0);
     const header = parseSafetensorsHeader(whole.subarray(lengthBytes), size, path);
     onBytes?.(whole);
-    const tensors = new Map<string, HostTensor>();
-    for (const entry of header.entries.filter(({ name }) => only(name))) {
-      const bytes = new Uint8Array(entry.bytes);
-      await read(bytes, entry.offset);
-      tensors.set(entry.name, tensorOf(entry, bytes.buffer, path));
-    }
-    return { tensors, metadata: header.metadata };
-  } finally {
+    const entries = new Map(header.entries.map((entry) => [entry.name, { ...entry, dtype: dtypeNamed(entry.format) }]));
+    return {
+      metadata: header.metadata,
+      entries,
+      read: async (name) => {
+        const entry = entries.get(name);
+        if (entry === undefined) throw new HeddleError("argument", `${path} has no tensor "${name}"`);
+        const bytes = new Uint8Array(entry.bytes);
+        await read(bytes, entry.offset);
+        return tensorOf(entry, bytes.buffer, path);
+      },
+      close: () => handle.close(),
+    };
+  } catch (error) {
     await handle.close();
+    throw error;
+  }
+}
+
+/** Reads a file, tensor by tensor. Throws `format` when it is malformed, and Node's own error when it cannot be read. */
+export async function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
+  const { only = () => true } = options;
+  const file = await opened(path, options);
+  try {
+    const tensors = new Map<string, HostTensor>();
+    for (const name of file.entries.keys()) if (only(name)) tensors.set(name, await file.read(name));
+    return { tensors, metadata: file.metadata };
+  } finally {
+    await file.close();
   }
 }

@@ -1,0 +1,18 @@
+/** @module Between tensors and values in ordinary memory, which is what files hold. */
+import type { HostTensor } from "../ir/node.ts";
+import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+
+/** A tensor, or its values in ordinary memory: what the writers of files take. */
+export type TensorOrHost = Tensor | HostTensor;
+
+/** The values of a tensor in ordinary memory. @throws HeddleError `layout` when this process holds only a part. */
+export async function toHost(x: TensorOrHost): Promise<HostTensor> {
+  if (isTensor(x)) return { dtype: x.dtype, shape: x.shape, data: await x.data() };
+  if (ArrayBuffer.isView(x?.data)) return x;
+  throw new HeddleError("argument", `toHost: ${shown(x)} is neither a tensor nor { dtype, shape, data }`);
+}
+
+/** A tensor of values that a file held. */
+export const toTensor = ({ dtype, shape, data }: HostTensor): Tensor => tensor(data, { dtype, shape });

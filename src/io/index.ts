@@ -1,0 +1,27 @@
+/** @module Files that others read and write: safetensors, npy and npz, ONNX, networks declared as Caffe's. */
+export { type TensorOrHost, toHost, toTensor } from "./host.ts";
+export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
+export {
+  decodeNpz,
+  encodeNpz,
+  type ReadNpzOptions,
+  readNpz,
+  type WriteNpzOptions,
+  writeNpz,
+} from "./npz.ts";
+export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
+export { onnxOps } from "./onnx/ops.ts";
+export {
+  decodeSafetensors,
+  encodeSafetensors,
+  type HostTensor,
+  type HostTensors,
+  openSafetensors,
+  type ReadSafetensorsOptions,
+  readSafetensors,
+  type SafetensorsEntry,
+  type SafetensorsFile,
+  type SaveSafetensorsOptions,
+  saveSafetensors,
+} from "./safetensors.ts";
+export { type LoadPyTorchOptions, loadPyTorch, loadTensors, saveTensors } from "./state-dict.ts";

@@ -1,0 +1,193 @@
+/**
+ * @module NumPy's npy format (numpy.lib.format, versions 1 to 3): a magic, a version, the length of a header, the header
+ * as a literal of a Python dict with `descr`, `fortran_order` and `shape`, then the values. The header is read by a
+ * parser of just that, and its sizes are checked before anything is allocated; arrays of objects (pickles) are refused.
+ */
+import { readFile } from "node:fs/promises";
+import { type DType, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/node.ts";
+import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { commitFile } from "./commit.ts";
+import { parsePythonDict } from "./python-literal.ts";
+
+/** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
+const largestHeader = 65_536;
+const largestRank = 32;
+const magic = Uint8Array.of(0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59);
+/** Headers are padded so that the values are aligned to this. */
+const alignment = 64;
+
+/** NumPy's type characters and sizes; those of dtypes that this build lacks are refused by name. */
+const kinds: { readonly [kind: string]: string } = {
+  f2: "f16",
+  f4: "f32",
+  f8: "f64",
+  i1: "i8",
+  i4: "i32",
+  i8: "i64",
+  u1: "u8",
+  u4: "u32",
+  u8: "u64",
+  b1: "bool",
+};
+
+const malformed = (file: string, problem: string): HeddleError =>
+  new HeddleError("format", `${file} is not a valid npy file: ${problem}`);
+
+interface NpyHeader {
+  readonly dtype: DType;
+  readonly bigEndian: boolean;
+  readonly fortran: boolean;
+  readonly shape: Shape;
+  /** Where the values begin. */
+  readonly start: number;
+}
+
+/** The header's text and where it ends. */
+function headerText(bytes: Uint8Array, file: string): { text: string; end: number } {
+  if (bytes.length < 10 || magic.some((byte, index) => bytes[index] !== byte))
+    throw malformed(file, "it does not begin with \\x93NUMPY");
+  const major = bytes[6] as number;
+  if (major < 1 || major > 3) throw malformed(file, `version ${major}.${bytes[7]} is unknown`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const first = major === 1 ? 10 : 12;
+  if (bytes.length < first) throw malformed(file, "it ends in the header's length");
+  const length = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  if (length > largestHeader) throw malformed(file, `header of ${length} bytes, the limit is ${largestHeader}`);
+  const end = first + length;
+  if (end > bytes.length) throw malformed(file, `header of ${length} bytes in a file of ${bytes.length}`);
+  try {
+    const text = new TextDecoder(major === 3 ? "utf-8" : "latin1", { fatal: true }).decode(bytes.subarray(first, end));
+    return { text, end };
+  } catch {
+    throw malformed(file, "the header is not UTF-8");
+  }
+}
+
+function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
+  const { text, end } = headerText(bytes, file);
+  const fields = parsePythonDict(text, (problem) => malformed(file, `header ${problem}`));
+  const names = [...fields.keys()].sort().join(", ");
+  if (names !== "descr, fortran_order, shape") throw malformed(file, `the header has the fields ${names || "none"}`);
+  const [descr, fortran, shape] = ["descr", "fortran_order", "shape"].map((name) => fields.get(name));
+  if (typeof fortran !== "boolean") throw malformed(file, "fortran_order is neither True nor False");
+  if (!Array.isArray(shape) || shape.length > largestRank || !shape.every((size) => Number.isSafeInteger(size)))
+    throw malformed(file, `shape is no tuple of at most ${largestRank} sizes`);
+  const sizes = shape as readonly number[];
+  if (sizes.some((size) => size < 0)) throw malformed(file, `shape ${formatShape(sizes)} has a negative size`);
+  const { dtype, bigEndian } = parseDescr(descr, file);
+  const wanted = sizes.reduce((product, size) => product * BigInt(size), BigInt(dtypes[dtype].bytes));
+  if (wanted !== BigInt(bytes.length - end)) {
+    const found = bytes.length - end;
+    throw malformed(file, `${dtype}${formatShape(sizes)} takes ${wanted} bytes, ${found} are there`);
+  }
+  return { dtype, bigEndian, fortran, shape: sizes, start: end };
+}
+
+function parseDescr(descr: unknown, file: string): { dtype: DType; bigEndian: boolean } {
+  const match = typeof descr === "string" ? /^([<>=|]?)([a-zA-Z])(\d{0,5})$/.exec(descr) : null;
+  if (match === null) {
+    throw new HeddleError("dtype", `${file} holds ${JSON.stringify(descr) ?? "nothing"}, not numbers of one dtype`, {
+      hint: "records and dates have no dtype here; save each field as an array of its own",
+    });
+  }
+  const [, order, kind, size] = match as unknown as [string, string, string, string];
+  const dtype = kind === "?" ? "bool" : kinds[`${kind}${size}`];
+  if (dtype === undefined || !isDType(dtype)) {
+    const known = Object.values(kinds).filter(isDType).join(", ");
+    throw new HeddleError("dtype", `${file} holds NumPy's "${descr}", which is not supported`, {
+      hint:
+        kind === "O" ? "objects are pickles, which are never read" : `supported are ${known}; use astype() in NumPy`,
+    });
+  }
+  return { dtype, bigEndian: order === ">" };
+}
+
+/** Reverses the bytes of each element, in place. */
+function swapBytes(bytes: Uint8Array, size: number): void {
+  for (let start = 0; start < bytes.length; start += size) bytes.subarray(start, start + size).reverse();
+}
+
+/** Values in column-major order, put into row-major order. */
+function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
+  const out = dtypes[dtype].create(data.length);
+  const strides = stridesOf(shape);
+  const place = shape.map(() => 0);
+  let offset = 0;
+  for (let index = 0; index < data.length; index++) {
+    out[offset] = data[index] as number;
+    for (let dim = 0; dim < shape.length; dim++) {
+      offset += strides[dim] as number;
+      if (++(place[dim] as number) < (shape[dim] as number)) break;
+      offset -= (place[dim] as number) * (strides[dim] as number);
+      place[dim] = 0;
+    }
+  }
+  return out;
+}
+
+/**
+ * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a copy,
+ * row-major. `file` is what messages call it.
+ *
+ * @throws HeddleError `format` when it is malformed or cut; `dtype` for what no dtype holds: objects, records, texts.
+ */
+export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
+  const { dtype, bigEndian, fortran, shape, start } = parseHeader(bytes, file);
+  // Not `slice`, which is a view when the bytes are a Buffer.
+  const own = new Uint8Array(bytes.subarray(start));
+  const size = dtypes[dtype].bytes;
+  if (bigEndian && size > 1) swapBytes(own, size);
+  const data = dtypes[dtype].view(own.buffer, 0, own.length / size);
+  if (dtype === "bool" && own.some((value) => value > 1))
+    throw malformed(file, "it is of bool, but holds bytes other than 0 and 1");
+  return { dtype, shape, data: fortran && shape.length > 1 ? rowMajor(data, dtype, shape) : data };
+}
+
+/**
+ * An npy file of a tensor: little-endian, row-major, version 1, as `numpy.save` writes it.
+ *
+ * @throws HeddleError `dtype` for bf16, which NumPy lacks; `shape` when values do not fill the shape.
+ */
+export function encodeNpy({ dtype, shape, data }: HostTensor): Uint8Array {
+  const kind = Object.keys(kinds).find((name) => kinds[name] === dtype);
+  if (kind === undefined) {
+    throw new HeddleError("dtype", `npy: NumPy has no ${dtype}`, {
+      hint: "cast to f32, which holds all of its values",
+    });
+  }
+  if (data.length !== sizeOf(shape))
+    throw new HeddleError("shape", `npy: ${data.length} values do not fill ${formatShape(shape)}`);
+  const sizes = shape.length === 1 ? `${shape[0]},` : shape.join(", ");
+  const order = dtypes[dtype].bytes === 1 ? "|" : "<";
+  const text = `{'descr': '${order}${kind}', 'fortran_order': False, 'shape': (${sizes}), }`;
+  // Shapes are bounded by their rank, so version 1 with its 16-bit length always does.
+  const start = Math.ceil((10 + text.length + 1) / alignment) * alignment;
+  const bytes = new Uint8Array(start + data.byteLength);
+  bytes.set(magic);
+  bytes[6] = 1;
+  new DataView(bytes.buffer).setUint16(8, start - 10, true);
+  bytes.set(new TextEncoder().encode(`${text.padEnd(start - 11)}\n`), 10);
+  bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), start);
+  return bytes;
+}
+
+/** Options of {@link readNpy}. */
+export interface ReadNpyOptions {
+  /** Ends the reading by throwing the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Reads an npy file. @throws as {@link decodeNpy}, and Node's own error when it cannot be read. */
+export async function readNpy(path: string, options: ReadNpyOptions = {}): Promise<HostTensor> {
+  checkOptions("readNpy", options, ["signal"]);
+  return decodeNpy(await readFile(path, options), path);
+}
+
+/** Writes an npy file, which appears whole or not at all. @throws as {@link encodeNpy}; `disk` when it does not fit. */
+export async function writeNpy(path: string, tensor: HostTensor): Promise<void> {
+  const bytes = encodeNpy(tensor);
+  await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
+}

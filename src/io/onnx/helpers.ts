@@ -1,0 +1,42 @@
+/** @module What the rows of several kinds of ONNX ops share. */
+import type { DType } from "../../ir/dtype.ts";
+import { dtypes } from "../../ir/dtype.ts";
+import type { HostTensor } from "../../ir/node.ts";
+import { range, type Shape } from "../../ir/shape.ts";
+import { arange, type Tensor, tensor } from "../../tensor/index.ts";
+import { int64 } from "./tensors.ts";
+
+/** Numbers as a known tensor of int64. */
+export function hostInts(values: readonly number[], shape: Shape = [values.length]): HostTensor {
+  const data = dtypes[int64].create(values.length);
+  const big = data[Symbol.toStringTag].startsWith("Big");
+  values.forEach((value, index) => {
+    (data as unknown as (number | bigint)[])[index] = big ? BigInt(value) : value;
+  });
+  return { dtype: int64, shape, data };
+}
+
+/** Positions along `dim`, of size 1 in the others. */
+export const positions = (size: number, dim: number, rank: number, dtype: DType = "i32"): Tensor =>
+  arange(size, { dtype }).reshape(range(rank).map((each) => (each === dim ? size : 1)));
+
+/** i32 indices that count from the end where negative, counted from the start. */
+export function fromStart(indices: Tensor, size: number): Tensor {
+  const narrow = indices.cast("i32");
+  return narrow.add(narrow.lt(0).cast("i32").mul(size));
+}
+
+/** A vector that lies along `dim` of a tensor of `rank` dims. */
+export const along = (vector: Tensor, dim: number, rank: number): Tensor =>
+  vector.reshape(range(rank).map((each) => (each === dim ? (vector.shape[0] as number) : 1)));
+
+/** i32 numbers as a tensor. */
+export const indexTensor = (values: readonly number[]): Tensor =>
+  tensor(Int32Array.from(values), { shape: [values.length] });
+
+/** The order of dims that moves one to another place. */
+export function moved(rank: number, from: number, to: number): number[] {
+  const order = range(rank).filter((dim) => dim !== from);
+  order.splice(to, 0, from);
+  return order;
+}

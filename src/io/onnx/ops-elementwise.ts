@@ -1,0 +1,195 @@
+/** @module ONNX ops on each element. */
+import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
+import { functional as f } from "../../nn/index.ts";
+import * as ops from "../../ops/index.ts";
+import type { Tensor } from "../../tensor/index.ts";
+import * as h from "../../tensor/index.ts";
+import { operate } from "../../tensor/tensor.ts";
+import { type NodeContext, type Row, type Rows, row } from "./context.ts";
+import { dtypeOfCode } from "./tensors.ts";
+
+const unary = (since: number, fn: (x: Tensor) => Tensor): Row => row(since, (c) => fn(c.x()));
+const binary = (since: number, fn: (x: Tensor, y: Tensor) => Tensor): Row => row(since, (c) => fn(c.x(0), c.x(1)));
+const variadic = (since: number, fn: (x: Tensor, y: Tensor) => Tensor): Row =>
+  row(since, (c) => c.all().reduce((x, y) => fn(x, y)));
+
+/** Unsigned numbers have no sign to change. */
+const isSigned = (dtype: DType): boolean => isFloat(dtype) || dtype.startsWith("i");
+
+function pow(x: Tensor, y: Tensor): Tensor {
+  if (isFloat(x.dtype)) return x.pow(y.cast(x.dtype));
+  return x.cast("f64").pow(y.cast("f64")).cast(x.dtype);
+}
+
+/** Remainder with the sign of the divisor, as Python's; with `fmod` that of the dividend. */
+function mod(c: NodeContext): Tensor {
+  const [x, y] = [c.x(0), c.x(1)];
+  const rest = x.rem(y);
+  if (c.flag("fmod", false) || !isSigned(x.dtype)) return rest;
+  const other = h.ne(rest.lt(0).cast("i32"), y.lt(0).cast("i32"));
+  return h.select(h.and(rest.ne(0), other), rest.add(y), rest);
+}
+
+/** Limits that are left out are none; a lower one above the upper gives the upper. */
+function clip(c: NodeContext): Tensor {
+  let x = c.x();
+  const [low, high] = [c.optional(1), c.optional(2)];
+  if (low !== undefined) x = x.maximum(low);
+  return high === undefined ? x : x.minimum(high);
+}
+
+function isInfinite(c: NodeContext): Tensor {
+  const x = c.x();
+  const [negative, positive] = [c.flag("detect_negative", true), c.flag("detect_positive", true)];
+  if (negative && positive) return x.abs().eq(Infinity);
+  return negative ? x.eq(-Infinity) : positive ? x.eq(Infinity) : h.and(x.eq(0), x.ne(0));
+}
+
+function shift(c: NodeContext): Tensor {
+  return c.string("direction") === "LEFT"
+    ? operate("shiftLeft", ops.shiftLeft, [c.x(0), c.x(1)])
+    : operate("shiftRight", ops.shiftRight, [c.x(0), c.x(1)]);
+}
+
+const lowerSlope = (x: Tensor, slope: Tensor | number): Tensor => h.select(x.lt(0), x.mul(slope), x);
+
+function elu(x: Tensor, alpha: number): Tensor {
+  return h.select(x.gt(0), x, h.expm1(x.minimum(0)).mul(alpha));
+}
+
+function shrink(c: NodeContext): Tensor {
+  const [x, bias, lambda] = [c.x(), c.float("bias", 0), c.float("lambd", 0.5)];
+  if (!isFloat(x.dtype)) {
+    const wide = x.cast("f64");
+    return shrunk(wide, bias, lambda).cast(x.dtype);
+  }
+  return shrunk(x, bias, lambda);
+}
+
+const shrunk = (x: Tensor, bias: number, lambda: number): Tensor =>
+  h.select(x.lt(-lambda), x.add(bias), h.select(x.gt(lambda), x.sub(bias), h.zerosLike(x)));
+
+/** An element type as a cast's attribute names it. */
+const castTo = (c: NodeContext): DType => dtypeOfCode(c.int("to"), "what Cast makes");
+
+/** Quantised values: rounded to even, moved by the zero point, kept within the type. */
+function quantize(c: NodeContext): Tensor {
+  const [x, scale] = [c.x(0), c.x(1)];
+  const dtype = c.has(2) ? c.dtype(2) : c.hasAttribute("output_dtype") ? dtypeOfCode(c.int("output_dtype"), "y") : "u8";
+  const steps = h.round(x.cast("f32").div(perAxis(c, scale.cast("f32"))));
+  const point = c.has(2) ? perAxis(c, c.x(2)).cast("f32") : undefined;
+  const placed = point === undefined ? steps : steps.add(point);
+  const { lowest, highest } = dtypes[dtype];
+  return placed.maximum(lowest).minimum(highest).cast(dtype);
+}
+
+function dequantize(c: NodeContext): Tensor {
+  const scale = perAxis(c, c.x(1));
+  const x = c.x(0).cast(scale.dtype);
+  return (c.has(2) ? x.sub(perAxis(c, c.x(2)).cast(scale.dtype)) : x).mul(scale);
+}
+
+/** A scale for all, or one for each position of an axis. */
+function perAxis(c: NodeContext, scale: Tensor): Tensor {
+  if (c.int("block_size", 0) !== 0) return blocks(c, scale);
+  if (scale.size === 1 && scale.shape.length <= 1) return scale.reshape([]);
+  const axis = c.axis("axis", 1);
+  return scale.reshape(c.shape().map((_size, dim) => (dim === axis ? -1 : 1)));
+}
+
+/** A scale for each block along an axis, repeated for its elements. */
+function blocks(c: NodeContext, scale: Tensor): Tensor {
+  const axis = c.axis("axis", 1);
+  const [size, length] = [c.int("block_size"), c.shape()[axis] as number];
+  const index = Int32Array.from({ length }, (_unused, place) => Math.floor(place / size));
+  return h.take(scale, h.tensor(index, { shape: [length] }), axis);
+}
+
+const exact = (x: Tensor): Tensor => x.mul(h.erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
+
+export const elementwiseRows: Rows = {
+  Abs: unary(6, (x) => (isSigned(x.dtype) ? x.abs() : x)),
+  Acosh: unary(9, (x) => h.log(x.add(h.sqrt(x.sub(1)).mul(h.sqrt(x.add(1)))))),
+  Add: binary(7, h.add),
+  And: binary(7, h.and),
+  Asinh: unary(9, (x) => h.sign(x).mul(h.log1p(x.abs().add(x.mul(x).div(h.sqrt(x.mul(x).add(1)).add(1)))))),
+  Atanh: unary(9, (x) => h.log1p(x.mul(2).div(h.sub(1, x))).mul(0.5)),
+  BitShift: row(11, shift),
+  BitwiseAnd: binary(18, h.and),
+  BitwiseNot: unary(18, h.not),
+  BitwiseOr: binary(18, h.or),
+  BitwiseXor: binary(18, h.xor),
+  Cast: row(13, (c) => c.x().cast(castTo(c))),
+  CastLike: row(15, (c) => c.x().cast(c.dtype(1))),
+  Ceil: unary(6, h.ceil),
+  Celu: row(12, (c) => f.celu(c.x(), { alpha: c.float("alpha", 1) })),
+  Clip: row(11, clip),
+  Cos: unary(7, h.cos),
+  Cosh: unary(9, (x) => h.exp(x).add(h.exp(x.neg())).mul(0.5)),
+  DequantizeLinear: row(10, dequantize),
+  Div: binary(7, h.div),
+  Elu: row(6, (c) => elu(c.x(), c.float("alpha", 1))),
+  Equal: binary(11, h.eq),
+  Erf: unary(9, h.erf),
+  Exp: unary(6, h.exp),
+  Floor: unary(6, h.floor),
+  Gelu: row(20, (c) =>
+    c.string("approximate", "none") === "tanh" ? f.gelu(c.x(), { approximate: "tanh" }) : exact(c.x()),
+  ),
+  Greater: binary(9, h.gt),
+  GreaterOrEqual: binary(12, h.ge),
+  HardSigmoid: row(6, (c) => c.x().mul(c.float("alpha", 0.2)).add(c.float("beta", 0.5)).maximum(0).minimum(1)),
+  HardSwish: unary(14, (x) =>
+    x.mul(
+      x
+        .mul(1 / 6)
+        .add(0.5)
+        .maximum(0)
+        .minimum(1),
+    ),
+  ),
+  Identity: unary(1, (x) => x),
+  IsInf: row(10, isInfinite),
+  IsNaN: unary(9, (x) => x.ne(x)),
+  LeakyRelu: row(6, (c) => lowerSlope(c.x(), c.float("alpha", 0.01))),
+  Less: binary(9, h.lt),
+  LessOrEqual: binary(12, h.le),
+  Log: unary(6, h.log),
+  Max: variadic(8, h.maximum),
+  Mean: row(8, (c) =>
+    c
+      .all()
+      .reduce((x, y) => x.add(y))
+      .div(c.count),
+  ),
+  Min: variadic(8, h.minimum),
+  Mish: unary(18, (x) => x.mul(h.tanh(h.softplus(x)))),
+  Mod: row(10, mod),
+  Mul: binary(7, h.mul),
+  Neg: unary(6, h.neg),
+  Not: unary(1, h.not),
+  Or: binary(7, h.or),
+  PRelu: row(9, (c) => lowerSlope(c.x(0), c.x(1))),
+  Pow: binary(12, pow),
+  QuantizeLinear: row(10, quantize),
+  Reciprocal: unary(6, (x) => h.div(1, x)),
+  Relu: unary(6, (x) => x.maximum(0)),
+  Round: unary(11, h.round),
+  Selu: row(6, (c) => elu(c.x(), c.float("alpha", 1.6732632)).mul(c.float("gamma", 1.0507009))),
+  Shrink: row(9, shrink),
+  Sigmoid: unary(6, h.sigmoid),
+  Sign: unary(9, (x) => (isSigned(x.dtype) ? h.sign(x) : x.minimum(1))),
+  Sin: unary(7, h.sin),
+  Sinh: unary(9, (x) => h.expm1(x).sub(h.expm1(x.neg())).mul(0.5)),
+  Softplus: unary(1, h.softplus),
+  Softsign: unary(1, f.softsign),
+  Sqrt: unary(6, h.sqrt),
+  Sub: binary(7, h.sub),
+  Sum: variadic(8, h.add),
+  Swish: row(24, (c) => c.x().mul(h.sigmoid(c.x().mul(c.float("alpha", 1))))),
+  Tan: unary(7, (x) => h.sin(x).div(h.cos(x))),
+  Tanh: unary(6, h.tanh),
+  ThresholdedRelu: row(10, (c) => h.select(c.x().gt(c.float("alpha", 1)), c.x(), h.zerosLike(c.x()))),
+  Where: row(9, (c) => h.select(c.x(0), c.x(1), c.x(2))),
+  Xor: binary(7, h.xor),
+};

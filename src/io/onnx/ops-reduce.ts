@@ -1,0 +1,111 @@
+/** @module ONNX ops that reduce or accumulate over dims. */
+import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
+import { range } from "../../ir/shape.ts";
+import type { ReduceOptions, Tensor } from "../../tensor/index.ts";
+import * as h from "../../tensor/index.ts";
+import { type NodeContext, type Row, type Rows, row } from "./context.ts";
+import { positions } from "./helpers.ts";
+import { int64 } from "./tensors.ts";
+
+type Reduction = (x: Tensor, dims: readonly number[], options: ReduceOptions) => Tensor;
+
+/** Axes are an attribute up to opset 17 (of ReduceSum up to 12), an input from then on. */
+const reduction = (fn: Reduction, map: (x: Tensor) => Tensor = (x) => x): Row =>
+  row(1, (c) => {
+    const given = c.has(1) ? c.numbers(1) : c.ints("axes", []);
+    // With no axes and noop_with_empty_axes nothing is reduced, but each element is still mapped.
+    const none = given.length === 0;
+    const noop = none && c.flag("noop_with_empty_axes", false);
+    const dims = none && !noop ? range(c.rank()) : c.dims(given);
+    return fn(map(c.x()), dims, { keepDims: c.flag("keepdims", true) });
+  });
+
+const sum: Reduction = (x, dims, options) => x.sum(dims, options);
+const square = (x: Tensor): Tensor => x.mul(x);
+
+/** Bool is reduced as bytes; the extreme of no elements is the lowest or the highest value, where Heddle's is an error. */
+const extreme = (name: "max" | "min"): Reduction => {
+  const reduce: Reduction = (x, dims, options) => {
+    if (x.dtype === "bool") return reduce(x.cast("u8"), dims, options).cast("bool");
+    if (dims.every((dim) => x.shape[dim] !== 0)) return x[name](dims, options);
+    const shape = x.shape.map((size, dim) => (dims.includes(dim) ? 1 : size));
+    const kept = options.keepDims === true ? shape : shape.filter((_size, dim) => !dims.includes(dim));
+    return h.full(kept, limitOf(name, x.dtype), { dtype: x.dtype });
+  };
+  return reduce;
+};
+
+function limitOf(name: "max" | "min", dtype: DType): number {
+  if (isFloat(dtype)) return name === "max" ? -Infinity : Infinity;
+  return name === "max" ? dtypes[dtype].lowest : dtypes[dtype].highest;
+}
+
+function logSumExp(x: Tensor, dims: readonly number[], options: ReduceOptions): Tensor {
+  const most = extreme("max")(x, dims, { keepDims: true });
+  // An infinite maximum is its own result: the difference would be NaN.
+  const finite = h.select(h.isFinite(most), most, h.zerosLike(most));
+  const logs = h.log(h.exp(x.sub(finite)).sum(dims, { keepDims: true })).add(finite);
+  return options.keepDims === true ? logs : logs.reshape(x.shape.filter((_size, dim) => !dims.includes(dim)));
+}
+
+const mean: Reduction = (x, dims, options) =>
+  x
+    .cast(isFloat(x.dtype) ? x.dtype : "f64")
+    .mean(dims, options)
+    .cast(x.dtype);
+
+function extremeIndex(c: NodeContext, sign: 1 | -1): Tensor {
+  const axis = c.axis("axis", 0);
+  const last = c.flag("select_last_index", false);
+  const ordered = sign === 1 ? c.x() : negated(c.x());
+  const first = (last ? h.reverse(ordered, [axis]) : ordered).argMax(axis);
+  const index = last ? h.sub((c.shape()[axis] as number) - 1, first) : first;
+  const kept = c.shape().map((size, dim) => (dim === axis ? 1 : size));
+  return (c.flag("keepdims", true) ? index.reshape(kept) : index).cast(int64);
+}
+
+/** Numbers in the opposite order: unsigned ones and the lowest of an integer dtype cannot be negated. */
+const negated = (x: Tensor): Tensor => (isFloat(x.dtype) ? x.neg() : x.cast("f64").neg());
+
+function hardmax(c: NodeContext): Tensor {
+  const axis = c.axis("axis", -1);
+  const kept = c.shape().map((size, dim) => (dim === axis ? 1 : size));
+  return c
+    .x()
+    .argMax(axis)
+    .reshape(kept)
+    .eq(positions(c.shape()[axis] as number, axis, c.rank()))
+    .cast(c.dtype());
+}
+
+function cumulative(c: NodeContext): Tensor {
+  const [axis] = c.dims([c.number(1)]) as [number];
+  const backwards = c.flag("reverse", false);
+  const x = backwards ? h.reverse(c.x(), [axis]) : c.x();
+  let sums = h.cumsum(x, axis);
+  // The sum of those before: moved by one place, not less the element, which would not be exact.
+  if (c.flag("exclusive", false))
+    sums = h.pad(
+      sums,
+      c.shape().map((_size, dim): [number, number] => (dim === axis ? [1, -1] : [0, 0])),
+    );
+  return backwards ? h.reverse(sums, [axis]) : sums;
+}
+
+export const reduceRows: Rows = {
+  ArgMax: row(1, (c) => extremeIndex(c, 1)),
+  ArgMin: row(1, (c) => extremeIndex(c, -1)),
+  CumSum: row(11, cumulative),
+  Hardmax: row(13, hardmax),
+  LogSoftmax: row(13, (c) => h.logSoftmax(c.x(), c.axis("axis", -1))),
+  ReduceL1: reduction(sum, h.abs),
+  ReduceL2: reduction((x, dims, options) => h.sqrt(sum(x, dims, options)), square),
+  ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
+  ReduceLogSumExp: reduction(logSumExp),
+  ReduceMax: reduction(extreme("max")),
+  ReduceMean: reduction(mean),
+  ReduceMin: reduction(extreme("min")),
+  ReduceSum: reduction(sum),
+  ReduceSumSquare: reduction(sum, square),
+  Softmax: row(13, (c) => c.x().softmax(c.axis("axis", -1))),
+};

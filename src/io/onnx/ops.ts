@@ -1,0 +1,55 @@
+/**
+ * @module The table of ONNX ops: each row says from which opset on it is right, and how the op is composed of tensors'
+ * operations. The rows stand by kind in the files beside this one; an op without a row is named when a model is read.
+ */
+import { HeddleError } from "../../util/errors.ts";
+import type { Row, Rows } from "./context.ts";
+import type { NodeProto } from "./messages.ts";
+import { controlRows } from "./ops-control.ts";
+import { elementwiseRows } from "./ops-elementwise.ts";
+import { lookupRows } from "./ops-lookup.ts";
+import { lossRows } from "./ops-loss.ts";
+import { normRows } from "./ops-norm.ts";
+import { productRows } from "./ops-product.ts";
+import { reduceRows } from "./ops-reduce.ts";
+import { shapeRows } from "./ops-shape.ts";
+import { windowRows } from "./ops-window.ts";
+
+/** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
+export const oldestOpset = 7;
+export const newestOpset = 28;
+
+const rows: Rows = {
+  ...elementwiseRows,
+  ...shapeRows,
+  ...lookupRows,
+  ...reduceRows,
+  ...productRows,
+  ...windowRows,
+  ...normRows,
+  ...lossRows,
+  ...controlRows,
+};
+
+/** Names of the ops that are imported. */
+export const onnxOps: readonly string[] = Object.keys(rows).sort();
+
+/** The row of a node's op. @throws HeddleError `model` naming node, op and file where there is none. */
+export function rowOf(node: NodeProto, opset: number, file: string): Row {
+  const { opType = "", domain = "", name = "" } = node;
+  const own = domain === "" || domain === "ai.onnx";
+  const found = own && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
+  const candidates = found === undefined ? [] : "since" in found ? [found as Row] : (found as readonly Row[]);
+  const fitting = candidates.find(({ since, until = newestOpset }) => opset >= since && opset <= until);
+  if (fitting !== undefined) return fitting;
+  const which = name === "" ? `the node of "${node.output[0] ?? ""}"` : `node "${name}"`;
+  const op = own ? opType : `${domain}.${opType}`;
+  const [first] = candidates;
+  const why =
+    first === undefined
+      ? `${op}, which is not imported`
+      : `${op} of opset ${opset}, of which versions ${candidates.map(({ since, until }) => `${since} to ${until ?? newestOpset}`).join(" and ")} are imported`;
+  throw new HeddleError("model", `${file}: ${which} is ${why}`, {
+    hint: first === undefined ? "docs/onnx.md lists the ops that are" : "export the model with another opset",
+  });
+}

@@ -1,0 +1,160 @@
+/**
+ * @module Parameters by name, as PyTorch's `state_dict` has them: what a safetensors file of a PyTorch model holds.
+ */
+import { type DType, isFloat } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/node.ts";
+import { formatType, sameShape } from "../ir/shape.ts";
+import type { Variables } from "../nn/index.ts";
+import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { toHost, toTensor } from "./host.ts";
+import { openSafetensors, type SafetensorsFile, saveSafetensors } from "./safetensors.ts";
+
+/** Options of {@link loadPyTorch}. */
+export interface LoadPyTorchOptions {
+  /**
+   * The file's name of a variable, given Heddle's dotted name; or prefixes: `{ "0": "conv1" }` takes `conv1.weight` for
+   * `0.weight`. Default: the names are the same, as they are where `nn.sequential` mirrors `torch.nn.Sequential`.
+   */
+  readonly names?: { readonly [prefix: string]: string } | ((name: string) => string);
+  /** Entries of the file that need no variable, by name. Default: counters of batch norm (`num_batches_tracked`). */
+  readonly ignore?: (name: string) => boolean;
+  /** Floats of another float dtype are rounded to that of the variable; default false: a mismatch. */
+  readonly cast?: boolean;
+}
+
+/** The dotted name of a variable, with the longest prefix that has another in the file replaced. */
+function renamed(name: string, names: LoadPyTorchOptions["names"]): string {
+  if (typeof names === "function") return names(name);
+  const parts = name.split(".");
+  for (let length = parts.length; length > 0; length--) {
+    const prefix = parts.slice(0, length).join(".");
+    if (names !== undefined && Object.hasOwn(names, prefix)) return [names[prefix], ...parts.slice(length)].join(".");
+  }
+  return name;
+}
+
+interface Wanted {
+  readonly name: string;
+  readonly inFile: string;
+  readonly variable: Tensor;
+}
+
+/** Everything that does not fit, a line each. */
+function mismatches(file: SafetensorsFile, wanted: readonly Wanted[], options: LoadPyTorchOptions): string[] {
+  const { ignore = (name) => name.endsWith("num_batches_tracked"), cast = false } = options;
+  const used = new Map<string, string>();
+  const lines: string[] = [];
+  for (const { name, inFile, variable } of wanted) {
+    const entry = file.entries.get(inFile);
+    const as = inFile === name ? "" : ` (as "${inFile}")`;
+    const taken = used.get(inFile);
+    if (taken !== undefined) lines.push(`"${name}" and "${taken}" are both "${inFile}" of the file`);
+    used.set(inFile, name);
+    if (entry === undefined) {
+      lines.push(`missing: "${name}"${as}, ${formatType(variable)}`);
+      continue;
+    }
+    const fits = entry.dtype === variable.dtype || (cast && isFloats(entry.dtype, variable.dtype));
+    if (!fits || !sameShape(entry.shape, variable.shape)) {
+      const found = `${entry.dtype ?? entry.format}[${entry.shape.join(",")}]`;
+      lines.push(`differs: "${name}"${as} is ${formatType(variable)} here and ${found} in the file`);
+    }
+  }
+  for (const name of file.entries.keys())
+    if (!used.has(name) && !ignore(name)) lines.push(`unexpected: "${name}" of the file has no variable here`);
+  return lines;
+}
+
+const isFloats = (left: DType | undefined, right: DType): boolean =>
+  left !== undefined && isFloat(left) && isFloat(right);
+
+/** Most lines of an error; a wrong file has one for each parameter. */
+const mostLines = 20;
+
+function checkFits(path: string, lines: readonly string[]): void {
+  if (lines.length === 0) return;
+  const more = lines.length > mostLines ? [`and ${lines.length - mostLines} more`] : [];
+  throw new HeddleError(
+    "model",
+    `${path} does not fit the model:\n  ${[...lines.slice(0, mostLines), ...more].join("\n  ")}`,
+    { hint: "map names with the option names, leave out entries of the file with ignore" },
+  );
+}
+
+/**
+ * Variables of a Heddle model with the values of a PyTorch model of the same structure, saved in PyTorch by
+ * `safetensors.torch.save_model(model, path)` or `save_file(model.state_dict(), path)`. Heddle's layers have PyTorch's names,
+ * shapes and meaning of parameters, so nothing is transposed. Every variable is read, one after the other.
+ *
+ *     const variables = model.init(random.key(0), { shape: [1, 784], dtype: "f32" });
+ *     const trained = await io.loadPyTorch("model.safetensors", variables, { names: { "0": "fc1", "2": "fc2" } });
+ *     const { y } = model.apply(trained, x);
+ *
+ * @returns variables of the form of those given, which are not changed.
+ * @throws HeddleError `model` naming every variable that is missing in the file, every entry of the file without a variable,
+ * and every one that differs in shape or dtype; `format` for a malformed file.
+ */
+export async function loadPyTorch<V extends Variables>(
+  path: string,
+  variables: V,
+  options: LoadPyTorchOptions = {},
+): Promise<Variables> {
+  checkOptions("loadPyTorch", options, ["names", "ignore", "cast"]);
+  const { params, state } = variables ?? {};
+  if (typeof params !== "object" || typeof state !== "object")
+    throw new HeddleError("argument", "loadPyTorch: takes { params, state } of a model's init after the path");
+  const flat = [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor));
+  const file = await openSafetensors(path);
+  try {
+    const wanted = flat.map(({ leaves, paths }) =>
+      leaves.map((variable, index): Wanted => {
+        const name = paths[index] as string;
+        return { name, inFile: renamed(name, options.names), variable };
+      }),
+    );
+    checkFits(path, mismatches(file, wanted.flat(), options));
+    const trees: Tensors[] = [];
+    for (const [index, list] of wanted.entries()) {
+      const leaves: Tensor[] = [];
+      for (const { inFile, variable } of list) leaves.push(toTensor(await file.read(inFile)).cast(variable.dtype));
+      trees.push(unflattenTree((flat[index] as (typeof flat)[number]).shape, leaves) as Tensors);
+    }
+    return { params: trees[0] as Tensors, state: trees[1] as Tensors };
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Writes a tree of tensors (`params`, or `{ params, state }`) as a safetensors file by dotted names, which PyTorch reads
+ * with `safetensors.torch.load_file`. It appears whole or not at all.
+ *
+ * @throws HeddleError `layout` when this process holds only a part of a tensor; `disk` when it does not fit.
+ */
+export async function saveTensors(
+  path: string,
+  tensors: Tensors,
+  options: { readonly metadata?: { readonly [key: string]: string } } = {},
+): Promise<void> {
+  checkOptions("saveTensors", options, ["metadata"]);
+  const { leaves, paths } = flattenTree<Tensor>(tensors, isTensor);
+  const host = new Map<string, HostTensor>();
+  for (const [index, leaf] of leaves.entries()) host.set(paths[index] as string, await toHost(leaf));
+  const metadata = new Map(Object.entries(options.metadata ?? {}));
+  await saveSafetensors(path, host, { metadata });
+}
+
+/** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`. */
+export async function loadTensors(path: string): Promise<Record<string, Tensor>> {
+  const file = await openSafetensors(path);
+  try {
+    const tensors: [string, Tensor][] = [];
+    for (const name of file.entries.keys()) tensors.push([name, toTensor(await file.read(name))]);
+    return Object.fromEntries(tensors);
+  } finally {
+    await file.close();
+  }
+}

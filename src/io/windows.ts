@@ -1,0 +1,108 @@
+/** @module Windows over the spatial dims of `[batch, channels, …]`, as ONNX's and Caffe's poolings move them. */
+import { dtypes, isFloat } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import { range } from "../ir/shape.ts";
+import * as ops from "../ops/index.ts";
+import { pad, type Tensor, tensor } from "../tensor/index.ts";
+import { operate } from "../tensor/tensor.ts";
+import { HeddleError } from "../util/errors.ts";
+
+/** One entry per spatial dim. */
+export interface Window {
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+  readonly dilations: readonly number[];
+  readonly padding: readonly (readonly [number, number])[];
+}
+
+/** From the first to the last element of a window of a dim. */
+const spanOf = (window: Window, dim: number): number =>
+  ((window.sizes[dim] as number) - 1) * (window.dilations[dim] as number) + 1;
+
+/** Padded so that the last, incomplete window of each dim counts too; it must begin within the input or its low padding. */
+export function withLastWindow(sizes: readonly number[], window: Window): Window {
+  const padding = window.padding.map(([low, high], dim): [number, number] => {
+    const [size, stride, span] = [sizes[dim] as number, window.strides[dim] as number, spanOf(window, dim)];
+    let count = Math.ceil((size + low + high - span) / stride) + 1;
+    if ((count - 1) * stride >= size + low) count--;
+    // Where padding is left over there is less of it, not more.
+    return [low, Math.max(0, (count - 1) * stride + span - size - low)];
+  });
+  return { ...window, padding };
+}
+
+/** Reduces windows of an input that is padded with `fill`. */
+export function reduceWindows(op: "max" | "sum", x: Tensor, window: Window, fill: number): Tensor {
+  if (window.dilations.some((step) => step !== 1)) throw new HeddleError("op", "dilated pooling is not imported");
+  const padded = window.padding.some(([low, high]) => low > 0 || high > 0)
+    ? pad(x, [[0, 0], [0, 0], ...window.padding], fill)
+    : x;
+  const attrs = {
+    op,
+    window: [1, 1, ...window.sizes],
+    strides: [1, 1, ...window.strides],
+    padding: padded.shape.map((): [number, number] => [0, 0]),
+  };
+  return operate(
+    "windows",
+    (node: Node, given: typeof attrs) => ops.call("reduceWindow", [node], given),
+    [padded],
+    attrs,
+  );
+}
+
+export function maxWindows(x: Tensor, window: Window): Tensor {
+  return reduceWindows("max", x, window, isFloat(x.dtype) ? -Infinity : dtypes[x.dtype].lowest);
+}
+
+/** How many elements each window of a dim has: of the input, or also of so much padding. */
+function counts(size: number, window: Window, dim: number, padded: readonly [number, number] | undefined): number[] {
+  const [low, high] = window.padding[dim] as readonly [number, number];
+  const [taps, stride, gap] = [window.sizes[dim], window.strides[dim], window.dilations[dim]] as [
+    number,
+    number,
+    number,
+  ];
+  const positions = Math.floor((size + low + high - spanOf(window, dim)) / stride) + 1;
+  const [from, to] = padded === undefined ? [0, size] : [-padded[0], size + padded[1]];
+  return range(positions).map((position) => {
+    const first = position * stride - low;
+    return range(taps).filter((tap) => first + tap * gap >= from && first + tap * gap < to).length;
+  });
+}
+
+/** Means of windows, by the number of elements of the input in each, or of those and of the padding `padded`. */
+export function averageWindows(x: Tensor, window: Window, padded: Window["padding"] | undefined): Tensor {
+  return window.sizes.reduce(
+    (y, _size, dim) => {
+      const count = counts(x.shape[dim + 2] as number, window, dim, padded?.[dim]);
+      const divisor = tensor(Float64Array.from(count), { shape: [count.length] }).cast(x.dtype);
+      return y.div(divisor.reshape(x.shape.map((_size, each) => (each === dim + 2 ? count.length : 1))));
+    },
+    reduceWindows("sum", x, window, 0),
+  );
+}
+
+/**
+ * Each element divided by `(bias + alpha / size · sum of squares)^beta` over `size` neighbouring channels, as many before as
+ * behind, or one more behind: local response normalisation.
+ */
+export function acrossChannels(
+  x: Tensor,
+  { size, alpha, beta, bias }: { size: number; alpha: number; beta: number; bias: number },
+): Tensor {
+  const low = Math.floor((size - 1) / 2);
+  const [batch, channels] = x.shape as [number, number];
+  const padding: [number, number][] = [
+    [low, size - 1 - low],
+    [0, 0],
+  ];
+  const window: Window = { sizes: [size, 1], strides: [1, 1], dilations: [1, 1], padding };
+  const sums = reduceWindows("sum", x.mul(x).reshape([batch, 1, channels, -1]), window, 0).reshape(x.shape);
+  return x.div(
+    sums
+      .mul(alpha / size)
+      .add(bias)
+      .pow(beta),
+  );
+}

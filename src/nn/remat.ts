@@ -1,0 +1,29 @@
+/** @module A layer whose values are computed again in the backward pass instead of being kept. */
+import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } from "../tensor/index.ts";
+import { checkOptions } from "../util/options.ts";
+import { type Applied, applyLayer, asLayer, type Layer, type LayerLike, positioned } from "./layer.ts";
+
+/**
+ * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): of
+ * a chain of such layers only their inputs are kept, for the price of one more forward pass. Dropout drops the same elements
+ * both times.
+ *
+ * @param options.policy which values within are kept all the same; see `remat`
+ * @example nn.sequential(...blocks.map((block) => nn.remat(block)), nn.linear(10))
+ */
+export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
+  checkOptions("remat", options, ["policy"]);
+  const inner = asLayer(layer);
+  return positioned({
+    kind: inner.kind,
+    init: (key, input) => inner.init(key, input),
+    apply({ params, state }, x, { train, key } = {}) {
+      const again = rematFunction(
+        (own: { params: Tensors; state: Tensors }, given: Tensor, drawn: Tensor | undefined): Applied =>
+          applyLayer(inner, own, given, { train, key: drawn }),
+        options,
+      );
+      return again({ params, state }, x, key);
+    },
+  });
+}

@@ -1,0 +1,43 @@
+/** @module A value behind a barrier: what is made from it is not shared with what is made from the value itself. */
+import { equationOf, letters } from "../ir/equation.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { range } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import * as emit from "./emit.ts";
+import { f32, moves } from "./structure.ts";
+
+defineOp<Record<string, never>>({
+  name: "optimizationBarrier",
+  doc: "The first input, unchanged; no rewrite looks through it, and nothing that needs it runs before the further inputs are there.",
+  example: { inputs: [f32([2], [1, 2]), f32([], [3])], attrs: {}, outputs: [f32([2], [1, 2])] },
+  infer: ([first]) => {
+    if (first === undefined) throw new HeddleError("op", "optimizationBarrier: takes a value, got none");
+    return first;
+  },
+  equation: (inputs) => {
+    const [first, ...rest] = inputs as [TensorType, ...TensorType[]];
+    const dims = letters(first.shape.length);
+    const others = rest.map((type, place) => letters(type.shape.length, `w${place}_`));
+    return equationOf([dims, ...others], [dims], { waits: range(rest.length).map((place) => place + 1) });
+  },
+  linear: [[0]],
+  gradient: ({ cotangents }) => [cotangents[0]],
+  batch: ({ inputs }) => {
+    const [first, ...rest] = inputs.map(({ node }) => node) as [Node, ...Node[]];
+    return [{ node: emit.barrier(first, rest), batched: inputs[0]?.batched === true }];
+  },
+  localize: absent("attributes hold no sizes"),
+  cost: moves,
+  reference: ([x]) => [(x as HostTensor).data],
+  stablehlo: ({ hlo, inputs }) =>
+    hlo
+      .op(
+        "optimization_barrier",
+        inputs,
+        inputs.map(({ type }) => type),
+      )
+      .slice(0, 1),
+  lower: { kind: "view", view: (input) => input },
+});

@@ -1,0 +1,136 @@
+/**
+ * @module Graphs with a derivative of the user's own: a gradient for reverse mode, or a tangent for forward mode. Each mode
+ * follows from the other by transposing what is linear in the cotangents or tangents.
+ */
+import { isFloat } from "../ir/dtype.ts";
+import { type InputSpec, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import {
+  type Attrs,
+  absent,
+  type BatchContext,
+  type Batched,
+  type Dual,
+  type ForwardContext,
+  type GradientContext,
+  type Graph,
+  type Node,
+} from "../ir/node.ts";
+import { positionOf } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
+import { describePosition } from "../util/source.ts";
+import { batchedGraph, isBatched, spreadBatch, withBatch } from "./batch.ts";
+import { defineComposite } from "./composite.ts";
+import { dependentOutputs } from "./depends.ts";
+import * as emit from "./emit.ts";
+import { resultsOf } from "./results.ts";
+import { f32 } from "./structure.ts";
+
+/**
+ * `gradient` takes the results, cotangents of those that are float, and the inputs; it gives cotangents of the inputs in the
+ * places `by`.
+ */
+export type CustomGradientAttrs = { body: Graph; gradient: Graph; by: readonly number[] };
+
+/** `tangent` takes the results, tangents of the inputs in the places `by`, and the inputs; it gives tangents of the float results. */
+export type CustomJvpAttrs = { body: Graph; tangent: Graph; by: readonly number[] };
+
+const scalar = (name: string): InputSpec => ({ name, type: { dtype: "f32", shape: [] } });
+const twice = traceGraph("twice", [scalar("x")], (x) => [emit.add(x as Node, x as Node)]);
+const passed = traceGraph("passed", [scalar("y"), scalar("change"), scalar("x")], (_y, change) => [change as Node]);
+
+export const customGradientOp = defineComposite<CustomGradientAttrs>({
+  name: "customGradient",
+  doc: "The results of a graph, with a gradient given by another graph.",
+  example: { inputs: [f32([], [3])], attrs: { body: twice, gradient: passed, by: [0] }, outputs: [f32([], [6])] },
+  body: (inputs, { body }) => inlineGraph(body, inputs),
+  equation: absent("the planner sees its body"),
+  linear: [],
+  gradient: ({ node, cotangents }) => {
+    const { gradient, by } = node.attrs as CustomGradientAttrs;
+    const results = resultsOf(node);
+    const flowing = results.flatMap((result, place) =>
+      isFloat(result.dtype) ? [cotangents[place] ?? emit.zerosLike(result)] : [],
+    );
+    const made = inlineGraph(gradient, [...results, ...flowing, ...node.inputs]);
+    return node.inputs.map((_input, place) => made[by.indexOf(place)]);
+  },
+  batch: (context) => batchCustom(context, "gradient"),
+  lower: absent("the passes put its body in its place"),
+});
+
+export const customJvpOp = defineComposite<CustomJvpAttrs>({
+  name: "customJvp",
+  doc: "The results of a graph, with a tangent given by another graph.",
+  example: { inputs: [f32([], [3])], attrs: { body: twice, tangent: passed, by: [0] }, outputs: [f32([], [6])] },
+  body: (inputs, { body }) => inlineGraph(body, inputs),
+  equation: absent("the planner sees its body"),
+  linear: [],
+  gradient: transposedTangent,
+  forward: forwardCustom,
+  batch: (context) => batchCustom(context, "tangent"),
+  lower: absent("the passes put its body in its place"),
+});
+
+function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[] {
+  const { tangent, by } = node.attrs as CustomJvpAttrs;
+  const values = inputs.map((input) => input.node);
+  const results = resultsOf(emit.call("customJvp", values, node.attrs));
+  const moving = by.map((place) => inputs[place]?.tangent ?? emit.zerosLike(values[place] as Node));
+  const made = inlineGraph(tangent, [...results, ...moving, ...values]);
+  return results.map((result) => ({ node: result, tangent: isFloat(result.dtype) ? made.shift() : undefined }));
+}
+
+/** The gradient that follows from the tangent: its transpose by the tangents of the inputs. */
+function transposedTangent({ node, cotangents, pullback }: GradientContext<CustomJvpAttrs>): (Node | undefined)[] {
+  const { tangent, by } = node.attrs as CustomJvpAttrs;
+  const results = resultsOf(node);
+  const flowing = results.flatMap((result, place) =>
+    isFloat(result.dtype) ? [cotangents[place] ?? emit.zerosLike(result)] : [],
+  );
+  const specs = inputSpecs(tangent);
+  const seeds = flowing.map(({ dtype, shape }, place) => ({ name: `cotangent${place}`, type: { dtype, shape } }));
+  let found: boolean[] = [];
+  const transposed = traceGraph(`gradient-of-${tangent.name}`, [...specs, ...seeds], (...nodes) => {
+    const moving = nodes.slice(results.length, results.length + by.length);
+    const outputs = inlineGraph(tangent, nodes.slice(0, specs.length));
+    const pulled = pullback(outputs, nodes.slice(specs.length), moving);
+    found = pulled.map((value) => value !== undefined);
+    return pulled.filter((value) => value !== undefined);
+  });
+  const moves = transposed.inputs.map((_input, place) => place >= results.length && place < results.length + by.length);
+  if (dependentOutputs(transposed, moves).includes(true)) throw notLinear(node, "tangent", "gradient");
+  const zeros = by.map((place) => emit.zerosLike(node.inputs[place] as Node));
+  const made = inlineGraph(transposed, [...results, ...zeros, ...node.inputs, ...flowing]);
+  const pulled = found.map((is) => (is ? made.shift() : undefined));
+  return node.inputs.map((_input, place) => pulled[by.indexOf(place)]);
+}
+
+/** A derivative of one mode from which that of the other mode cannot be had. */
+export function notLinear(node: Node, has: string, wanted: string): HeddleError {
+  const body = node.attrs["body"] as Graph | undefined;
+  const where = describePosition(positionOf(node));
+  return new HeddleError(
+    "gradient",
+    `${node.op.name}${body === undefined ? "" : ` of '${body.name}'`}: its ${has} is not linear in the ${has === "tangent" ? "tangents" : "cotangents"}, so that no ${wanted} follows from it`,
+    where === undefined ? {} : { where },
+  );
+}
+
+/**
+ * Both graphs on a batch. Float inputs are batched all: a cotangent of one that is alike for all examples then adds up in the
+ * gradient of its repetition.
+ */
+function batchCustom<A extends Attrs>({ node, inputs, size, batch }: BatchContext<A>, rule: string): Batched[] {
+  const body = node.attrs["body"] as Graph;
+  const flags = inputs.map((input) => isBatched(input) || isFloat(input.node.dtype));
+  const all = body.outputs.map(() => true);
+  const derivative = node.attrs[rule] as Graph;
+  const leading = new Array<boolean>(derivative.inputs.length - inputs.length).fill(true);
+  const attrs = {
+    ...node.attrs,
+    body: batchedGraph(body, flags, size, batch, () => all).graph,
+    [rule]: batchedGraph(derivative, [...leading, ...flags], size, batch, (made) => made.map(() => true)).graph,
+  };
+  const operands = inputs.map((input, place) => (flags[place] ? spreadBatch(input, size) : input.node));
+  return resultsOf(emit.call(node.op.name, operands, attrs)).map(withBatch);
+}

@@ -1,0 +1,60 @@
+/** @module Which results of a graph depend on which of its inputs, looking into loops, branches and composites. */
+import { controlOf, type LoopControl } from "../ir/control.ts";
+import { interpretGraph } from "../ir/graph.ts";
+import { elementOp } from "../ir/leaf.ts";
+import { type Graph, isAbsent, type Node } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { isGraph } from "../ir/trace.ts";
+import { bodyGraph } from "./composite.ts";
+
+type Flags = readonly boolean[];
+const any = (flags: Flags): boolean => flags.includes(true);
+
+/** For each output, whether its value depends on one of the inputs that are marked. */
+export function dependentOutputs(graph: Graph, inputs: Flags): boolean[] {
+  const results = interpretGraph<Flags>(
+    graph,
+    inputs.map((flag) => [flag]),
+    (node, given) =>
+      node.op === elementOp
+        ? [given[0]?.[node.attrs["index"] as number] === true]
+        : dependentResults(
+            node,
+            given.map(([flag]) => flag === true),
+          ),
+  );
+  return results.map(([flag]) => flag === true);
+}
+
+function dependentResults(node: Node, given: Flags): Flags {
+  const { op, attrs, types } = node;
+  if (!any(given)) return types.map(() => false);
+  const inputs = node.inputs.map((input) => input.types[0] as TensorType);
+  const control = controlOf(node);
+  if (control?.kind === "loop") return dependentCarries(control, given);
+  if (control?.kind === "branch") {
+    const [left, right] = control.branches.map((branch) =>
+      dependentOutputs(branch, given.slice(1)),
+    ) as unknown as readonly [Flags, Flags];
+    return types.map((_type, place) => given[0] === true || left[place] === true || right[place] === true);
+  }
+  if (!isAbsent(op.body) && Object.values(attrs).some(isGraph))
+    return dependentOutputs(bodyGraph(op, inputs, attrs), given);
+  const waits = isAbsent(op.equation) ? [] : (op.equation(inputs, attrs).waits ?? []);
+  return types.map(() => given.some((flag, place) => flag && !waits.includes(place)));
+}
+
+/** What depends after any number of iterations. */
+function dependentCarries({ body, condition, carries }: LoopControl, given: Flags): Flags {
+  let flags = [false, ...given];
+  for (;;) {
+    const made = dependentOutputs(body, flags);
+    const ends = condition !== undefined && any(dependentOutputs(condition, flags));
+    const grown = flags.map(
+      (flag, place) => flag || (place > 0 && place <= carries && (ends || made[place - 1] === true)),
+    );
+    if (grown.every((flag, place) => flag === flags[place]))
+      return made.map((flag, place) => flag || (place < carries && grown[place + 1] === true));
+    flags = grown;
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * @module Rematerialisation: a graph whose values are computed again for its gradient instead of being kept (gradient
+ * checkpointing; Griewank and Walther, 2000). Until the passes open it, it is one node; its meaning is the graph.
+ */
+import { inlineGraph, inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
+import { parameterOp } from "../ir/leaf.ts";
+import {
+  absent,
+  type BatchContext,
+  type Batched,
+  type Dual,
+  type ForwardContext,
+  type GradientContext,
+  type Graph,
+  type Node,
+  type Pullback,
+} from "../ir/node.ts";
+import { apply } from "../ir/trace.ts";
+import { batchedGraph, isBatched } from "./batch.ts";
+import { defineComposite } from "./composite.ts";
+import * as emit from "./emit.ts";
+import { resultsOf } from "./results.ts";
+import { f32 } from "./structure.ts";
+
+/** The last `saved` results of the body are values within it that are kept for the gradient. */
+export type RematAttrs = { body: Graph; saved: number };
+
+const twice: Graph = traceGraph("twice", [{ name: "x", type: { dtype: "f32", shape: [] } }], (x) => [
+  emit.add(x as Node, x as Node),
+]);
+
+export const rematOp = defineComposite<RematAttrs>({
+  name: "remat",
+  doc: "The results of a graph; for its gradient, the values within are computed again from its inputs and from what is saved.",
+  example: { inputs: [f32([], [3])], attrs: { body: twice, saved: 0 }, outputs: [f32([], [6])] },
+  body: (inputs, { body }) => inlineGraph(body, inputs),
+  equation: absent("the planner sees its body"),
+  linear: [],
+  gradient: rematGradient,
+  batch: batchRemat,
+  forward: forwardRemat,
+  lower: absent("the passes put its body in its place"),
+});
+
+/** The gradient is such a graph too: what a second derivative needs is computed again as well. */
+function rematGradient({ node, cotangents, pullback }: GradientContext<RematAttrs>): (Node | undefined)[] {
+  const { body, saved } = node.attrs as RematAttrs;
+  const results = resultsOf(node);
+  const kept = saved === 0 ? [] : results.slice(-saved);
+  const given = [...cotangents.keys()].filter((place) => cotangents[place] !== undefined);
+  const flowing = given.map((place) => cotangents[place] as Node);
+  const specs = [
+    ...inputSpecs(body),
+    ...kept.map((value, place) => ({ name: `saved${place}`, type: { dtype: value.dtype, shape: value.shape } })),
+    ...flowing.map((value, place) => ({ name: `cotangent${place}`, type: { dtype: value.dtype, shape: value.shape } })),
+  ];
+  let found: boolean[] = [];
+  const backward = traceGraph(`gradient-of-${body.name}`, specs, (...nodes) => {
+    const [inputs, rest] = [nodes.slice(0, node.inputs.length), nodes.slice(node.inputs.length)];
+    const slots = new Array<Node | undefined>(results.length).fill(undefined);
+    given.forEach((place, order) => {
+      slots[place] = rest[kept.length + order];
+    });
+    const pulled = pulledThrough(body, { inputs, saved: rest.slice(0, kept.length), cotangents: slots, pullback });
+    found = pulled.map((value) => value !== undefined);
+    return pulled.filter((value) => value !== undefined);
+  });
+  if (backward.outputs.length === 0) return node.inputs.map(() => undefined);
+  // Behind barriers nothing is shared with the way there, and nothing is computed before its gradient is due.
+  const again = [...node.inputs, ...kept].map((value) => emit.barrier(value, flowing));
+  const made = [...resultsOf(emit.call("remat", [...again, ...flowing], { body: backward, saved: 0 }))];
+  return found.map((is) => (is ? made.shift() : undefined));
+}
+
+interface Cut {
+  readonly inputs: readonly Node[];
+  readonly saved: readonly Node[];
+  readonly cotangents: readonly (Node | undefined)[];
+  readonly pullback: Pullback;
+}
+
+/** Cotangents of the inputs, from the last saved value to the first: between two of them all is computed anew. */
+function pulledThrough(body: Graph, { inputs, saved, cotangents, pullback }: Cut): (Node | undefined)[] {
+  const savedNodes = saved.length === 0 ? [] : body.outputs.slice(-saved.length);
+  const places = new Map(
+    savedNodes.flatMap((node, place) => (node.op === parameterOp ? [] : [[node, place] as const])),
+  );
+  const anew = new Map<number, Node>();
+  const outputs = interpretGraph(body, inputs, (node, given) => {
+    const made = apply(node.op, given, node.attrs);
+    const place = places.get(node);
+    if (place === undefined) return made;
+    anew.set(place, made);
+    return saved[place] as Node;
+  });
+  const totals: (Node | undefined)[] = inputs.map(() => undefined);
+  const flowing: (Node | undefined)[] = saved.map(() => undefined);
+  const sum = (list: (Node | undefined)[], place: number, value: Node | undefined): void => {
+    const held = list[place];
+    if (value !== undefined) list[place] = held === undefined ? value : emit.add(held, value);
+  };
+  const pull = (from: readonly Node[], given: readonly (Node | undefined)[]): void => {
+    const pulled = pullback(from, given, [...inputs, ...saved]);
+    for (const [place, value] of pulled.entries())
+      if (place < inputs.length) sum(totals, place, value);
+      else sum(flowing, place - inputs.length, value);
+  };
+  pull(outputs, cotangents);
+  const latestFirst = [...anew.keys()].sort(
+    (left, right) => (savedNodes[right] as Node).id - (savedNodes[left] as Node).id,
+  );
+  for (const place of latestFirst) {
+    const cotangent = flowing[place];
+    if (cotangent !== undefined) pull([anew.get(place) as Node], [cotangent]);
+  }
+  return totals;
+}
+
+function batchRemat({ node, inputs, size, batch }: BatchContext<RematAttrs>): Batched[] {
+  const { body, saved } = node.attrs as RematAttrs;
+  const { graph, results } = batchedGraph(body, inputs.map(isBatched), size, batch, (made) => made);
+  const made = emit.call(
+    "remat",
+    inputs.map((input) => input.node),
+    { body: graph, saved },
+  );
+  return resultsOf(made).map((result, place) => ({ node: result, batched: results[place] === true }));
+}
+
+/** Values and tangents together, as one such graph. */
+function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Dual[] {
+  const { body, saved } = node.attrs as RematAttrs;
+  const own = body.outputs.length - saved;
+  const moving = [...inputs.keys()].filter((place) => inputs[place]?.tangent !== undefined);
+  const specs = inputSpecs(body);
+  const tangentSpecs = moving.map((place) => {
+    const { name, type } = specs[place] as (typeof specs)[number];
+    return { name: `tangent of ${name}`, type };
+  });
+  let moves: boolean[] = [];
+  const joint = traceGraph(`forward-of-${body.name}`, [...specs, ...tangentSpecs], (...nodes) => {
+    const tangents = nodes.slice(specs.length);
+    const duals = forward(
+      body,
+      specs.map((_spec, place): Dual => {
+        const at = moving.indexOf(place);
+        return { node: nodes[place] as Node, tangent: at < 0 ? undefined : tangents[at] };
+      }),
+    );
+    moves = duals.map(({ tangent }) => tangent !== undefined);
+    return [duals.slice(0, own), duals.slice(own)].flatMap((part) => [
+      ...part.map((dual) => dual.node),
+      ...part.flatMap(({ tangent }) => (tangent === undefined ? [] : [tangent])),
+    ]);
+  });
+  const count = (from: number, to?: number): number => moves.slice(from, to).filter(Boolean).length;
+  const operands = [...inputs.map((input) => input.node), ...moving.map((place) => inputs[place]?.tangent as Node)];
+  const made = resultsOf(emit.call("remat", operands, { body: joint, saved: saved + count(own) }));
+  const [values, savedValues] = [made.slice(0, own + count(0, own)), made.slice(own + count(0, own))];
+  const duals = (part: readonly Node[], flags: readonly boolean[]): Dual[] => {
+    let next = flags.length;
+    return flags.map((is, place) => ({ node: part[place] as Node, tangent: is ? part[next++] : undefined }));
+  };
+  return [...duals(values, moves.slice(0, own)), ...duals(savedValues, moves.slice(own))];
+}

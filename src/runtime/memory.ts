@@ -1,0 +1,74 @@
+/** @module Memory of this process: what values hold, and what a program may need. */
+import { totalmem } from "node:os";
+import { formatType } from "../ir/shape.ts";
+import type { LoweredProgram } from "../lower/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { formatBytes } from "../util/text.ts";
+import { loadNative } from "./native/binding.ts";
+import { hostMemory } from "./reference.ts";
+
+/** What `memory` gives. Arenas of devices count as buffers. */
+export interface MemoryUse {
+  /** Buffers that values of this process hold. */
+  readonly liveBuffers: number;
+  /** Their bytes, rounding of the allocator included. */
+  readonly liveBytes: number;
+  /** The most bytes that were live at one time; of the reference executor those live now. */
+  readonly peakBytes: number;
+}
+
+/**
+ * The memory that tensors and programs of this process hold, outside of JavaScript's heap on the native executor. A value
+ * is let go of by `using`, by a step that it is donated to, or by the garbage collector: until that has run, dropped ones
+ * still count.
+ */
+export function memory(): MemoryUse {
+  const native = loadNative();
+  const none = { liveBuffers: 0, liveBytes: 0, peakBytes: 0 };
+  const { liveBuffers, liveBytes, peakBytes } = "error" in native ? none : native.memory();
+  const host = hostMemory();
+  return {
+    liveBuffers: liveBuffers + host.buffers,
+    liveBytes: liveBytes + host.bytes,
+    peakBytes: peakBytes + host.bytes,
+  };
+}
+
+/** Bytes that this process may use: HEDDLE_MEMORY, or what the machine (or the container) has. */
+export function memoryLimit(): number {
+  // Without a limit the system gives a number beyond any memory.
+  const container = process.constrainedMemory() ?? 0;
+  return readEnvironment().memory ?? (container > 0 ? Math.min(container, totalmem()) : totalmem());
+}
+
+const shownValues = 5;
+
+/**
+ * Refuses programs of this process's devices that cannot fit.
+ *
+ * @throws HeddleError `memory` with what they need, what there is, and the largest values.
+ */
+export function checkFits(name: string, programs: readonly LoweredProgram[]): void {
+  const needed = programs.reduce((total, { peakBytes }) => total + peakBytes, 0);
+  const limit = memoryLimit();
+  if (needed <= limit) return;
+  const largest = programs.reduce((most, one) => (one.peakBytes > most.peakBytes ? one : most));
+  const given = largest.arguments.map(({ name, type, input, bytes }) => ({
+    label: `${input === undefined ? "the result" : name} ${formatType(type)}`,
+    bytes,
+  }));
+  const values = [...given, ...largest.peak.largest]
+    .sort((left, right) => right.bytes - left.bytes)
+    .slice(0, shownValues)
+    .map(({ label, bytes }) => `${label} (${formatBytes(bytes)})`);
+  const devices = programs.length === 1 ? "" : ` on ${programs.length} devices`;
+  throw new HeddleError(
+    "memory",
+    `${name} needs ${formatBytes(needed)} of memory${devices}, and this process may use ${formatBytes(limit)}; ` +
+      `its largest values are ${values.join(", ")}`,
+    {
+      hint: "use smaller batches (train's accumulate keeps their sum), more workers with a sharded layout, or a higher HEDDLE_MEMORY",
+    },
+  );
+}

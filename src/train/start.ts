@@ -1,0 +1,86 @@
+/** @module Values to begin a training with, in place of the model's own. */
+import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, nearest } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { ModelTypes, TrainState } from "./functions.ts";
+import type { StateLayouts } from "./layouts.ts";
+import { wholeData } from "./state.ts";
+
+/** Where a training begins; a `TrainResult` is one. */
+export interface StartValues {
+  /** As a tree in the form of the model's own. */
+  readonly params: Tensors;
+  /** What layers keep; default as the model makes it. */
+  readonly state?: Tensors;
+  /** What the same optimizer kept; default as it begins. */
+  readonly optimizerState?: Tensors;
+  /** Optimizer steps taken before, which schedules, Adam's corrections and dropout count on from; default 0. */
+  readonly steps?: number;
+  /** Epochs gone through before: the orders of shuffled data go on after them. Default 0. */
+  readonly epochs?: number;
+}
+
+/** @throws HeddleError `option`. */
+export function checkStart(from: StartValues): void {
+  if (typeof from !== "object" || from === null || typeof from.params !== "object")
+    throw new HeddleError("option", `train: from must be { params, … } or an earlier result, got ${shown(from)}`);
+  for (const name of ["steps", "epochs"] as const)
+    if (from[name] !== undefined) checkInteger("train", `from.${name}`, from[name], 0);
+}
+
+/**
+ * Puts copies of given values on the devices; those not given stay as the run made them.
+ *
+ * @throws HeddleError `tree` or `shape` naming what is of another model or optimizer.
+ */
+export async function startValues(
+  from: StartValues,
+  made: TrainState,
+  types: ModelTypes,
+  runtime: Runtime,
+  layouts: StateLayouts,
+): Promise<TrainState> {
+  const given = { params: from.params, state: from.state, optimizer: from.optimizerState };
+  const values: { -readonly [Group in keyof TrainState]: Tensors } = { ...made };
+  for (const group of ["params", "state", "optimizer"] as const) {
+    const tree = given[group];
+    if (tree === undefined) continue;
+    const flat = flattenTree(tree, isTensor);
+    const wanted = flattenTree(types.state[group], isTensorType);
+    checkNames(group, flat.paths, wanted.paths);
+    const put = async (path: string, type: TensorType): Promise<Tensor> => {
+      const leaf = flat.leaves[flat.paths.indexOf(path)] as Tensor;
+      if (!sameType(leaf, type))
+        throw new HeddleError(
+          "shape",
+          `train: from: ${group} '${path}' is ${formatType(leaf)}, not ${formatType(type)}`,
+        );
+      return distribute(runtime, await wholeData(leaf), type, layouts.kept(`${group}.${path}`));
+    };
+    const leaves: Tensor[] = [];
+    // One after the other: what is kept in parts is gathered, by all workers in one order.
+    for (const [index, path] of wanted.paths.entries())
+      leaves.push(await put(path, wanted.leaves[index] as TensorType));
+    for (const leaf of flattenTree(made[group], isTensor).leaves) leaf.dispose();
+    values[group] = unflattenTree(wanted.shape, leaves) as Tensors;
+  }
+  return values;
+}
+
+function checkNames(group: string, given: readonly string[], wanted: readonly string[]): void {
+  const missing = wanted.find((path) => !given.includes(path));
+  if (missing !== undefined)
+    throw new HeddleError("tree", `train: from: ${group} has no '${missing}'`, {
+      hint: `it has ${given.join(", ") || "nothing"}`,
+    });
+  const extra = given.find((path) => !wanted.includes(path));
+  if (extra === undefined) return;
+  const near = nearest(extra, wanted);
+  throw new HeddleError("tree", `train: from: ${group} has '${extra}', which this run has not`, {
+    hint: near === undefined ? `this run has ${wanted.join(", ") || "nothing"}` : `did you mean '${near}'?`,
+  });
+}

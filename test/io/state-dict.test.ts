@@ -1,0 +1,83 @@
+import { copyFileSync, mkdtempSync, rmSync, truncateSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { io, nn, random, tanh, tensor } from "heddle";
+import { afterAll, expect, test } from "vitest";
+
+const path = fileURLToPath(new URL("../../examples/from-pytorch/net.safetensors", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "heddle-state-dict-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const net = (out = 4) =>
+  nn.sequential(
+    nn.conv2d({ out, kernel: 3, padding: 1 }),
+    nn.relu(),
+    nn.maxPool2d(2),
+    nn.conv2d({ out: 8, kernel: 3, strides: 2 }),
+    tanh,
+    nn.flatten(),
+    nn.linear(10),
+  );
+const names = { "0": "conv1", "3": "conv2", "6": "fc" };
+const ignore = (name: string): boolean => name.startsWith("example.");
+const fresh = (model = net()) => model.init(random.key(0), { shape: [2, 1, 14, 14], dtype: "f32" });
+
+test("a PyTorch model gives PyTorch's outputs", async () => {
+  const variables = await io.loadPyTorch(path, fresh(), { names, ignore });
+  const examples = await io.loadTensors(path);
+  const { y } = net().apply(variables, examples["example.images"] as never);
+  const wanted = await (examples["example.logits"] as NonNullable<(typeof examples)[string]>).data();
+  const got = await y.data();
+  expect(Math.max(...got.map((value, index) => Math.abs(value - (wanted[index] as number))))).toBeLessThan(1e-5);
+  // Names by a function are the same.
+  const again = await io.loadPyTorch(path, fresh(), {
+    names: (name) => name.replace(/^\d/, (digit) => names[digit as keyof typeof names]),
+    ignore,
+  });
+  expect(
+    await net()
+      .apply(again, examples["example.images"] as never)
+      .y.data(),
+  ).toEqual(got);
+});
+
+test("everything that does not fit is named", async () => {
+  const load = (model: ReturnType<typeof net>, options: Parameters<typeof io.loadPyTorch>[2]) =>
+    io.loadPyTorch(path, fresh(model), options).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  const message = await load(net(5), { names: { "0": "conv1", "3": "conv2" } });
+  expect(message).toContain(
+    'differs: "0.weight" (as "conv1.weight") is f32[5,1,3,3] here and f32[4,1,3,3] in the file',
+  );
+  expect(message).toContain('differs: "0.bias" (as "conv1.bias") is f32[5] here and f32[4] in the file');
+  expect(message).toContain('missing: "6.weight", f32[10,72]');
+  expect(message).toContain('unexpected: "fc.bias" of the file has no variable here');
+  expect(message).toContain('unexpected: "example.images"');
+  expect(await load(net(), { names: { ...names, "3": "conv1" }, ignore })).toContain(
+    '"3.weight" and "0.weight" are both "conv1.weight" of the file',
+  );
+});
+
+test("tensors of a tree come back by name, tensor by tensor", async () => {
+  const file = join(folder, "tree.safetensors");
+  await io.saveTensors(file, { a: { weight: tensor([[1, 2]]) }, b: tensor([true]) }, { metadata: { made: "here" } });
+  const opened = await io.openSafetensors(file);
+  expect([...opened.entries.keys()].sort()).toEqual(["a.weight", "b"]);
+  expect(opened.metadata.get("made")).toBe("here");
+  expect(Array.from((await opened.read("a.weight")).data)).toEqual([1, 2]);
+  await expect(opened.read("c")).rejects.toThrow(/has no tensor "c"/);
+  await opened.close();
+  const loaded = await io.loadTensors(file);
+  expect([loaded["b"]?.dtype, loaded["a.weight"]?.shape]).toEqual(["bool", [1, 2]]);
+  // Cut after it was opened.
+  const cut = join(folder, "cut.safetensors");
+  copyFileSync(path, cut);
+  const open = await io.openSafetensors(cut);
+  truncateSync(cut, 2000);
+  await expect(open.read("fc.weight")).rejects.toThrow(/became shorter/);
+  await open.close();
+  await expect(io.openSafetensors(cut)).rejects.toThrow(/not a valid safetensors file/);
+});

@@ -1,0 +1,112 @@
+/** @module One node test of the package onnx: its model, read and run on its inputs, against its outputs. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isTensor, type Tensor } from "heddle";
+import { toTensor } from "../../src/io/host.ts";
+import { type OnnxModel, parseOnnx } from "../../src/io/onnx/import.ts";
+import { readTensorProto } from "../../src/io/onnx/messages.ts";
+import { hostOfProto } from "../../src/io/onnx/tensors.ts";
+import { isFloat } from "../../src/ir/dtype.ts";
+import type { HostTensor } from "../../src/ir/node.ts";
+import { HeddleError } from "../../src/util/errors.ts";
+
+export interface Outcome {
+  readonly kind: "passed" | "skipped" | "failed";
+  /** Why it was skipped, or what differs. */
+  readonly reason: string;
+  readonly ops: readonly string[];
+}
+
+/** Why a case cannot be run, for errors that say what Heddle lacks; undefined for errors that are failures. */
+function whySkipped(error: unknown): string | undefined {
+  if (!(error instanceof HeddleError)) return undefined;
+  const text = error.plain;
+  const missing = / is ([\w.]+), which is not imported/.exec(text)?.[1];
+  if (missing !== undefined) return `op not in the table: ${missing}`;
+  const version = / is (\w+) of opset (\d+), of which versions/.exec(text);
+  if (version !== null) return `version of opset ${version[2]}: ${version[1]}`;
+  const dtype = / is ([\w ]+), which Heddle has no dtype for/.exec(text)?.[1] ?? /texts, which Heddle/.exec(text)?.[0];
+  if (dtype !== undefined) return `dtype: ${dtype}`;
+  if (text.includes("is no tensor")) return "sequences and optional values";
+  if (/uses opset (\d+)/.test(text)) return "opset below 7";
+  if (error.code === "dynamic") return "a shape that depends on values";
+  return (
+    /: ((?!.*: ).* not imported)/.exec(text)?.[1] ?? (text.includes("gives no result") ? "a second result" : undefined)
+  );
+}
+
+function tensorsOf(folder: string, kind: "input" | "output", set: number): HostTensor[] {
+  const names = readdirSync(folder).filter((name) => name.startsWith(`${set}-${kind}-`));
+  return names.map((_name, index) => {
+    const file = join(folder, `${set}-${kind}-${index}.pb`);
+    return hostOfProto(readTensorProto(readFileSync(file), file), file);
+  });
+}
+
+/** Runs a model; where a shape depends on an input, with the inputs that are small or whole numbers known. */
+function outputsOf(model: OnnxModel, given: readonly HostTensor[]): Record<string, Tensor> {
+  const named = (known: (host: HostTensor) => boolean) =>
+    Object.fromEntries(
+      model.inputs.map(({ name }, index) => {
+        const host = given[index] as HostTensor;
+        return [name, known(host) ? host : toTensor(host)];
+      }),
+    );
+  const attempts = [
+    () => false,
+    ({ dtype }: HostTensor) => !isFloat(dtype),
+    ({ data }: HostTensor) => data.length < 16,
+  ];
+  for (const [index, known] of attempts.entries()) {
+    try {
+      return model.run(named(known));
+    } catch (error) {
+      if (!(error instanceof HeddleError) || error.code !== "dynamic" || index === attempts.length - 1) throw error;
+    }
+  }
+  throw new Error("unreachable");
+}
+
+/** What differs between two tensors; undefined where nothing does. */
+function difference(
+  got: HostTensor,
+  wanted: HostTensor,
+  [relative, absolute]: readonly [number, number],
+): string | undefined {
+  if (got.dtype !== wanted.dtype || got.shape.join() !== wanted.shape.join())
+    return `${got.dtype}[${got.shape.join()}] instead of ${wanted.dtype}[${wanted.shape.join()}]`;
+  for (let index = 0; index < wanted.data.length; index++) {
+    const [left, right] = [Number(got.data[index]), Number(wanted.data[index])];
+    if (Object.is(left, right) || left === right) continue;
+    if (!(Math.abs(left - right) <= absolute + relative * Math.abs(right)))
+      return `[${index}] ${left} instead of ${right}`;
+  }
+  return undefined;
+}
+
+/** Runs the case of a folder. */
+export async function runCase(folder: string): Promise<Outcome> {
+  const ops: string[] = [];
+  try {
+    const model = parseOnnx(readFileSync(join(folder, "model.onnx")), { file: "model.onnx" });
+    ops.push(...model.ops);
+    const tolerance = readFileSync(join(folder, "tolerance.txt"), "utf8").split(" ").map(Number) as [number, number];
+    for (let set = 0; existsSync(join(folder, `${set}-output-0.pb`)); set++) {
+      const outputs = outputsOf(model, tensorsOf(folder, "input", set));
+      const wanted = tensorsOf(folder, "output", set);
+      for (const [index, host] of wanted.entries()) {
+        const name = model.outputs[index]?.name as string;
+        const tensor = outputs[name];
+        if (!isTensor(tensor)) return { kind: "failed", reason: `no output "${name}"`, ops };
+        const { dtype, shape } = tensor;
+        const problem = difference({ dtype, shape, data: await tensor.data() }, host, tolerance);
+        if (problem !== undefined) return { kind: "failed", reason: `"${name}": ${problem}`, ops };
+      }
+    }
+    return { kind: "passed", reason: "", ops };
+  } catch (error) {
+    const why = whySkipped(error);
+    if (why !== undefined) return { kind: "skipped", reason: why, ops };
+    return { kind: "failed", reason: (error as Error).message.split("\n")[0] as string, ops };
+  }
+}
