@@ -86,6 +86,9 @@ export type LowerRule<A extends Attrs> =
   /** The same value as input 0's result `index`. */
   | { readonly kind: "element"; readonly index: (attrs: A) => number };
 
+/** The fields of a rule whose kernel moves elements of any dtype. */
+export const movingKernel = { kind: "kernel", moves: true } as const;
+
 /** What a kernel combines along which dims of its one input; its output has the other dims. */
 export interface FoldRule {
   /** `argMax` is the i32 index of the first of the largest elements, or of the first NaN, along one dim. */

@@ -32,9 +32,9 @@ export {
   whileLoop,
 } from "./control.ts";
 export { type ConvAttrs, convDims } from "./convolution.ts";
-export { einsum } from "./einsum.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
+export { einsum } from "./einsum.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";

@@ -414,14 +414,7 @@ impl Writer<'_> {
     }
 
     /// Stores the low bytes, or halves, of lanes; what lies above them is 0.
-    fn store_narrow(
-        &mut self,
-        base: Register,
-        to: MemoryOperand,
-        from: Register,
-        size: usize,
-        tail: bool,
-    ) -> Done {
+    fn store_narrow(&mut self, base: Register, to: MemoryOperand, from: Register, size: usize, tail: bool) -> Done {
         let (_, low) = self.parts(from);
         let x = Register::XMM14;
         self.push(Instruction::with3(Code::VEX_Vextracti128_xmmm128_ymm_imm8, x, from, 1))?;
