@@ -20,6 +20,7 @@ import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
+export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -31,13 +32,14 @@ export {
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";
-export { type ConvAttrs, convDims } from "./convolution.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
 export { einsum } from "./einsum.ts";
+export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { sliceOf } from "./host.ts";
+export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";

@@ -33,6 +33,10 @@ export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: 
   or: (x, y) => x | y,
   xor: (x, y) => x ^ y,
   shiftLeft: (x, y) => (gone(y) ? 0n : x << y),
+  popcount: (x) => BigInt([...BigInt.asUintN(64, x).toString(2)].filter((bit) => bit === "1").length),
+  countLeadingZeros: (x) => (x === 0n ? 64n : 64n - BigInt(BigInt.asUintN(64, x).toString(2).length)),
+  shiftRightLogical: (x, y) => (gone(y) ? 0n : BigInt.asUintN(64, x) >> y),
+  shiftRightArithmetic: (x, y) => BigInt.asIntN(64, x) >> (gone(y) ? 63n : y),
   shiftRight: (x, y) => (gone(y) ? (x < 0n ? -1n : 0n) : x >> y),
 };
 

@@ -4,29 +4,16 @@
  */
 
 import { type DType, dtypes, isInteger, isSigned } from "../ir/dtype.ts";
-import { type Absent, absent, type Node } from "../ir/node.ts";
-import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
+import { absent, type Node } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { hloErf } from "./hlo.ts";
+import { bitPairs, bitRows } from "./scalar-bits.ts";
+import { functionPairs, functionRows } from "./scalar-functions.ts";
+import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
 import { erf, roundHalfEven } from "./special.ts";
 
-/** Cotangent of one input from that of the output: `gradient(dy, x, y, out)`. */
-export type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefined;
-
-export interface ScalarRow {
-  readonly doc: string;
-  readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
-  /** StableHLO's name of it, or how to compose it. */
-  readonly stablehlo: string | ((hlo: HloBlock, x: HloValue, y: HloValue) => HloValue);
-  /** The meaning on JavaScript numbers; rounding to the dtype follows. */
-  readonly value: (x: number, y: number, dtype: DType) => number;
-  /** One rule per input; undefined where the derivative is zero everywhere. */
-  readonly gradient: readonly (ScalarGradient | undefined)[] | Absent;
-  readonly linear: readonly (readonly number[])[];
-  /** Arithmetic operations per element; transcendental functions count as 10. */
-  readonly cost: number;
-}
+export type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
 
 const none = undefined;
 const { add, mul, sub, div, neg, select } = emit;
@@ -207,6 +194,8 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     linear: [],
     cost: 1,
   },
+  ...functionRows,
+  ...bitRows,
 };
 
 const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y);
@@ -315,6 +304,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     (hlo, x, y) => hlo.same(isSigned(x.type.dtype as DType) ? "shift_right_arithmetic" : "shift_right_logical", x, y),
     (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
   ),
+  ...functionPairs,
+  ...bitPairs,
 };
 
 function truncated(x: Node): Node {

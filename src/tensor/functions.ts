@@ -45,6 +45,39 @@ export const ceil: Unary = unary("ceil", ops.ceil);
 export const round: Unary = unary("round", ops.round);
 export const not: Unary = unary("not", ops.not);
 export const isFinite: Unary = unary("isFinite", ops.isFinite);
+/** Rounds toward zero; keeps the sign of zero. */
+export const trunc: Unary = unary("trunc", ops.trunc);
+export const tan: Unary = unary("tan", ops.tan);
+export const atan: Unary = unary("atan", ops.atan);
+export const asin: Unary = unary("asin", ops.asin);
+export const acos: Unary = unary("acos", ops.acos);
+export const sinh: Unary = unary("sinh", ops.sinh);
+export const cosh: Unary = unary("cosh", ops.cosh);
+export const asinh: Unary = unary("asinh", ops.asinh);
+export const acosh: Unary = unary("acosh", ops.acosh);
+export const atanh: Unary = unary("atanh", ops.atanh);
+export const exp2: Unary = unary("exp2", ops.exp2);
+export const log2: Unary = unary("log2", ops.log2);
+export const cbrt: Unary = unary("cbrt", ops.cbrt);
+/** 1 - erf(x), exact where erf is near 1. */
+export const erfc: Unary = unary("erfc", ops.erfc);
+/** The inverse of erf: infinite at -1 and 1, NaN outside. */
+export const erfInv: Unary = unary("erfInv", ops.erfInv);
+/** log|gamma(x)|. */
+export const lgamma: Unary = unary("lgamma", ops.lgamma);
+/** Derivative of lgamma. */
+export const digamma: Unary = unary("digamma", ops.digamma);
+/** How many bits of an integer are set. */
+export const popcount: Unary = unary("popcount", ops.popcount);
+/** Zero bits before the highest one that is set. */
+export const countLeadingZeros: Unary = unary("countLeadingZeros", ops.countLeadingZeros);
+/** 1 / x. */
+export const reciprocal: Unary = unary("reciprocal", ops.reciprocal);
+export const square: Unary = unary("square", ops.square);
+/** Whether x is NaN; bool. */
+export const isNaN: Unary = unary("isNaN", ops.isNaN);
+/** Whether x is infinite; bool. */
+export const isInf: Unary = unary("isInf", ops.isInf);
 export const relu: Unary = unary("relu", ops.relu);
 /** x itself, which derivatives take for a constant. */
 export const stopGradient: Unary = unary("stopGradient", ops.stopGradient);
@@ -60,6 +93,16 @@ export const minimum: Binary = binary("minimum", ops.minimum);
 export const and: Binary = binary("and", ops.and);
 export const or: Binary = binary("or", ops.or);
 export const xor: Binary = binary("xor", ops.xor);
+/** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
+export const atan2: Binary = binary("atan2", ops.atan2);
+/** The derivative of order n of digamma at x; n whole numbers in the dtype of x, and constant for gradients. */
+export const polygamma: Binary = binary("polygamma", ops.polygamma);
+/** x shifted left by y bits; y of the width or more gives 0. */
+export const shiftLeft: Binary = binary("shiftLeft", ops.shiftLeft);
+/** x shifted right by y bits, filled with 0. */
+export const shiftRightLogical: Binary = binary("shiftRightLogical", ops.shiftRightLogical);
+/** x shifted right by y bits, filled with its highest bit. */
+export const shiftRightArithmetic: Binary = binary("shiftRightArithmetic", ops.shiftRightArithmetic);
 export const eq: Binary = binary("eq", ops.eq);
 export const ne: Binary = binary("ne", ops.ne);
 export const lt: Binary = binary("lt", ops.lt);

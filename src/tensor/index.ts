@@ -1,4 +1,5 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
 export {
@@ -14,6 +15,7 @@ export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
+export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export {
   type CompiledPipeline,
   compilePipeline,

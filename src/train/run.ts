@@ -289,6 +289,7 @@ export class Run {
     return {
       steps: this.position.steps,
       params: values.params,
+      averaged: settings.ema === undefined ? undefined : seen.params,
       state: values.state,
       optimizerState: values.optimizer,
       evaluate: (dataset) =>

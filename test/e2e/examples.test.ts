@@ -14,6 +14,7 @@ type Case = readonly [command: string, ends: RegExp];
 
 // The example of MNIST is the demo, which trains for minutes: here it is planned.
 const cases: readonly Case[] = [
+  ["run caffe-lenet.ts", /accuracy on the test images: 9\d\.\d\d %\n$/],
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
   [
     "run captions.ts -- --small",

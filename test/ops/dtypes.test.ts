@@ -128,6 +128,14 @@ function rounded(value: bigint, dtype: DType): number {
   return Math.sign(Number(value)) * result || 0;
 }
 
+const bitsOf = (x: bigint, dtype: DType): string => {
+  const width = dtypes[dtype].bytes * 8;
+  return BigInt.asUintN(width, x).toString(2).padStart(width, "0");
+};
+
+/** Amounts of the width or more leave nothing of a value. */
+const amountOf = (y: bigint, dtype: DType): bigint => (y < 0n || y >= BigInt(dtypes[dtype].bytes * 8) ? 64n : y);
+
 /** Functions of integers by their definition; results are taken modulo the width. */
 const definitions: { readonly [op: string]: (x: bigint, y: bigint, dtype: DType) => bigint | undefined } = {
   neg: (x) => 0n - x,
@@ -146,7 +154,11 @@ const definitions: { readonly [op: string]: (x: bigint, y: bigint, dtype: DType)
   xor: (x, y) => x ^ y,
   shiftLeft: (x, y, dtype) => (y < 0n || y >= BigInt(dtypes[dtype].bytes * 8) ? 0n : x * 2n ** y),
   // Amounts beyond the width leave the sign.
-  shiftRight: (x, y, dtype) => x >> (y < 0n || y >= BigInt(dtypes[dtype].bytes * 8) ? 64n : y),
+  shiftRight: (x, y, dtype) => x >> amountOf(y, dtype),
+  popcount: (x, _y, dtype) => BigInt(bitsOf(x, dtype).replaceAll("0", "").length),
+  countLeadingZeros: (x, _y, dtype) => BigInt(/^0*/.exec(bitsOf(x, dtype))?.[0].length ?? 0),
+  shiftRightLogical: (x, y, dtype) => BigInt(`0b0${bitsOf(x, dtype)}`) >> amountOf(y, dtype),
+  shiftRightArithmetic: (x, y, dtype) => BigInt.asIntN(dtypes[dtype].bytes * 8, x) >> amountOf(y, dtype),
   eq: (x, y) => BigInt(x === y),
   ne: (x, y) => BigInt(x !== y),
   lt: (x, y) => BigInt(x < y),
@@ -165,7 +177,7 @@ describe.each(dtypeNames.filter(isInteger))("functions of %s at its edges", (dty
       if (!signed && (op === "abs" || op === "sign")) continue;
       const pairs = values.flatMap((x) => values.map((y) => [x, y, define(BigInt(x), BigInt(y), dtype)] as const));
       const whole = pairs.filter(([, , result]) => result !== undefined);
-      const inputs = (define.length < 2 && !(op in binaryRows) ? [0] : [0, 1]).map((place) =>
+      const inputs = (op in unaryRows ? [0] : [0, 1]).map((place) =>
         hostOf(
           dtype,
           whole.map((pair) => pair[place] as number),

@@ -6,7 +6,7 @@ import { allOps } from "../../src/ir/op.ts";
 import { parseGraph } from "../../src/ir/parse.ts";
 import { printGraph } from "../../src/ir/print.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
-import { call, evaluateGraph } from "../../src/ops/index.ts";
+import { call, evaluateGraph, resultsOf } from "../../src/ops/index.ts";
 import { checkGradient, gradientSum, inDouble, weighed } from "../support/row.ts";
 import { legalShardings } from "../support/shardings.ts";
 import { difference } from "../support/tensors.ts";
@@ -104,7 +104,7 @@ describe("documentation", () => {
     const { inputs, attrs, outputs } = op.example;
     const types = inputs.map((type, index) => ({ name: `x${index}`, type }));
     const results = evaluateGraph(
-      traceGraph("example", types, (...nodes) => [call(op.name, nodes, attrs)]),
+      traceGraph("example", types, (...nodes) => resultsOf(call(op.name, nodes, attrs))),
       inputs,
     );
     expect(results.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(

@@ -1,7 +1,9 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
+import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
+import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -14,6 +16,7 @@ import { transformTable } from "./rows/transform.ts";
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
   ...scalarRows,
+  ...functionTable,
   ...castTable,
   ...structureRows,
   ...reduceTable,
@@ -23,6 +26,7 @@ export const baseRows: readonly Row[] = [
   ...controlTable,
   ...reportTable,
   ...transformTable,
+  ...attentionTable,
 ];
 
 /** All rows, those with floats in f64 too. */

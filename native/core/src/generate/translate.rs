@@ -138,6 +138,7 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
             DType::F32 => single_unary(&mut Lanes::new(b, Kind::Word), name, *x),
             DType::F64 => double_unary(&mut Lanes::new(b, Kind::Long), name, *x),
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_unary(b, name, from, *x),
+            DType::U8 | DType::I8 if matches!(name, "popcount" | "countLeadingZeros") => None,
             DType::U8 | DType::I8 => {
                 let x = sign_extended(b, from, *x);
                 let id = integer_unary(b, name, DType::I32, x)?;
@@ -151,7 +152,13 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
             DType::F64 => float_binary(&mut Lanes::<f64>::new(b, Kind::Long), name, *x, *y),
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_binary(b, name, from, *x, *y),
             DType::U8 | DType::I8 => {
-                let (x, y) = (sign_extended(b, from, *x), sign_extended(b, from, *y));
+                // What is shifted, by its sign or without one.
+                let of_x = match name {
+                    "shiftRightArithmetic" => DType::I8,
+                    "shiftRightLogical" => DType::U8,
+                    _ => from,
+                };
+                let (x, y) = (sign_extended(b, of_x, *x), sign_extended(b, from, *y));
                 let id = integer_binary(b, name, DType::I32, x, y)?;
                 Some(if b.nodes[id].kind == Kind::Mask { id } else { low_byte(b, id) })
             }
@@ -263,6 +270,18 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
             let all = b.constant(if kind == Kind::Long { u64::MAX } else { 0xffff_ffff }, kind);
             b.push(Do::Xor, kind, &[x, all])
         }
+        ("popcount", DType::I32 | DType::U32) => ones(b, x),
+        ("countLeadingZeros", DType::I32 | DType::U32) => {
+            // All bits below the highest one are set: what is left are the leading zeros.
+            let mut filled = x;
+            for by in [1, 2, 4, 8, 16] {
+                let moved = b.push(Do::ShiftRight(by), Kind::Word, &[filled]);
+                filled = b.push(Do::Or, Kind::Word, &[filled, moved]);
+            }
+            let all = b.constant(0xffff_ffff, Kind::Word);
+            let rest = b.push(Do::Xor, Kind::Word, &[filled, all]);
+            ones(b, rest)
+        }
         ("abs", DType::U32 | DType::U64) => x,
         ("abs", DType::I32) => {
             let minus = b.push(Do::Minus, Kind::Word, &[zero, x]);
@@ -278,11 +297,31 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
     })
 }
 
+/// The number of bits that are set, by sums of neighbours (H. S. Warren, "Hacker's Delight", 5-1).
+fn ones(b: &mut Builder, x: Id) -> Id {
+    let masked = |b: &mut Builder, x: Id, mask: u64| {
+        let mask = b.constant(mask, Kind::Word);
+        b.push(Do::And, Kind::Word, &[x, mask])
+    };
+    let half = b.push(Do::ShiftRight(1), Kind::Word, &[x]);
+    let half = masked(b, half, 0x5555_5555);
+    let pairs = b.push(Do::Minus, Kind::Word, &[x, half]);
+    let upper = b.push(Do::ShiftRight(2), Kind::Word, &[pairs]);
+    let (upper, lower) = (masked(b, upper, 0x3333_3333), masked(b, pairs, 0x3333_3333));
+    let fours = b.push(Do::Plus, Kind::Word, &[upper, lower]);
+    let upper = b.push(Do::ShiftRight(4), Kind::Word, &[fours]);
+    let bytes = b.push(Do::Plus, Kind::Word, &[fours, upper]);
+    let bytes = masked(b, bytes, 0x0f0f_0f0f);
+    let all = b.constant(0x0101_0101, Kind::Word);
+    let sum = b.push(Do::Times, Kind::Word, &[bytes, all]);
+    b.push(Do::ShiftRight(24), Kind::Word, &[sum])
+}
+
 fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Option<Id> {
     let signed = matches!(dtype, DType::I32 | DType::I64);
     let kind = kind_of(dtype);
     // AVX2 has no such instructions for 8 bytes.
-    let missing = matches!(name, "mul" | "max" | "min" | "shiftRight");
+    let missing = matches!(name, "mul" | "max" | "min" | "shiftRight" | "shiftRightArithmetic" | "shiftRightLogical");
     if kind == Kind::Long && !b.wide && missing {
         return None;
     }
@@ -298,6 +337,8 @@ fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Op
         "min" if signed => Do::Smaller,
         "min" => Do::SmallerUnsigned,
         "shiftLeft" => Do::ShiftLeftBy,
+        "shiftRightArithmetic" => Do::ShiftSignedBy,
+        "shiftRightLogical" => Do::ShiftRightBy,
         "shiftRight" if signed => Do::ShiftSignedBy,
         "shiftRight" => Do::ShiftRightBy,
         _ => return integer_compare(b, name, signed, x, y),

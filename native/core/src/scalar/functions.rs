@@ -59,6 +59,14 @@ pub fn round<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.round(x, Rounding::HalfToEven)
 }
 
+/// Towards zero; keeps the sign of zero.
+#[inline(always)]
+pub fn trunc<O: Ops>(o: &mut O, x: O::F) -> O::F {
+    let a = o.magnitude(x);
+    let whole = o.round(a, Rounding::Down);
+    o.with_sign(whole, x)
+}
+
 #[inline(always)]
 pub fn is_finite<O: Ops>(o: &mut O, x: O::F) -> O::M {
     let (a, infinity) = (o.magnitude(x), o.number(f64::INFINITY));

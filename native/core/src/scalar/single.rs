@@ -1,6 +1,7 @@
 //! The functions in f32: fused polynomials, each at most 2 ULP from the exact value (see the tests of `scalar`).
 
 use super::clamp;
+pub use super::inverse::{acos, acosh, asin, asinh, atan, atanh, cbrt, cosh, erf_inv, erfc, exp2, log2, sinh};
 use super::ops::{Ops, Steps};
 
 /// Rounds to an integer when added and taken away: 1.5·2^23.
@@ -26,11 +27,14 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
 pub fn exp<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let x = clamp(o, x, -104.0, 89.0);
     let (n, r) = reduce(o, x);
-    let p = o.polynomial(
-        r,
-        &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 4.999_998_51e-1, 1.0, 1.0],
-    );
+    let p = exp_of_remainder(o, r);
     o.scale(p, n)
+}
+
+/// exp(r) for |r| at most ln2 / 2.
+#[inline(always)]
+pub fn exp_of_remainder<O: Ops>(o: &mut O, r: O::F) -> O::F {
+    o.polynomial(r, &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 4.999_998_51e-1, 1.0, 1.0])
 }
 
 /// exp(r) - 1 for |r| at most ln2 / 2.
@@ -107,6 +111,18 @@ pub fn logistic<O: Ops>(o: &mut O, x: O::F) -> O::F {
 
 #[inline(always)]
 pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
+    let (n, y) = log_parts(o, x);
+    let (ln2, zero) = (o.number(LN2), o.number(0.0));
+    let y = o.fma(n, ln2, y);
+    let undefined = o.number(f64::NAN);
+    let positive = o.less(zero, x);
+    let y = o.select(positive, y, undefined);
+    ends(o, x, x, y)
+}
+
+/// `n` and log(m) with x = m·2^n and m from 2/3 to 4/3.
+#[inline(always)]
+pub fn log_parts<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let (normal, zero) = (o.number(f32::MIN_POSITIVE as f64), o.number(0.0));
     let subnormal = o.less(x, normal);
     let larger = o.number(8388608.0);
@@ -128,13 +144,7 @@ pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let n = o.sub(n, missing);
     let one = o.number(1.0);
     let f = o.sub(m, one);
-    let y = log1p_polynomial(o, f);
-    let ln2 = o.number(LN2);
-    let y = o.fma(n, ln2, y);
-    let undefined = o.number(f64::NAN);
-    let positive = o.less(zero, x);
-    let y = o.select(positive, y, undefined);
-    ends(o, x, x, y)
+    (n, log1p_polynomial(o, f))
 }
 
 /// The exponent's field as a number without its bias.
@@ -149,7 +159,7 @@ fn counted<O: Ops>(o: &mut O, exponent: O::I) -> O::F {
 
 /// Infinity stays, and the logarithm of 0 is minus infinity.
 #[inline(always)]
-fn ends<O: Ops>(o: &mut O, x: O::F, argument: O::F, y: O::F) -> O::F {
+pub fn ends<O: Ops>(o: &mut O, x: O::F, argument: O::F, y: O::F) -> O::F {
     let (infinity, zero) = (o.number(f64::INFINITY), o.number(0.0));
     let infinite = o.equal(x, infinity);
     let y = o.select(infinite, x, y);

@@ -21,15 +21,32 @@ macro_rules! unary_functions {
                 "floor" floor
                 "ceil" ceil
                 "round" round
+                "trunc" trunc
             }
             single {
                 "log1p" log1p libm::log1p;
                 "erf" erf libm::erf;
                 "softplus" softplus crate::scalar::double::library_softplus;
+                "atan" atan libm::atan;
+                "asin" asin libm::asin;
+                "acos" acos libm::acos;
+                "sinh" sinh libm::sinh;
+                "cosh" cosh libm::cosh;
+                "asinh" asinh libm::asinh;
+                "acosh" acosh crate::scalar::special::acosh;
+                "atanh" atanh libm::atanh;
+                "exp2" exp2 libm::exp2;
+                "log2" log2 libm::log2;
+                "cbrt" cbrt libm::cbrt;
+                "erfc" erfc libm::erfc;
+                "erfInv" erf_inv crate::scalar::special::erf_inv;
             }
             library {
                 "sin" libm::sinf, libm::sin;
                 "cos" libm::cosf, libm::cos;
+                "tan" libm::tanf, libm::tan;
+                "lgamma" crate::scalar::special::lgamma32, libm::lgamma;
+                "digamma" crate::scalar::special::digamma32, crate::scalar::special::digamma;
             }
             conditions {
                 "isFinite" is_finite
@@ -52,6 +69,8 @@ macro_rules! binary_functions {
             library {
                 "rem"
                 "pow"
+                "atan2"
+                "polygamma"
             }
             conditions {
                 "eq" eq

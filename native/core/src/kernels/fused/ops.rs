@@ -6,7 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::ops::Plain;
 use crate::scalar::table::{binary_functions, unary_functions};
-use crate::scalar::{functions, single};
+use crate::scalar::{functions, single, special};
 
 /// Operands (unused ones null), result, length. Operands never overlap the result.
 pub type Loop = unsafe fn(Isa, *const u8, *const u8, *const u8, *mut u8, usize);
@@ -138,6 +138,8 @@ macro_rules! signed_unary {
             "abs" => one!($t => $t, |a| a.wrapping_abs()),
             "sign" => one!($t => $t, |a| a.signum()),
             "not" => one!($t => $t, |a| !a),
+            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
+            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
             _ => return None,
         }
     };
@@ -150,6 +152,8 @@ macro_rules! unsigned_unary {
             "abs" => one!($t => $t, |a| a),
             "sign" => one!($t => $t, |a| $t::from(a != 0)),
             "not" => one!($t => $t, |a| !a),
+            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
+            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
             _ => return None,
         }
     };
@@ -175,11 +179,13 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
 }
 
 macro_rules! float_binary {
-    ([$name:ident $t:ident $pow:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
+    ([$name:ident $t:ident $pow:path, $atan2:path, $polygamma:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => two!($t => $t, |a, b| functions::$sf(&mut Plain::<$t>::new(), a, b)),)*
             "rem" => two!($t => $t, |a, b| a % b),
             "pow" => two!($t => $t, |a, b| $pow(a, b)),
+            "atan2" => two!($t => $t, |a, b| $atan2(a, b)),
+            "polygamma" => two!($t => $t, |a, b| $polygamma(a, b)),
             _ => return None,
         }
     };
@@ -196,7 +202,7 @@ macro_rules! float_compare {
 }
 
 macro_rules! int_binary {
-    ($name:expr, $t:ident, $u:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
+    ($name:expr, $t:ident, $signed:ident, $unsigned:ident, $u:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
         match $name {
             "add" => two!($t => $t, |a, b| a.wrapping_add(b)),
             "sub" => two!($t => $t, |a, b| a.wrapping_sub(b)),
@@ -215,6 +221,10 @@ macro_rules! int_binary {
                 let $s = b as $u;
                 $right
             }),
+            "shiftRightLogical" => two!($t => $t, |a, b| {
+                if (b as $u) < $bits { ((a as $unsigned) >> (b as $u % $bits)) as $t } else { 0 }
+            }),
+            "shiftRightArithmetic" => two!($t => $t, |a, b| ((a as $signed) >> (b as $u).min($bits - 1)) as $t),
             _ => return None,
         }
     };
@@ -243,14 +253,14 @@ fn int_pow(base: i128, exponent: i128) -> i128 {
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => binary_functions!(float_binary name f32 libm::powf),
-        DType::F64 => binary_functions!(float_binary name f64 libm::pow),
-        DType::I32 => int_binary!(name, i32, u32, 32, |a, s| a >> s.min(31)),
-        DType::U32 => int_binary!(name, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
-        DType::U8 => int_binary!(name, u8, u32, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
-        DType::I8 => int_binary!(name, i8, u32, 8, |a, s| a >> s.min(7)),
-        DType::I64 => int_binary!(name, i64, u64, 64, |a, s| a >> s.min(63)),
-        DType::U64 => int_binary!(name, u64, u64, 64, |a, s| if s < 64 { a >> (s % 64) } else { 0 }),
+        DType::F32 => binary_functions!(float_binary name f32 libm::powf, libm::atan2f, special::polygamma32),
+        DType::F64 => binary_functions!(float_binary name f64 libm::pow, libm::atan2, special::polygamma),
+        DType::I32 => int_binary!(name, i32, i32, u32, u32, 32, |a, s| a >> s.min(31)),
+        DType::U32 => int_binary!(name, u32, i32, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
+        DType::U8 => int_binary!(name, u8, i8, u8, u32, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
+        DType::I8 => int_binary!(name, i8, i8, u8, u32, 8, |a, s| a >> s.min(7)),
+        DType::I64 => int_binary!(name, i64, i64, u64, u64, 64, |a, s| a >> s.min(63)),
+        DType::U64 => int_binary!(name, u64, i64, u64, u64, 64, |a, s| if s < 64 { a >> (s % 64) } else { 0 }),
         DType::F16 | DType::Bf16 => return None,
         DType::Bool => match name {
             "max" | "or" => two!(u8 => u8, |a, b| u8::from((a | b) != 0)),

@@ -1,0 +1,282 @@
+//! Factorisations of matrices, one matrix of a batch per task. f32 is computed in f64 and rounded once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nalgebra::{DMatrix, SymmetricEigen, SVD};
+
+use crate::dtype::DType;
+use crate::exec::Run;
+use crate::program::{FactorJson, FactorKind};
+use crate::verify::{At, Checker};
+use crate::{bail, bail_value, Result};
+
+pub struct Factor {
+    kind: FactorKind,
+    dtype: DType,
+    batch: usize,
+    m: usize,
+    n: usize,
+    lower: bool,
+    transpose: bool,
+    unit: bool,
+    inputs: Vec<(At, usize)>,
+    outputs: Vec<(At, usize)>,
+}
+
+/// Shapes of the inputs and outputs of one matrix, rows by columns.
+fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
+    let (m, n) = (json.m, json.n);
+    let k = m.min(n);
+    match json.what {
+        FactorKind::Cholesky => (vec![m * m], vec![m * m]),
+        FactorKind::TriangularSolve => (vec![m * m, m * n], vec![m * n]),
+        FactorKind::Qr => (vec![m * n], vec![m * k, k * n, 1]),
+        FactorKind::Svd => (vec![m * n], vec![m * k, k, k * n]),
+        FactorKind::Eigh => (vec![m * m], vec![m, m * m]),
+    }
+}
+
+impl Factor {
+    pub fn new(json: &FactorJson, mut checker: Checker) -> Result<Factor> {
+        let (inputs, outputs) = sides(json);
+        if !json.dtype.is_float() || json.inputs.len() != inputs.len() || json.outputs.len() != outputs.len() {
+            bail!("{} operands and {} results do not fit", json.inputs.len(), json.outputs.len());
+        }
+        for (at, size) in json.inputs.iter().zip(&inputs) {
+            checker.read_all("in", *at, json.dtype, &[json.batch, *size])?;
+        }
+        for (at, size) in json.outputs.iter().zip(&outputs) {
+            checker.write_all("out", *at, json.dtype, &[json.batch, *size])?;
+        }
+        checker.finish(false)?;
+        let with = |ats: &[At], sizes: Vec<usize>| ats.iter().copied().zip(sizes).collect();
+        Ok(Factor {
+            kind: json.what,
+            dtype: json.dtype,
+            batch: json.batch,
+            m: json.m,
+            n: json.n,
+            lower: json.lower,
+            transpose: json.transpose,
+            unit: json.unit,
+            inputs: with(&json.inputs, inputs),
+            outputs: with(&json.outputs, outputs),
+        })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        let wrong = AtomicUsize::new(usize::MAX);
+        run.pool.run(self.batch, usize::MAX, |_, index| {
+            let inputs: Vec<Vec<f64>> =
+                self.inputs.iter().map(|side| unsafe { self.read(run, *side, index) }).collect();
+            match self.factor(&inputs) {
+                Some(results) => {
+                    for (side, result) in self.outputs.iter().zip(&results) {
+                        unsafe { self.write(run, *side, index, result) };
+                    }
+                }
+                None => {
+                    wrong.fetch_min(index, Ordering::Relaxed);
+                }
+            }
+        });
+        let index = wrong.into_inner();
+        if index == usize::MAX {
+            return Ok(());
+        }
+        match self.kind {
+            FactorKind::Cholesky => bail_value!("matrix {index} of the batch is not positive definite"),
+            FactorKind::TriangularSolve => bail_value!("matrix {index} of the batch is singular"),
+            _ => bail_value!("matrix {index} of the batch: the iteration does not converge"),
+        }
+    }
+
+    unsafe fn read(&self, run: &Run, (at, size): (At, usize), index: usize) -> Vec<f64> {
+        match self.dtype {
+            DType::F64 => std::slice::from_raw_parts(run.ptr::<f64>(at).add(index * size), size).to_vec(),
+            _ => {
+                let from = std::slice::from_raw_parts(run.ptr::<f32>(at).add(index * size), size);
+                from.iter().map(|x| f64::from(*x)).collect()
+            }
+        }
+    }
+
+    unsafe fn write(&self, run: &Run, (at, size): (At, usize), index: usize, values: &[f64]) {
+        match self.dtype {
+            DType::F64 => std::ptr::copy_nonoverlapping(values.as_ptr(), run.ptr::<f64>(at).add(index * size), size),
+            _ => {
+                let to = std::slice::from_raw_parts_mut(run.ptr::<f32>(at).add(index * size), size);
+                to.iter_mut().zip(values).for_each(|(to, value)| *to = *value as f32);
+            }
+        }
+    }
+
+    /// The results, or nothing where there are none.
+    fn factor(&self, inputs: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+        let (m, n) = (self.m, self.n);
+        match self.kind {
+            FactorKind::Cholesky => cholesky(inputs[0].clone(), m).map(|l| vec![l]),
+            FactorKind::TriangularSolve => self.solve(&inputs[0], inputs[1].clone()).map(|x| vec![x]),
+            FactorKind::Qr => Some(qr(inputs[0].clone(), m, n)),
+            FactorKind::Svd => svd(&inputs[0], m, n),
+            FactorKind::Eigh => eigh(&inputs[0], m),
+        }
+    }
+
+    /// Substitution, row after row of the right-hand sides.
+    fn solve(&self, a: &[f64], mut x: Vec<f64>) -> Option<Vec<f64>> {
+        let (m, n) = (self.m, self.n);
+        let at = |row: usize, column: usize| if self.transpose { a[column * m + row] } else { a[row * m + column] };
+        let forward = self.lower != self.transpose;
+        for step in 0..m {
+            let row = if forward { step } else { m - 1 - step };
+            let others = if forward { 0..row } else { row + 1..m };
+            let (before, rest) = x.split_at_mut(row * n);
+            let (mine, after) = rest.split_at_mut(n);
+            for other in others {
+                let factor = at(row, other);
+                let from = if forward { &before[other * n..] } else { &after[(other - row - 1) * n..] };
+                mine.iter_mut().zip(from).for_each(|(x, y)| *x -= factor * y);
+            }
+            if !self.unit {
+                let pivot = at(row, row);
+                if pivot == 0.0 {
+                    return None;
+                }
+                mine.iter_mut().for_each(|x| *x /= pivot);
+            }
+        }
+        Some(x)
+    }
+}
+
+/// Column after column, each taken at once from the rows below it.
+fn cholesky(mut a: Vec<f64>, n: usize) -> Option<Vec<f64>> {
+    for k in 0..n {
+        let pivot = a[k * n + k];
+        // NaN stays NaN, as in other functions.
+        if pivot <= 0.0 {
+            return None;
+        }
+        let root = pivot.sqrt();
+        a[k * n + k] = root;
+        a[k * n + k + 1..(k + 1) * n].fill(0.0);
+        let column: Vec<f64> = (k + 1..n).map(|i| a[i * n + k] / root).collect();
+        for (i, factor) in column.iter().enumerate() {
+            let row = &mut a[(k + 1 + i) * n..(k + 2 + i) * n];
+            row[k] = *factor;
+            row[k + 1..k + 2 + i].iter_mut().zip(&column).for_each(|(x, y)| *x -= factor * y);
+        }
+    }
+    Some(a)
+}
+
+/// I - tau·v·vᵀ applied to the rows from `from` on of a matrix of `n` columns.
+fn reflect(a: &mut [f64], n: usize, from: usize, v: &[f64], tau: f64) {
+    let mut w = vec![0.0; n];
+    for (row, v) in a[from * n..].chunks(n).zip(v) {
+        w.iter_mut().zip(row).for_each(|(w, x)| *w += v * x);
+    }
+    for (row, v) in a[from * n..].chunks_mut(n).zip(v) {
+        let factor = tau * v;
+        row.iter_mut().zip(&w).for_each(|(x, w)| *x -= factor * w);
+    }
+}
+
+/// Householder's reflections; the diagonal of R is made not negative. The third result is the determinant of a square Q.
+fn qr(mut a: Vec<f64>, m: usize, n: usize) -> Vec<Vec<f64>> {
+    let k = m.min(n);
+    let mut reflectors = Vec::with_capacity(k);
+    let mut sign = 1.0;
+    for j in 0..k {
+        let mut v: Vec<f64> = (j..m).map(|i| a[i * n + j]).collect();
+        let rest: f64 = v[1..].iter().map(|x| x * x).sum();
+        if rest > 0.0 {
+            let norm = (v[0] * v[0] + rest).sqrt();
+            v[0] += norm.copysign(v[0]);
+            let tau = 2.0 / (v[0] * v[0] + rest);
+            reflect(&mut a, n, j, &v, tau);
+            sign = -sign;
+            reflectors.push((v, tau));
+        } else {
+            reflectors.push((v, 0.0));
+        }
+    }
+    let mut q = vec![0.0; m * k];
+    (0..k).for_each(|i| q[i * k + i] = 1.0);
+    for (j, (v, tau)) in reflectors.iter().enumerate().rev() {
+        if *tau != 0.0 {
+            reflect(&mut q, k, j, v, *tau);
+        }
+    }
+    let mut r = vec![0.0; k * n];
+    for i in 0..k {
+        let flip = if a[i * n + i] < 0.0 { -1.0 } else { 1.0 };
+        sign *= flip;
+        (i..n).for_each(|j| r[i * n + j] = flip * a[i * n + j]);
+        (0..m).for_each(|row| q[row * k + i] *= flip);
+    }
+    vec![q, r, vec![if m == n { sign } else { 1.0 }]]
+}
+
+/// What a matrix with numbers that are not finite decomposes into.
+fn undefined(sizes: &[usize]) -> Vec<Vec<f64>> {
+    sizes.iter().map(|size| vec![f64::NAN; *size]).collect()
+}
+
+/// -1 where the first component that is no less than 0.3 of the largest in size is negative, else 1.
+fn direction(components: impl Iterator<Item = f64> + Clone) -> f64 {
+    let largest = components.clone().fold(0.0, |a: f64, x| a.max(x.abs()));
+    let first = components.into_iter().find(|x| x.abs() >= 0.3 * largest);
+    if first.is_some_and(|x| x < 0.0) {
+        -1.0
+    } else {
+        1.0
+    }
+}
+
+const STEPS: usize = 10_000;
+
+fn eigh(a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
+    // The lower triangle stands for both.
+    let matrix = DMatrix::from_fn(n, n, |i, j| a[i.max(j) * n + i.min(j)]);
+    if n == 0 {
+        return Some(vec![Vec::new(), Vec::new()]);
+    }
+    if matrix.iter().any(|x| !x.is_finite()) {
+        return Some(undefined(&[n, n * n]));
+    }
+    let found = SymmetricEigen::try_new(matrix, f64::EPSILON, STEPS)?;
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|i, j| found.eigenvalues[*i].total_cmp(&found.eigenvalues[*j]));
+    let values = order.iter().map(|i| found.eigenvalues[*i]).collect();
+    let mut vectors = vec![0.0; n * n];
+    for (to, from) in order.iter().enumerate() {
+        let column = found.eigenvectors.column(*from);
+        let sign = direction(column.iter().copied());
+        (0..n).for_each(|i| vectors[i * n + to] = sign * column[i]);
+    }
+    Some(vec![values, vectors])
+}
+
+fn svd(a: &[f64], m: usize, n: usize) -> Option<Vec<Vec<f64>>> {
+    let k = m.min(n);
+    if k == 0 {
+        return Some(undefined(&[0, 0, 0]));
+    }
+    if a.iter().any(|x| !x.is_finite()) {
+        return Some(undefined(&[m * k, k, k * n]));
+    }
+    let found = SVD::try_new(DMatrix::from_row_slice(m, n, a), true, true, f64::EPSILON, STEPS)?;
+    let (left, right) = (found.u?, found.v_t?);
+    let mut order: Vec<usize> = (0..k).collect();
+    order.sort_by(|i, j| found.singular_values[*j].total_cmp(&found.singular_values[*i]));
+    let (mut u, mut vt) = (vec![0.0; m * k], vec![0.0; k * n]);
+    for (to, from) in order.iter().enumerate() {
+        let (column, row) = (left.column(*from), right.row(*from));
+        let sign = direction(column.iter().copied());
+        (0..m).for_each(|i| u[i * k + to] = sign * column[i]);
+        (0..n).for_each(|j| vt[to * n + j] = sign * row[j]);
+    }
+    Some(vec![u, order.iter().map(|i| found.singular_values[*i]).collect(), vt])
+}

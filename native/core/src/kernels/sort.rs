@@ -1,0 +1,232 @@
+//! Sorting along the last dim, and its k largest elements: keys become integers in the order wanted, pairs of key and
+//! position are sorted, and operands follow the positions. The order is total, so threads change nothing.
+
+use crate::dtype::{for_dtype, DType};
+use crate::exec::Run;
+use crate::program::{OperandJson, SortJson, TopKJson};
+use crate::verify::{At, Checker};
+use crate::{bail, Result};
+
+/// Longer rows are sorted digit by digit.
+const RADIX: usize = 1024;
+/// Elements of one task.
+const TASK: usize = 1 << 12;
+
+/// A number as an integer in the order of numbers: zeros are equal, NaN is above all.
+trait Key: Copy {
+    fn key(self) -> u64;
+    const BITS: u32;
+}
+
+macro_rules! float_key {
+    ($t:ident, $u:ident, $bits:expr) => {
+        impl Key for $t {
+            const BITS: u32 = $bits;
+            #[inline(always)]
+            fn key(self) -> u64 {
+                if self.is_nan() {
+                    return $u::MAX as u64;
+                }
+                // Adding 0 makes -0 that.
+                let bits = (self + 0.0).to_bits();
+                let flip = if bits >> ($bits - 1) == 1 { $u::MAX } else { 1 << ($bits - 1) };
+                (bits ^ flip) as u64
+            }
+        }
+    };
+}
+float_key!(f32, u32, 32);
+float_key!(f64, u64, 64);
+
+macro_rules! integer_key {
+    ($t:ident, $u:ident, $bits:expr, $flip:expr) => {
+        impl Key for $t {
+            const BITS: u32 = $bits;
+            #[inline(always)]
+            fn key(self) -> u64 {
+                (self as $u ^ $flip) as u64
+            }
+        }
+    };
+}
+integer_key!(i32, u32, 32, 1 << 31);
+integer_key!(u32, u32, 32, 0);
+integer_key!(u8, u8, 8, 0);
+integer_key!(i8, u8, 8, 1 << 7);
+integer_key!(i64, u64, 64, 1 << 63);
+integer_key!(u64, u64, 64, 0);
+// 16-bit floats are refused.
+integer_key!(u16, u16, 16, 0);
+
+/// Lowering makes f32 of them.
+fn refuse_half(dtype: DType) -> Result<()> {
+    if dtype.is_half() {
+        bail!("sorting {} is not supported", dtype.name());
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    key: u64,
+    place: u32,
+}
+
+/// The pairs of a row, in the order of positions.
+unsafe fn pairs<T: Key>(row: *const T, n: usize, descending: bool) -> Vec<Pair> {
+    let mask = if descending { u64::MAX >> (64 - T::BITS) } else { 0 };
+    (0..n).map(|i| Pair { key: (*row.add(i)).key() ^ mask, place: i as u32 }).collect()
+}
+
+/// Least significant digit first; a digit that all keys share is passed over.
+fn radix(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
+    let digits = (bits / 8) as usize;
+    let mut counts = vec![[0usize; 256]; digits];
+    for pair in &pairs {
+        for (digit, count) in counts.iter_mut().enumerate() {
+            count[(pair.key >> (8 * digit)) as usize & 255] += 1;
+        }
+    }
+    let mut other = pairs.clone();
+    for (digit, count) in counts.iter().enumerate() {
+        if count.contains(&pairs.len()) {
+            continue;
+        }
+        let mut starts = [0usize; 256];
+        for i in 1..256 {
+            starts[i] = starts[i - 1] + count[i - 1];
+        }
+        for pair in &pairs {
+            let at = &mut starts[(pair.key >> (8 * digit)) as usize & 255];
+            other[*at] = *pair;
+            *at += 1;
+        }
+        std::mem::swap(&mut pairs, &mut other);
+    }
+    pairs
+}
+
+fn sorted(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
+    if pairs.len() > RADIX {
+        return radix(pairs, bits);
+    }
+    // Positions make all pairs differ: this is stable.
+    pairs.sort_unstable();
+    pairs
+}
+
+unsafe fn follow<T: Copy>(from: *const T, to: *mut T, pairs: &[Pair]) {
+    for (i, pair) in pairs.iter().enumerate() {
+        *to.add(i) = *from.add(pair.place as usize);
+    }
+}
+
+unsafe fn follow_bytes(size: usize, from: *const u8, to: *mut u8, pairs: &[Pair]) {
+    match size {
+        8 => follow(from.cast::<u64>(), to.cast(), pairs),
+        4 => follow(from.cast::<u32>(), to.cast(), pairs),
+        _ => follow(from, to, pairs),
+    }
+}
+
+fn positions(cols: usize) -> Result<()> {
+    if cols > i32::MAX as usize {
+        bail!("rows of {cols} elements are too long for positions of 32 bits");
+    }
+    Ok(())
+}
+
+pub struct Sort {
+    rows: usize,
+    cols: usize,
+    descending: bool,
+    operands: Vec<OperandJson>,
+}
+
+impl Sort {
+    pub fn new(json: SortJson, mut checker: Checker) -> Result<Sort> {
+        if json.operands.is_empty() {
+            bail!("there is nothing to sort");
+        }
+        refuse_half(json.operands[0].dtype)?;
+        positions(json.cols)?;
+        for operand in &json.operands {
+            checker.read_all("in", operand.input, operand.dtype, &[json.rows, json.cols])?;
+            checker.write_all("out", operand.out, operand.dtype, &[json.rows, json.cols])?;
+        }
+        checker.finish(false)?;
+        Ok(Sort { rows: json.rows, cols: json.cols, descending: json.descending, operands: json.operands })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        for_dtype!(self.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
+        Ok(())
+    }
+
+    unsafe fn typed<T: Key>(&self, run: &Run) {
+        let per_task = (TASK / self.cols.max(1)).max(1);
+        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
+            for row in task * per_task..self.rows.min((task + 1) * per_task) {
+                let start = row * self.cols;
+                let keys = run.ptr::<T>(self.operands[0].input).add(start);
+                let order = sorted(pairs(keys, self.cols, self.descending), T::BITS);
+                for operand in &self.operands {
+                    let size = operand.dtype.size();
+                    let (from, to) = (run.ptr::<u8>(operand.input), run.ptr::<u8>(operand.out));
+                    follow_bytes(size, from.add(start * size), to.add(start * size), &order);
+                }
+            }
+        });
+    }
+}
+
+pub struct TopK {
+    rows: usize,
+    cols: usize,
+    k: usize,
+    dtype: DType,
+    input: At,
+    values: At,
+    indices: At,
+}
+
+impl TopK {
+    pub fn new(json: &TopKJson, mut checker: Checker) -> Result<TopK> {
+        let (rows, cols, k) = (json.rows, json.cols, json.count);
+        if k > cols {
+            bail!("there are no {k} largest of {cols} elements");
+        }
+        refuse_half(json.dtype)?;
+        positions(cols)?;
+        checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
+        checker.write_all("values", json.values, json.dtype, &[rows, k])?;
+        checker.write_all("indices", json.indices, DType::I32, &[rows, k])?;
+        checker.finish(false)?;
+        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values: json.values, indices: json.indices })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        for_dtype!(self.dtype, T => unsafe { self.typed::<T>(run) });
+        Ok(())
+    }
+
+    unsafe fn typed<T: Key>(&self, run: &Run) {
+        let per_task = (TASK / self.cols.max(1)).max(1);
+        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
+            for row in task * per_task..self.rows.min((task + 1) * per_task) {
+                let from = run.ptr::<T>(self.input).add(row * self.cols);
+                let mut order = pairs(from, self.cols, true);
+                if self.k > 0 && self.k < self.cols {
+                    order.select_nth_unstable(self.k - 1);
+                }
+                order.truncate(self.k);
+                let order = sorted(order, T::BITS);
+                follow(from, run.ptr::<T>(self.values).add(row * self.k), &order);
+                let places = run.ptr::<i32>(self.indices).add(row * self.k);
+                for (i, pair) in order.iter().enumerate() {
+                    *places.add(i) = pair.place as i32;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Special functions in f64 that only the interpreter runs; f32 takes them and rounds once.
+
+use std::f64::consts::PI;
+
+/// Bernoulli's numbers B2, B4, … B24.
+const BERNOULLI: [f64; 12] = [
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+    43867.0 / 798.0,
+    -174_611.0 / 330.0,
+    854_513.0 / 138.0,
+    -236_364_091.0 / 2730.0,
+];
+
+/// A first guess, then Halley's steps on erf, or on erfc where erf is near 1.
+pub fn erf_inv(x: f64) -> f64 {
+    let a = x.abs();
+    if x == 0.0 || a.is_nan() {
+        return x;
+    }
+    if a >= 1.0 {
+        return if a > 1.0 { f64::NAN } else { f64::INFINITY.copysign(x) };
+    }
+    let rest = 1.0 - a;
+    let w = -libm::log(rest * (1.0 + a));
+    // S. Winitzki's formula, of which 4 steps leave nothing.
+    let c = 2.0 / (PI * 0.147);
+    let half = c - w / 2.0;
+    let mut y = (libm::sqrt(half * half + w / 0.147) - half).max(0.0).sqrt();
+    for _ in 0..4 {
+        let error = if a < 0.5 { libm::erf(y) - a } else { rest - libm::erfc(y) };
+        let slope = std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-y * y);
+        y -= error / (slope + y * error);
+    }
+    y.copysign(x)
+}
+
+/// That of `libm` gives a number for some x far below 0.
+pub fn acosh(x: f64) -> f64 {
+    if x < 1.0 {
+        f64::NAN
+    } else {
+        libm::acosh(x)
+    }
+}
+
+/// Steps up to 10, then the asymptotic series (Abramowitz & Stegun 6.3.18); reflection below 0.
+pub fn digamma(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::NEG_INFINITY.copysign(-x);
+    }
+    if x < 0.0 {
+        // The period is taken off first: the tangent of a large argument has lost its digits.
+        let part = x - libm::floor(x);
+        if part == 0.0 || x == f64::NEG_INFINITY {
+            return f64::NAN;
+        }
+        return digamma(1.0 - x) - PI / libm::tan(PI * part);
+    }
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 10.0 {
+        sum -= 1.0 / x;
+        x += 1.0;
+    }
+    let square = 1.0 / (x * x);
+    let mut power = square;
+    let mut series = 0.0;
+    for (i, b) in BERNOULLI[..8].iter().enumerate() {
+        series += b / (2.0 * (i as f64 + 1.0)) * power;
+        power *= square;
+    }
+    sum + libm::log(x) - 0.5 / x - series
+}
+
+pub fn lgamma32(x: f32) -> f32 {
+    libm::lgamma(f64::from(x)) as f32
+}
+
+pub fn digamma32(x: f32) -> f32 {
+    digamma(f64::from(x)) as f32
+}
+
+/// The derivative of order `n` of digamma: (-1)^(n+1) n! zeta(n + 1, x).
+pub fn polygamma(n: f64, x: f64) -> f64 {
+    if n == 0.0 {
+        return digamma(x);
+    }
+    if n < 0.0 || libm::floor(n) != n || x.is_nan() || x == f64::NEG_INFINITY {
+        return f64::NAN;
+    }
+    let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
+    sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
+}
+
+pub fn polygamma32(n: f32, x: f32) -> f32 {
+    polygamma(f64::from(n), f64::from(x)) as f32
+}
+
+/// Hurwitz's zeta function for whole s from 2 on, by Euler and Maclaurin's sum.
+fn zeta(s: f64, q: f64) -> f64 {
+    if q <= 0.0 && libm::floor(q) == q {
+        return if s % 2.0 == 0.0 { f64::INFINITY } else { f64::NAN };
+    }
+    if q == f64::INFINITY {
+        return 0.0;
+    }
+    // Far below 0 the terms near 0 are all that counts, and walking there would take for ever.
+    let mut a = if q < -1e5 { q - libm::floor(q) - 1e5 } else { q };
+    let mut sum = 0.0;
+    while a < 12.0 {
+        sum += libm::pow(a, -s);
+        a += 1.0;
+    }
+    let power = libm::pow(a, -s);
+    sum += a * power / (s - 1.0) + 0.5 * power;
+    let mut factor = s * power / a;
+    for (i, b) in BERNOULLI.iter().enumerate() {
+        let k = 2.0 * (i as f64 + 1.0);
+        sum += b * factor / gamma_of(k);
+        factor *= (s + k - 1.0) * (s + k) / (a * a);
+    }
+    sum
+}
+
+/// k! for small whole k.
+fn gamma_of(k: f64) -> f64 {
+    (2..=k as u32).map(f64::from).product()
+}

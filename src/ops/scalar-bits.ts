@@ -1,0 +1,57 @@
+/** @module Rows of the table of scalar functions that count and move bits. */
+import { type DType, dtypes } from "../ir/dtype.ts";
+import { absent } from "../ir/node.ts";
+import type { ScalarRow } from "./scalar-row.ts";
+
+const widthOf = (dtype: DType): number => dtypes[dtype].bytes * 8;
+
+/** The bits as an unsigned number. */
+const bitsOf = (x: number, dtype: DType): number => (widthOf(dtype) < 32 ? x & (2 ** widthOf(dtype) - 1) : x >>> 0);
+
+/** The bits as a signed number. */
+const signedOf = (x: number, dtype: DType): number => (x << (32 - widthOf(dtype))) >> (32 - widthOf(dtype));
+
+const integerRow = (doc: string, stablehlo: string, value: ScalarRow["value"], cost: number): ScalarRow => ({
+  doc,
+  dtypes: "integer",
+  stablehlo,
+  value,
+  gradient: absent("not defined on floats"),
+  linear: [],
+  cost,
+});
+
+/** Bits that are set in 32 of them. */
+function ones(x: number): number {
+  let count = 0;
+  for (let rest = x >>> 0; rest !== 0; rest >>>= 1) count += rest & 1;
+  return count;
+}
+
+export const bitRows: { readonly [name: string]: ScalarRow } = {
+  popcount: integerRow("How many bits are set.", "popcnt", (x, _y, dtype) => ones(bitsOf(x, dtype)), 12),
+  countLeadingZeros: integerRow(
+    "How many zero bits are before the highest one that is set; all bits of 0.",
+    "count_leading_zeros",
+    (x, _y, dtype) => Math.clz32(bitsOf(x, dtype)) - (32 - widthOf(dtype)),
+    22,
+  ),
+};
+
+/** A negative amount is an amount of the width or more, read as unsigned. */
+const amountOf = (y: number, dtype: DType): number => (y < 0 ? widthOf(dtype) : y);
+
+export const bitPairs: { readonly [name: string]: ScalarRow } = {
+  shiftRightLogical: integerRow(
+    "x shifted right by y bits, filled with 0 whatever the sign; y of the width or more gives 0.",
+    "shift_right_logical",
+    (x, y, dtype) => (amountOf(y, dtype) >= widthOf(dtype) ? 0 : bitsOf(x, dtype) >>> y),
+    1,
+  ),
+  shiftRightArithmetic: integerRow(
+    "x shifted right by y bits, filled with its highest bit, of unsigned integers too; y of the width or more leaves that bit alone.",
+    "shift_right_arithmetic",
+    (x, y, dtype) => signedOf(x, dtype) >> Math.min(amountOf(y, dtype), widthOf(dtype) - 1),
+    1,
+  ),
+};
