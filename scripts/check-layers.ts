@@ -24,6 +24,7 @@ export const layers: readonly (readonly string[])[] = [
   ["nn", "optim", "losses", "metrics", "linalg", "data"],
   ["io"],
   ["train", "serve"],
+  ["keras"],
   ["launch", "studio"],
   ["cli"],
 ];

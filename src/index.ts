@@ -5,6 +5,7 @@
  */
 export * as data from "./data/index.ts";
 export * as io from "./io/index.ts";
+export * as keras from "./keras/index.ts";
 export * as losses from "./losses/index.ts";
 export * as metrics from "./metrics/index.ts";
 export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
@@ -15,16 +16,22 @@ export { type MemoryUse, memory } from "./runtime/index.ts";
 export * from "./tensor/index.ts";
 export {
   type Callbacks,
+  type ClassWeight,
+  callbacks,
   confusionTable,
   drawImages,
   type EpochRecord,
   type Evaluation,
   layouts,
   type PipelineTraining,
+  type Snapshot,
+  type StartValues,
   type StepRecord,
   type TrainControl,
+  type TrainEnd,
   type TrainOptions,
   type TrainResult,
+  type TrainStart,
   train,
 } from "./train/index.ts";
 export { HeddleError } from "./util/errors.ts";

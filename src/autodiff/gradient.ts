@@ -42,9 +42,11 @@ export function pullback(
     accumulate(output, 0, cotangents[index]);
   });
   const ends = new Set(options.independent === false ? [] : wrt);
+  const taken = takenResults(ends);
   for (const node of topological(outputs).reverse()) {
-    const slots = collected.get(node);
-    if (slots === undefined || !needed.has(node) || node.inputs.length === 0 || ends.has(node)) continue;
+    if (!needed.has(node) || node.inputs.length === 0 || ends.has(node)) continue;
+    const slots = collected.get(node)?.map((slot, index) => (taken.get(node)?.has(index) ? undefined : slot));
+    if (slots === undefined || slots.every((slot) => slot === undefined)) continue;
     const results = atPositionOf(node, () => inputCotangents(node, slots));
     node.inputs.forEach((input, index) => {
       if (needed.has(input) && isFloat(input.dtype)) accumulate(input, 0, results[index]);
@@ -55,6 +57,17 @@ export function pullback(
       ? collected.get(node.inputs[0] as Node)?.[node.attrs["index"] as number]
       : collected.get(node)?.[0],
   );
+}
+
+/** Results, by the node that made them, that are taken as given. */
+function takenResults(ends: ReadonlySet<Node>): ReadonlyMap<Node, ReadonlySet<number>> {
+  const taken = new Map<Node, Set<number>>();
+  for (const node of ends) {
+    if (node.op !== elementOp) continue;
+    const source = node.inputs[0] as Node;
+    taken.set(source, (taken.get(source) ?? new Set()).add(node.attrs["index"] as number));
+  }
+  return taken;
 }
 
 /** Nodes through which one of `wrt` reaches an output. */

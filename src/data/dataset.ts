@@ -11,7 +11,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { Plain } from "../util/text.ts";
-import { type ArrayColumn, type Column, columnFromArray } from "./column.ts";
+import { type ArrayColumn, type Column, columnFromArray, columnFromLoader, type Transform } from "./column.ts";
 import { checkCount, largestLength, order, shardSizes } from "./order.ts";
 
 /** Options of {@link Dataset.shuffle}. */
@@ -133,6 +133,14 @@ export class Dataset {
     const skipped = Math.min(count, this.length);
     const steps: RowStep[] = [...this.#description.steps, { kind: "skip", count: skipped }];
     return this.#with("skip", { steps, length: this.length - skipped });
+  }
+
+  /** The same rows, of which the model sees a column otherwise: in place of its own transform. Comes before `batch()`. */
+  transform(name: string, transform: Transform): Dataset {
+    const column = this.columns.get(name);
+    if (column === undefined) throw new HeddleError("data", `transform: ${this.name} has no column "${name}"`);
+    const seen = columnFromLoader({ ...column, transform }, () => column.load());
+    return this.#with("transform", { columns: new Map([...this.columns, [name, seen]]) });
   }
 
   /** Groups rows into global batches of `size`; the last may be short. Throws when that leaves no batch at all. */

@@ -1,5 +1,6 @@
 /** @module Datasets: columns of rows, their order, and batches gathered ahead of the step that needs them. */
 export { type BatchesOptions, batches } from "./batches.ts";
+export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
 export {
   type ArrayColumn,
   type Column,

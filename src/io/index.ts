@@ -1,4 +1,13 @@
 /** @module Files that others read and write: safetensors, npy and npz, ONNX, networks declared as Caffe's. */
+export {
+  type CaffeNet,
+  type CaffePhase,
+  type CaffeTraining,
+  loadCaffe,
+  parseCaffeNet,
+  parseCaffeSolver,
+} from "./caffe/net.ts";
+export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
 export {
@@ -9,6 +18,7 @@ export {
   type WriteNpzOptions,
   writeNpz,
 } from "./npz.ts";
+export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "./onnx/export.ts";
 export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
 export { onnxOps } from "./onnx/ops.ts";
 export {

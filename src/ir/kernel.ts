@@ -67,7 +67,7 @@ export type LowerRule<A extends Attrs> =
        * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
        * same walk over memory.
        */
-      readonly fold?: (attrs: A) => FoldRule;
+      readonly fold?: (attrs: A) => FoldRule | undefined;
       /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
       readonly inPlace?: number | "each";
       /**

@@ -39,7 +39,9 @@ function flopsOf(step: LoweredStep, accesses: readonly Access[]): number {
       return 2 * size(step, "b m k2 n");
     case "conv":
     case "convFilter":
-      return 2 * size(step, "n oh ow o kh kw c");
+    case "convGroups":
+    case "convGroupsFilter":
+      return 2 * size(step, "n g od oh ow o kd kh kw c");
     case "fused":
     case "fusedRows":
     case "fusedColumns": {

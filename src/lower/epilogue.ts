@@ -38,9 +38,15 @@ type Rule = (pair: Pair) => { readonly [field: string]: unknown } | undefined;
 /** Rules by the kernel of the producer. */
 const rules: ReadonlyMap<string, Rule> = new Map([
   ["dot", (pair) => biasAndRelu(pair, pair.producer["n"] as number)],
-  ["conv", (pair) => biasAndRelu(pair, pair.producer["o"] as number)],
+  ["conv", convolved],
+  ["convGroups", convolved],
   ["selectAndScatter", gate],
 ]);
+
+function convolved(pair: Pair): ReturnType<Rule> {
+  const { g, o } = pair.producer as unknown as { g: number; o: number };
+  return biasAndRelu(pair, g * o);
+}
 
 /** Gives the calls with every fused call that a rule knows taken into the call before it. */
 export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
@@ -172,7 +178,9 @@ function gate(pair: Pair): ReturnType<Rule> {
 function isTiled(call: KernelCall): boolean {
   const [window, strides] = [call["window"] as readonly number[], call["strides"] as readonly number[]];
   const padding = call["padding"] as readonly (readonly number[])[];
-  return (["h", "w"] as const).every((field, axis) => {
+  if (call["d"] !== 1 || window[0] !== 1 || (call["dilation"] as readonly number[]).some((step) => step !== 1))
+    return false;
+  return (["d", "h", "w"] as const).every((field, axis) => {
     const reach = (call[`o${field}`] as number) * (strides[axis] as number);
     return window[axis] === strides[axis] && padding[axis]?.[0] === 0 && reach >= (call[field] as number);
   });

@@ -4,6 +4,7 @@ import { communicationOf } from "../ir/communication.ts";
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { allOps } from "../ir/op.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
+import { attentionScratch } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Address, LoweredStep } from "./json.ts";
 
@@ -52,10 +53,18 @@ const strided = (name: string, role: Access["role"], step: LoweredStep, shape: S
 
 function convScratch(step: LoweredStep): Access {
   const width = dtypes[dtypeOf(step)].bytes;
-  const weight = roundUp(shapeOf(step, "kh kw c o").reduce((size, dim) => size * dim, width));
-  const columns = roundUp(shapeOf(step, "oh ow kh kw c").reduce((size, dim) => size * dim, width));
+  const product = (list: Shape): number => list.reduce((size, dim) => size * dim, 1);
+  const weight = roundUp(product(shapeOf(step, "g kd kh kw c o")) * width);
   const chunks = step.k === "conv" ? 1 : Math.min(num(step, "n"), 8);
-  return whole("scratch", "scratch", at(step, "scratch"), "u8", [chunks * weight + num(step, "slots") * columns]);
+  if (step.k === "convGroupsFilter") return whole("scratch", "scratch", at(step, "scratch"), "u8", [chunks * weight]);
+  const [window, output] = [shapeOf(step, "kd kh kw"), shapeOf(step, "od oh ow")];
+  const [strides, gaps] = [step["strides"] as number[], step["kernelDilation"] as number[]];
+  const reach = (size: number, by: number): number => Math.max(0, size - 1) * by;
+  const padded = output.map(
+    (size, d) => reach(size, strides[d] as number) + reach(window[d] as number, gaps[d] as number) + 1,
+  );
+  const slot = roundUp(Math.min(product(padded), product(window) * product(output)) * num(step, "c") * width);
+  return whole("scratch", "scratch", at(step, "scratch"), "u8", [chunks * weight + num(step, "slots") * slot]);
 }
 
 interface CollectivePart {
@@ -85,6 +94,36 @@ function fusedAccesses(step: LoweredStep): Access[] {
     ...(step["out"] as FusedOperand[]).map(operand("write", "out")),
   ];
 }
+
+/** What attention and its gradient both touch. */
+function attentionAccesses(step: LoweredStep): Access[] {
+  const lead = step["lead"] as Shape;
+  const sized = (names: string): number[] => [...lead, ...shapeOf(step, names)];
+  const mask = step["mask"] as (Strided & { readonly dtype: DType }) | undefined;
+  const dropout = step["dropout"] as { words: Address; start: Address; total: Shape } | undefined;
+  const width = dtypes[dtypeOf(step)].bytes;
+  return [
+    strided("query", "read", step, sized("r n d")),
+    strided("key", "read", step, sized("m d")),
+    strided("value", "read", step, sized("m e")),
+    ...(mask === undefined ? [] : [{ name: "mask", role: "read" as const, ...mask, shape: sized("r n m") }]),
+    ...(dropout === undefined
+      ? []
+      : [
+          whole("words", "read", dropout.words, "u32", [2]),
+          whole("start", "read", dropout.start, "i32", [dropout.total.length]),
+        ]),
+    whole("scratch", "scratch", at(step, "scratch"), "u8", [num(step, "slots") * attentionScratch(width)]),
+  ];
+}
+
+const attentionRows = (step: LoweredStep, last: string): number[] => [
+  ...(step["lead"] as Shape),
+  ...shapeOf(step, `r n${last}`),
+];
+
+const output = (step: LoweredStep, name: string, shape: Shape): Access =>
+  whole(name, "write", at(step, name), dtypeOf(step), shape);
 
 /** Elements of each operand and result of a factorisation of one matrix. */
 function factorSizes(what: string, m: number, n: number): { inputs: number[]; outputs: number[] } {
@@ -125,28 +164,40 @@ const table: Table = {
     strided("out", "write", step, shapeOf(step, "b m n")),
   ],
   conv: (step) => [
-    read(step, "x", shapeOf(step, "n h w c")),
-    strided("weight", "read", step, shapeOf(step, "kh kw c o")),
-    ...bias(step, "o"),
-    write(step, shapeOf(step, "n oh ow o")),
+    read(step, "x", shapeOf(step, "n d h w g c")),
+    strided("weight", "read", step, shapeOf(step, "g kd kh kw c o")),
+    ...bias(step, "g o"),
+    write(step, shapeOf(step, "n od oh ow g o")),
     convScratch(step),
   ],
   convFilter: (step) => [
-    read(step, "x", shapeOf(step, "n h w c")),
-    read(step, "dy", shapeOf(step, "n oh ow o")),
-    write(step, shapeOf(step, "kh kw c o")),
+    read(step, "x", shapeOf(step, "n d h w g c")),
+    read(step, "dy", shapeOf(step, "n od oh ow g o")),
+    write(step, shapeOf(step, "g kd kh kw c o")),
     convScratch(step),
   ],
-  reduceWindow: (step) => [read(step, "in", shapeOf(step, "n h w c")), write(step, shapeOf(step, "n oh ow c"))],
+  convGroups: (step) => [
+    read(step, "x", shapeOf(step, "n d h w c g")),
+    strided("weight", "read", step, shapeOf(step, "kd kh kw c o g")),
+    ...bias(step, "o g"),
+    write(step, shapeOf(step, "n od oh ow o g")),
+  ],
+  convGroupsFilter: (step) => [
+    read(step, "x", shapeOf(step, "n d h w c g")),
+    read(step, "dy", shapeOf(step, "n od oh ow o g")),
+    write(step, shapeOf(step, "kd kh kw c o g")),
+    convScratch(step),
+  ],
+  reduceWindow: (step) => [read(step, "in", shapeOf(step, "n d h w c")), write(step, shapeOf(step, "n od oh ow c"))],
   selectAndScatter: (step) => [
-    read(step, "in", shapeOf(step, "n h w c")),
-    read(step, "source", shapeOf(step, "n oh ow c")),
-    write(step, shapeOf(step, "n h w c")),
+    read(step, "in", shapeOf(step, "n d h w c")),
+    read(step, "source", shapeOf(step, "n od oh ow c")),
+    write(step, shapeOf(step, "n d h w c")),
   ],
   windowTake: (step) => [
-    read(step, "in", shapeOf(step, "n h w c")),
-    read(step, "source", shapeOf(step, "n h w c")),
-    write(step, shapeOf(step, "n oh ow c")),
+    read(step, "in", shapeOf(step, "n d h w c")),
+    read(step, "source", shapeOf(step, "n d h w c")),
+    write(step, shapeOf(step, "n od oh ow c")),
   ],
   gather: (step) => [
     read(step, "in", shapeOf(step, "outer size inner")),
@@ -158,6 +209,12 @@ const table: Table = {
     read(step, "updates", shapeOf(step, "outer count inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
     ...firstRow(step),
+    write(step, shapeOf(step, "outer size inner")),
+  ],
+  scatter: (step) => [
+    read(step, "in", shapeOf(step, "outer size inner")),
+    read(step, "updates", shapeOf(step, "outer count inner")),
+    read(step, "indices", shapeOf(step, "outer count"), "i32"),
     write(step, shapeOf(step, "outer size inner")),
   ],
   dynamicSlice: (step) => [
@@ -223,6 +280,20 @@ const table: Table = {
     read(step, "labels", [num(step, "rows")], "i32"),
     read(step, "dy", [num(step, "rows")]),
     write(step, shapeOf(step, "rows cols")),
+  ],
+  attention: (step) => [
+    ...attentionAccesses(step),
+    output(step, "out", attentionRows(step, " e")),
+    output(step, "lse", attentionRows(step, "")),
+  ],
+  attentionGrad: (step) => [
+    ...attentionAccesses(step),
+    read(step, "lse", attentionRows(step, "")),
+    read(step, "delta", attentionRows(step, "")),
+    strided("dy", "read", step, attentionRows(step, " e")),
+    output(step, "dq", attentionRows(step, " d")),
+    output(step, "dk", [...(step["lead"] as Shape), ...shapeOf(step, "m d")]),
+    output(step, "dv", [...(step["lead"] as Shape), ...shapeOf(step, "m e")]),
   ],
   axisIndex: (step) => [write(step, [], "i32")],
   // What a loop or branch holds has accesses of its own.

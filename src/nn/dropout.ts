@@ -1,10 +1,10 @@
 /** @module Dropout. */
 import { isFloat } from "../ir/dtype.ts";
-import { formatType } from "../ir/shape.ts";
-import { random, select } from "../tensor/index.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { random, select, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { type Layer, positioned, scopeKey } from "./layer.ts";
+import { type ApplyOptions, type Layer, positioned, scopeKey } from "./layer.ts";
 
 /**
  * While training, sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise the
@@ -14,23 +14,86 @@ import { type Layer, positioned, scopeKey } from "./layer.ts";
  * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key.
  */
 export function dropout(rate: number): Layer {
-  checkNumber("dropout", "rate", rate, 0, 1);
+  return dropping("dropout", rate, (x, key) => {
+    if (rate === 1) return x.mul(0);
+    return select(random.bernoulli(key, 1 - rate, x.shape), x.mul(1 / (1 - rate)), 0);
+  });
+}
+
+/** A layer that changes its input while training, by a key of its own, and else gives it on. */
+function dropping(
+  kind: string,
+  rate: number,
+  drop: (x: Tensor, key: Tensor) => Tensor,
+  check: (input: TensorType) => void = () => undefined,
+): Layer {
+  checkNumber(kind, "rate", rate, 0, 1);
   return positioned({
-    kind: "dropout",
+    kind,
     init(_key, input) {
       if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+      check(input);
       return { params: {}, state: {}, output: input };
     },
     apply(_variables, x, options = {}) {
+      check(x);
       if (options.train !== true || rate === 0) return { y: x, state: {} };
-      if (options.key === undefined) {
-        throw new HeddleError("key", "draws while training and needs a random key", {
-          hint: "apply(variables, x, { train: true, key: random.key(seed) })",
-        });
-      }
-      if (rate === 1) return { y: x.mul(0), state: {} };
-      const kept = random.bernoulli(scopeKey(options.key, 0), 1 - rate, x.shape);
-      return { y: select(kept, x.mul(1 / (1 - rate)), 0), state: {} };
+      return { y: drop(x, keyOf(options)), state: {} };
     },
+  });
+}
+
+/** The key of what a layer draws. @throws HeddleError `key` when there is none. */
+export function keyOf(options: ApplyOptions): Tensor {
+  if (options.key !== undefined) return scopeKey(options.key, 0);
+  throw new HeddleError("key", "draws while training and needs a random key", {
+    hint: "apply(variables, x, { train: true, key: random.key(seed) })",
+  });
+}
+
+/** Drops whole channels of `[batch, channels, …]` with `places` more dims. */
+function channelDropout(kind: string, rate: number, places: number): Layer {
+  const names = ["length", "height, width", "depth, height, width"][places - 1];
+  return dropping(
+    kind,
+    rate,
+    (x, key) => {
+      if (rate === 1) return x.mul(0);
+      const shape = x.shape.map((size, dim) => (dim < 2 ? size : 1));
+      return select(random.bernoulli(key, 1 - rate, shape), x.mul(1 / (1 - rate)), 0);
+    },
+    (input) => {
+      if (input.shape.length !== places + 2)
+        throw new HeddleError("shape", `takes [batch, channels, ${names}], got ${formatType(input)}`);
+    },
+  );
+}
+
+/** While training, sets whole channels of `[batch, channels, length]` to 0 with probability `rate` (Tompson et al., 2015), else as {@link dropout}. */
+export const dropout1d = (rate: number): Layer => channelDropout("dropout1d", rate, 1);
+
+/** While training, sets whole channels of `[batch, channels, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
+export const dropout2d = (rate: number): Layer => channelDropout("dropout2d", rate, 2);
+
+/** While training, sets whole channels of `[batch, channels, depth, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
+export const dropout3d = (rate: number): Layer => channelDropout("dropout3d", rate, 3);
+
+// What selu tends to: -scale · alpha.
+const seluLowest = -1.7580993408473766;
+
+/**
+ * Dropout that keeps mean 0 and variance 1 of what `selu` makes (Klambauer et al., 2017): dropped elements become `selu`'s lowest
+ * value, then all are scaled and shifted.
+ *
+ * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key
+ */
+export function alphaDropout(rate: number): Layer {
+  return dropping("alphaDropout", rate, (x, key) => {
+    if (rate === 1) return x.mul(0);
+    const scale = ((1 - rate) * (1 + rate * seluLowest ** 2)) ** -0.5;
+    const kept = random.bernoulli(key, 1 - rate, x.shape);
+    return select(kept, x, seluLowest)
+      .mul(scale)
+      .add(-scale * rate * seluLowest);
   });
 }

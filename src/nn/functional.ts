@@ -9,7 +9,7 @@ import { erf, expm1, select, softplus as softplusOf, type Tensor } from "../tens
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 
-export { logSoftmax, relu, sigmoid, softmax, tanh } from "../tensor/index.ts";
+export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../tensor/index.ts";
 
 /** `alpha · (exp(x) - 1)` up to 0, x above it (Clevert et al., 2016). */
 export function elu(x: Tensor, options: { readonly alpha?: number } = {}): Tensor {

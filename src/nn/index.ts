@@ -29,10 +29,35 @@ export {
   tanhshrink,
   threshold,
 } from "./activations.ts";
-export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
-export { dropout } from "./dropout.ts";
-export { type EmbeddingOptions, embedding } from "./embedding.ts";
-export * as functional from "./functional.ts";
+export {
+  type AttendOptions,
+  type AttentionLayer,
+  learnedPositions,
+  type MultiHeadAttentionOptions,
+  multiHeadAttention,
+  type RotaryOptions,
+  type SinusoidalOptions,
+  sinusoidalPositions,
+} from "./attention.ts";
+export {
+  type Conv1dOptions,
+  type Conv2dOptions,
+  type Conv3dOptions,
+  type ConvLayerOptions,
+  conv1d,
+  conv2d,
+  conv3d,
+  type DepthwiseConv2dOptions,
+  depthwiseConv2d,
+  type PaddingMode,
+  type SeparableConv2dOptions,
+  type Size,
+  type Size2d,
+  separableConv2d,
+} from "./convolution.ts";
+export { alphaDropout, dropout, dropout1d, dropout2d, dropout3d } from "./dropout.ts";
+export { type EmbeddingBagOptions, type EmbeddingOptions, embedding, embeddingBag } from "./embedding.ts";
+export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
 export {
@@ -47,6 +72,70 @@ export {
   type Variables,
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
-export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
+export {
+  type BatchNormOptions,
+  batchNorm,
+  type GroupNormOptions,
+  groupNorm,
+  instanceNorm,
+  type LayerNormOptions,
+  layerNorm,
+  rmsNorm,
+} from "./norms.ts";
+export {
+  type AvgPoolLayerOptions,
+  adaptiveAvgPool1d,
+  adaptiveAvgPool2d,
+  adaptiveAvgPool3d,
+  adaptiveMaxPool1d,
+  adaptiveMaxPool2d,
+  adaptiveMaxPool3d,
+  avgPool1d,
+  avgPool2d,
+  avgPool3d,
+  globalAvgPool,
+  globalMaxPool,
+  type MaxPool2dOptions,
+  type MaxPoolLayerOptions,
+  maxPool1d,
+  maxPool2d,
+  maxPool3d,
+} from "./pooling.ts";
+export {
+  type CellLayer,
+  type CellOptions,
+  gru,
+  gruCell,
+  lstm,
+  lstmCell,
+  type RecurrentLayer,
+  type RecurrentOptions,
+  type RnnOptions,
+  type RunOptions,
+  type RunResult,
+  rnn,
+  rnnCell,
+} from "./recurrent.ts";
+export type { RecurrentState } from "./recurrent-cells.ts";
 export { remat } from "./remat.ts";
 export { sequential } from "./sequential.ts";
+export {
+  decoderBlock,
+  type TransformerDecoderLayer,
+  type TransformerEncoderOptions,
+  type TransformerLayer,
+  type TransformerMasks,
+  type TransformerOptions,
+  transformerDecoderLayer,
+  transformerEncoder,
+  transformerEncoderLayer,
+} from "./transformer.ts";
+export {
+  type ConvTranspose1dOptions,
+  type ConvTranspose2dOptions,
+  type ConvTranspose3dOptions,
+  type ConvTransposeLayerOptions,
+  convTranspose1d,
+  convTranspose2d,
+  convTranspose3d,
+} from "./transposed.ts";

@@ -47,6 +47,8 @@ export interface Layer {
    */
   init(key: Tensor, input: TensorType): Initialised;
   apply(variables: Variables, x: Tensor, options?: ApplyOptions): Applied;
+  /** Of a layer that applies others one after another, named by their place, those: for summaries. */
+  readonly layers?: readonly Layer[];
 }
 
 /** A layer, or a function of one tensor that stands for a layer without variables. */

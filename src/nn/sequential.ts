@@ -24,6 +24,7 @@ export function sequential(...children: readonly LayerLike[]): Layer {
   });
   return positioned({
     kind: "sequential",
+    layers,
     init(key, input) {
       let output = input;
       const params: [string, Tensors][] = [];

@@ -41,6 +41,8 @@ export interface CompositeDef<A extends Attrs> {
   readonly batch: BatchRule<A> | Absent;
   /** Absent: the body is lowered. */
   readonly lower: LowerRule<A> | Absent;
+  /** Left out: attributes hold no sizes. */
+  readonly localize?: OpDef<A>["localize"];
   /** Checks types beyond what the body does, for better messages. */
   readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
 }
@@ -71,7 +73,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
     stablehlo: absent("its body is spelled, as a function"),
-    localize: absent("attributes hold no sizes"),
+    localize: definition.localize ?? absent("attributes hold no sizes"),
     forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),

@@ -1,59 +1,35 @@
 /**
  * @module Convolution in the general form of StableHLO. `layout` names the dims by letters: `b` batch, `f` feature, `i`
  * and `o` input and output feature of the kernel, digits for spatial dims; `"bf01,oi01->bf01"` is PyTorch's. Because any
- * dim may play any part, both gradients are convolutions too.
+ * dim may play any part, both gradients are convolutions too. A dim `g` of all three holds groups, which have nothing to do
+ * with each other: it is to a convolution what a batch dim is to a product.
  */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, type WindowRule } from "../ir/equation.ts";
-import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import type { BatchContext, Batched, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
+import { type HloContext, type HloValue, hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
-import { batchByLoop, moveDim, withBatch } from "./batch.ts";
+import { moveDim, withBatch } from "./batch.ts";
+import { type ConvAttrs, convDims, convOutputOrder, lowerConv, orderFor, sizeAt } from "./convolution-lower.ts";
 import * as emit from "./emit.ts";
-import { gatherStrided, inverseOrder, permuted } from "./host.ts";
-import { copyCall } from "./structure.ts";
-
-export type ConvAttrs = {
-  layout: string;
-  strides: readonly number[];
-  padding: readonly (readonly [number, number])[];
-  inputDilation: readonly number[];
-  kernelDilation: readonly number[];
-};
-
-interface ConvDims {
-  /** Letters of each operand. */
-  readonly x: string;
-  readonly kernel: string;
-  readonly out: string;
-  readonly spatial: readonly string[];
-}
-
-export function convDims(layout: string): ConvDims {
-  const [left, out] = layout.split("->");
-  const [x, kernel] = (left ?? "").split(",");
-  if (x === undefined || kernel === undefined || out === undefined)
-    throw new HeddleError("op", `conv: '${layout}' is not a layout`);
-  return { x, kernel, out, spatial: [...x].filter((letter) => letter >= "0" && letter <= "9").sort() };
-}
+import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host.ts";
 
 /** Each operand must have each of its letters once, and all the same digits from 0 up. */
 function checkLayout(layout: string): void {
-  const { x, kernel, out, spatial } = convDims(layout);
+  const { x, kernel, out, spatial, grouped } = convDims(layout);
   const digits = spatial.map((_digit, index) => String(index)).join("");
+  const group = grouped ? "g" : "";
   const sorted = (letters: string): string => [...letters].sort().join("");
-  if (sorted(x) !== `${digits}bf` || sorted(kernel) !== `${digits}io` || sorted(out) !== `${digits}bf`) {
+  const image = `${digits}bf${group}`;
+  if (sorted(x) !== image || sorted(kernel) !== sorted(`${digits}io${group}`) || sorted(out) !== image) {
     throw new HeddleError("op", `conv: '${layout}' is not a layout`, {
-      hint: "name each dim once, as in 'bf01,oi01->bf01'",
+      hint: "name each dim once, as in 'bf01,oi01->bf01', or with groups as in 'bgf01,goi01->bgf01'",
     });
   }
 }
-
-const sizeAt = (shape: Shape, letters: string, letter: string): number => shape[letters.indexOf(letter)] as number;
 
 /** Sizes of the parts of a convolution, spatial sizes in order of their digits. */
 function convSizes(inputs: readonly TensorType[], attrs: ConvAttrs) {
@@ -61,6 +37,7 @@ function convSizes(inputs: readonly TensorType[], attrs: ConvAttrs) {
   const dims = convDims(attrs.layout);
   return {
     dims,
+    groups: dims.grouped ? sizeAt(x.shape, dims.x, "g") : 1,
     batch: sizeAt(x.shape, dims.x, "b"),
     features: sizeAt(x.shape, dims.x, "f"),
     outFeatures: sizeAt(kernel.shape, dims.kernel, "o"),
@@ -89,6 +66,12 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
       `${what}: the input has ${sizes.features} features, the kernel takes ${sizeAt(kernel.shape, dims.kernel, "i")}`,
     );
   }
+  if (dims.grouped && sizeAt(kernel.shape, dims.kernel, "g") !== sizes.groups) {
+    throw new HeddleError(
+      "shape",
+      `${what}: the input has ${sizes.groups} groups, the kernel ${sizeAt(kernel.shape, dims.kernel, "g")}`,
+    );
+  }
   const rank = dims.spatial.length;
   if ([attrs.strides, attrs.padding, attrs.inputDilation, attrs.kernelDilation].some((list) => list.length !== rank)) {
     throw new HeddleError("shape", `${what}: strides, padding and dilations need one entry per spatial dim (${rank})`);
@@ -102,6 +85,7 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
   }
   const shape = [...dims.out].map((letter) => {
     if (letter === "b") return sizes.batch;
+    if (letter === "g") return sizes.groups;
     if (letter === "f") return sizes.outFeatures;
     const d = dims.spatial.indexOf(letter);
     const [low, high] = attrs.padding[d] as readonly [number, number];
@@ -121,7 +105,7 @@ function inferConv(inputs: readonly TensorType[], attrs: ConvAttrs): TensorType 
 function convEquation(inputs: readonly TensorType[], attrs: ConvAttrs): Equation {
   const dims = convDims(attrs.layout);
   const name = (prefix: string, feature: string) => (letter: string) =>
-    letter === "b" ? "b" : letter === "f" ? feature : letter === "i" || letter === "o" ? letter : `${prefix}${letter}`;
+    letter === "f" ? feature : "bgio".includes(letter) ? letter : `${prefix}${letter}`;
   const whole = dims.spatial.flatMap((digit) => [`x${digit}`, `k${digit}`, `y${digit}`]);
   const { input, window } = convSizes(inputs, attrs);
   const windows = dims.spatial.flatMap((digit, d): WindowRule[] => {
@@ -197,30 +181,33 @@ function kernelGradient(node: Node, dy: Node): Node {
   });
 }
 
-/**
- * A batch of inputs is more of dim `b`, a batch of kernels more of dim `o`. With both there is no one convolution that says
- * it (it has no groups), so one runs after the other.
- */
+/** A batch of inputs is more of dim `b`, a batch of kernels more of dim `o`, a batch of both more groups. */
 function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
   const { node, size } = context;
   const [x, kernel] = context.inputs as [Batched, Batched];
-  if (x.batched && kernel.batched) return batchByLoop(context);
   const { dims } = convSizes(node.inputs, node.attrs);
-  const [wide, at, out] = x.batched
-    ? [x.node, dims.x.indexOf("b"), dims.out.indexOf("b")]
-    : [kernel.node, dims.kernel.indexOf("o"), dims.out.indexOf("f")];
-  const moved = moveDim(wide, 0, at);
-  const merged = emit.reshape(moved, [...moved.shape.slice(0, at), -1, ...moved.shape.slice(at + 2)]);
-  const made = emit.call("conv", x.batched ? [merged, kernel.node] : [x.node, merged], node.attrs);
-  const apart = emit.reshape(made, [...node.shape.slice(0, out), size, ...node.shape.slice(out)]);
-  return [withBatch(moveDim(apart, out, 0))];
+  const { out } = dims;
+  if (x.batched && kernel.batched && !dims.grouped) {
+    const layout = `g${dims.x},g${dims.kernel}->g${out}`;
+    return [withBatch(emit.call("conv", [x.node, kernel.node], { ...node.attrs, layout }))];
+  }
+  const merged = ({ node: operand, batched }: Batched, letters: string, letter: string): Node => {
+    if (!batched) return operand;
+    const at = letters.indexOf(letter);
+    const moved = moveDim(operand, 0, at);
+    return emit.reshape(moved, [...moved.shape.slice(0, at), -1, ...moved.shape.slice(at + 2)]);
+  };
+  const [ofX, ofKernel, ofOut] = x.batched && kernel.batched ? "ggg" : x.batched ? "b_b" : "_of";
+  const inputs = [merged(x, dims.x, ofX as string), merged(kernel, dims.kernel, ofKernel as string)];
+  const at = out.indexOf(ofOut as string);
+  const made = emit.call("conv", inputs, node.attrs);
+  const apart = emit.reshape(made, [...node.shape.slice(0, at), size, ...node.shape.slice(at)]);
+  return [withBatch(moveDim(apart, at, 0))];
 }
-
-const orderFor = (letters: string, wanted: string): number[] => [...wanted].map((letter) => letters.indexOf(letter));
 
 defineOp<ConvAttrs>({
   name: "conv",
-  doc: "Convolution (cross-correlation, as everywhere in the field) of x by a kernel, with strides, padding (may be negative) and dilation of input and kernel. `layout` says which dim plays which part.",
+  doc: "Convolution (cross-correlation, as everywhere in the field) of x by a kernel, with strides, padding (may be negative), dilation of input and kernel, and groups. `layout` says which dim plays which part.",
   example: {
     inputs: [
       { dtype: "f32", shape: [1, 1, 3], data: Float32Array.of(1, 2, 3) },
@@ -255,12 +242,18 @@ defineOp<ConvAttrs>({
   reference: ([x, kernel], attrs, [type]) => {
     const { dims } = convSizes([x as HostTensor, kernel as HostTensor], attrs);
     const spatial = dims.spatial.join("");
-    const plainX = permuted(x as HostTensor, orderFor(dims.x, `b${spatial}f`));
-    const plainKernel = permuted(kernel as HostTensor, orderFor(dims.kernel, `${spatial}io`));
-    const order = orderFor(dims.out, `b${spatial}f`);
+    const group = dims.grouped ? "g" : "";
+    const plainX = permuted(x as HostTensor, orderFor(dims.x, `${group}b${spatial}f`));
+    const plainKernel = permuted(kernel as HostTensor, orderFor(dims.kernel, `${group}${spatial}io`));
+    const order = orderFor(dims.out, `${group}b${spatial}f`);
     const { shape, dtype } = type as TensorType;
     const plainShape = order.map((dim) => shape[dim] as number);
-    const data = plainConv(plainX, plainKernel, plainShape, attrs);
+    const data = dims.grouped
+      ? dtypes[dtype].create(sizeOf(plainShape))
+      : plainConv(plainX, plainKernel, plainShape, attrs);
+    const part = sizeOf(plainShape.slice(1));
+    for (let at = 0; dims.grouped && at < (plainShape[0] as number); at++)
+      data.set(plainConv(sliceOf(plainX, at), sliceOf(plainKernel, at), plainShape.slice(1), attrs), at * part);
     const strides = stridesOf(plainShape);
     const back = inverseOrder(order);
     return [
@@ -272,23 +265,59 @@ defineOp<ConvAttrs>({
       ),
     ];
   },
-  lower: { kind: "kernel", strided: [0, 1], outputOrder, emit: lowerConv },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const { x, kernel, out, spatial } = convDims(attrs.layout);
-    const parts = [x, kernel, out].map((letters) => `[${[...letters].join(", ")}]`);
-    return hlo.op("convolution", inputs, outputs, {
-      dimension_numbers: `#stablehlo.conv<${parts[0]}x${parts[1]}->${parts[2]}>`,
-      window_strides: hloIntegers(attrs.strides),
-      padding: hloTable(attrs.padding, 2),
-      lhs_dilation: hloIntegers(attrs.inputDilation),
-      rhs_dilation: hloIntegers(attrs.kernelDilation),
-      window_reversal: spatial.length === 0 ? "array<i1>" : `array<i1: ${spatial.map(() => "false").join(", ")}>`,
-      feature_group_count: "1 : i64",
-      batch_group_count: "1 : i64",
-      precision_config: hloFullPrecision,
-    });
-  },
+  lower: { kind: "kernel", strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
+  stablehlo: (context) => (convDims(context.attrs.layout).grouped ? hloGrouped(context) : hloConv(context)),
 });
+
+/** StableHLO's convolution; with groups, those of the input lie in its features, and those of the output in its own. */
+function hloConv({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>, groups = 1): readonly HloValue[] {
+  const { x, kernel, out, spatial } = convDims(attrs.layout);
+  const parts = [x, kernel, out].map((letters) => `[${[...letters].join(", ")}]`);
+  return hlo.op("convolution", inputs, outputs, {
+    dimension_numbers: `#stablehlo.conv<${parts[0]}x${parts[1]}->${parts[2]}>`,
+    window_strides: hloIntegers(attrs.strides),
+    padding: hloTable(attrs.padding, 2),
+    lhs_dilation: hloIntegers(attrs.inputDilation),
+    rhs_dilation: hloIntegers(attrs.kernelDilation),
+    window_reversal: spatial.length === 0 ? "array<i1>" : `array<i1: ${spatial.map(() => "false").join(", ")}>`,
+    feature_group_count: `${groups} : i64`,
+    batch_group_count: "1 : i64",
+    precision_config: hloFullPrecision,
+  });
+}
+
+/** StableHLO counts groups within the features: `g` goes before `f` and `o`, and is merged with them. */
+function hloGrouped({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>): readonly HloValue[] {
+  const dims = convDims(attrs.layout);
+  const spatial = dims.spatial.join("");
+  const groups = sizeAt(inputs[0]?.type.shape as Shape, dims.x, "g");
+  const permute = (value: HloValue, order: readonly number[]): HloValue => {
+    const { shape, dtype } = value.type;
+    const type = { shape: order.map((dim) => shape[dim] as number), dtype };
+    return hlo.one("transpose", [value], type, { permutation: hloIntegers(order) });
+  };
+  const merged = ([, , ...rest]: Shape, [first, second]: Shape, lead: Shape): number[] => [
+    ...lead,
+    (first as number) * (second as number),
+    ...rest,
+  ];
+  const together = (value: HloValue, letters: string, wanted: string, lead: number): HloValue => {
+    const moved = permute(value, orderFor(letters, wanted));
+    const { shape, dtype } = moved.type;
+    const made = merged(shape.slice(lead), shape.slice(lead), shape.slice(0, lead));
+    return hlo.one("reshape", [moved], { shape: made, dtype });
+  };
+  const x = together(inputs[0] as HloValue, dims.x, `bgf${spatial}`, 1);
+  const kernel = together(inputs[1] as HloValue, dims.kernel, `goi${spatial}`, 0);
+  const { shape, dtype } = outputs[0] as TensorType;
+  const order = orderFor(dims.out, `bgf${spatial}`);
+  const apart = order.map((dim) => shape[dim] as number);
+  const out = { shape: merged(apart.slice(1), apart.slice(1), apart.slice(0, 1)), dtype };
+  const plain = { ...attrs, layout: `bf${spatial},oi${spatial}->bf${spatial}` };
+  const [made] = hloConv({ hlo, inputs: [x, kernel], outputs: [out], attrs: plain }, groups);
+  const wide = hlo.one("reshape", [made as HloValue], { shape: apart, dtype });
+  return [permute(wide, inverseOrder(order))];
+}
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */
 function plainConv(x: HostTensor, kernel: HostTensor, outShape: Shape, attrs: ConvAttrs) {
@@ -344,117 +373,4 @@ function sourceOf(point: number, tap: number, positions: Shape, window: Shape, i
     t = Math.floor(t / taps);
   }
   return offset;
-}
-
-const roundUp64 = (bytes: number): number => Math.ceil(bytes / 64) * 64;
-
-const reorder = (view: View, letters: string, wanted: string): View => permuteView(view, orderFor(letters, wanted));
-
-/** Inserts a second spatial dim of size 1 into a 1-D convolution, for kernels that are 2-D. */
-function asPlane(view: View, at: number): View {
-  const shape = [...view.shape];
-  const strides = [...view.strides];
-  shape.splice(at, 0, 1);
-  strides.splice(at, 0, 0);
-  return { ...view, shape, strides };
-}
-
-/** Whether the window is larger than the output: a gradient by the kernel, better as columns-transposed times cotangent. */
-function isFilterGradient(dims: ConvDims, kernel: Shape, out: Shape): boolean {
-  const spatialSize = (shape: Shape, letters: string): number =>
-    dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
-  return spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
-}
-
-/** Channels last, as the kernels write. */
-function outputOrder(attrs: ConvAttrs, inputs: readonly View[], output: TensorType): number[] {
-  const dims = convDims(attrs.layout);
-  const spatial = dims.spatial.join("");
-  const byFilter = isFilterGradient(dims, (inputs[1] as View).shape, output.shape);
-  return orderFor(dims.out, byFilter ? `${spatial}bf` : `b${spatial}f`);
-}
-
-function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
-  const { attrs } = context;
-  const dims = convDims(attrs.layout);
-  const rank = dims.spatial.length;
-  if (rank < 1 || rank > 2) throw new HeddleError("lower", `conv: no native kernel for ${rank} spatial dims`);
-  const plane = <T>(list: readonly T[], neutral: T): T[] => (rank === 2 ? [...list] : [neutral, ...list]);
-  const [x, kernel] = context.inputs as [View, View];
-  const out = context.outputs[0] as View;
-  const spatial = dims.spatial.join("");
-  const planar = (view: View, at: number): View => (rank === 2 ? view : asPlane(view, at));
-  const fields = {
-    strides: plane(attrs.strides, 1),
-    padding: plane<readonly [number, number]>(attrs.padding, [0, 0]),
-    inputDilation: plane(attrs.inputDilation, 1),
-    kernelDilation: plane(attrs.kernelDilation, 1),
-  };
-  return isFilterGradient(dims, kernel.shape, out.shape) ? lowerFilter() : lowerForward();
-
-  function finish(calls: readonly KernelCall[], made: View, wanted: View): KernelCall[] {
-    return made === wanted ? [...calls] : [...calls, copyCall(context, made, wanted)];
-  }
-
-  function place(target: View): View {
-    const { shape, dtype } = target;
-    const strides = stridesOf(shape);
-    return target.strides.every((stride, dim) => stride === strides[dim] || shape[dim] === 1)
-      ? target
-      : context.temporary({ shape, dtype });
-  }
-
-  function lowerForward(): KernelCall[] {
-    const input = context.contiguous(planar(reorder(x, dims.x, `b${spatial}f`), 1));
-    const weight = planar(reorder(kernel, dims.kernel, `${spatial}io`), 0);
-    const target = planar(reorder(out, dims.out, `b${spatial}f`), 1);
-    const made = place(target);
-    const [n, h, w, c] = input.view.shape as [number, number, number, number];
-    const [kh, kw, , o] = weight.shape as [number, number, number, number];
-    const [, oh, ow] = made.shape as [number, number, number];
-    const bytes = dtypes[x.dtype].bytes;
-    const scratch = roundUp64(kh * kw * c * o * bytes) + context.slots * roundUp64(oh * ow * kh * kw * c * bytes);
-    const call = {
-      k: "conv",
-      dtype: x.dtype,
-      ...{ n, h, w, c, kh, kw, o, oh, ow },
-      ...fields,
-      x: context.at(input.view),
-      weight: { at: context.at(weight), strides: weight.strides },
-      out: context.at(made),
-      scratch: context.scratch(scratch),
-      slots: context.slots,
-    };
-    return finish([...input.calls, call], made, target);
-  }
-
-  function lowerFilter(): KernelCall[] {
-    const input = context.contiguous(planar(reorder(x, dims.x, `f${spatial}b`), 1));
-    const cotangent = context.contiguous(planar(reorder(kernel, dims.kernel, `i${spatial}o`), 1));
-    const target = planar(reorder(out, dims.out, `${spatial}bf`), 0);
-    const made = place(target);
-    const [n, h, w, c] = input.view.shape as [number, number, number, number];
-    const [, oh, ow, o] = cotangent.view.shape as [number, number, number, number];
-    const [kh, kw] = made.shape as [number, number];
-    const bytes = dtypes[x.dtype].bytes;
-    const chunks = Math.min(n, 8);
-    const scratch =
-      chunks * roundUp64(kh * kw * c * o * bytes) + context.slots * roundUp64(oh * ow * kh * kw * c * bytes);
-    const call = {
-      k: "convFilter",
-      dtype: x.dtype,
-      ...{ n, h, w, c, kh, kw, o, oh, ow },
-      // As a gradient by the kernel, strides and kernel dilation have changed parts.
-      strides: fields.kernelDilation,
-      padding: fields.padding,
-      inputDilation: fields.inputDilation,
-      kernelDilation: fields.strides,
-      x: context.at(input.view),
-      dy: context.at(cotangent.view),
-      out: context.at(made),
-      scratch: context.scratch(scratch),
-      slots: context.slots,
-    };
-    return finish([...input.calls, ...cotangent.calls, call], made, target);
-  }
 }

@@ -244,7 +244,12 @@ export function resolveDims(what: string, dims: Dims, rank: number): number[] {
 }
 
 /** Reduces over `dims`; with `keepDims` they stay as size 1. */
-export function reduce(op: Reduction | "and" | "or", x: Node, dims?: Dims, options: { keepDims?: boolean } = {}): Node {
+export function reduce(
+  op: Reduction | "prod" | "and" | "or",
+  x: Node,
+  dims?: Dims,
+  options: { keepDims?: boolean } = {},
+): Node {
   const over = resolveDims(op, dims, x.shape.length);
   const result = over.length === 0 ? x : call("reduce", [x], { op, dims: over });
   return options.keepDims === true
@@ -257,6 +262,8 @@ export function reduce(op: Reduction | "and" | "or", x: Node, dims?: Dims, optio
 
 export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
 export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("max", x, dims, options);
+/** Products; integers wrap, of nothing 1. */
+export const prod = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("prod", x, dims, options);
 export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
 
 /** Mean over `dims`; integers and bool are averaged as f32. */
@@ -270,9 +277,21 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
 export const argMax = (x: Node, dim = -1): Node =>
   call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 
+/** What a cumulative op combines the elements by. */
+export type CumulativeKind = "sum" | "prod" | "max" | "min" | "logSumExp";
+
+/** The elements up to each one, combined, along a dim. */
+export const cumulative = (kind: CumulativeKind, x: Node, dim = -1): Node =>
+  call("cumulative", [x], { kind, dim: normalizeDim(dim, x.shape.length, `cumulative ${kind}`) });
+
 /** Sums of the elements up to each one, along a dim. */
-export const cumsum = (x: Node, dim = -1): Node =>
-  call("cumsum", [x], { dim: normalizeDim(dim, x.shape.length, "cumsum") });
+export const cumsum = (x: Node, dim = -1): Node => cumulative("sum", x, dim);
+
+/** The elements `by` places further on along a dim, with `value` in the places that come free; back for negative `by`. */
+export function shifted(x: Node, dim: number, by: number, value: number): Node {
+  const along = (amount: number): number[] => x.shape.map((_size, other) => (other === dim ? amount : 0));
+  return pad(x, constant(x.dtype, value), along(by), along(-by || 0));
+}
 
 /** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
 export const dotGeneral = (
@@ -360,6 +379,42 @@ export const gather = (x: Node, indices: Node, batchDims = 0): Node => call("gat
 /** The transpose of {@link gather}: adds `updates` into zeros of `size` rows. */
 export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node =>
   call("scatterAdd", [updates, indices], { size, batchDims });
+
+/** Lines of a tensor along a dim as rows, and the way back. */
+export interface Rows {
+  readonly rows: Node;
+  readonly back: (rows: Node) => Node;
+}
+
+/** What becomes of a held element and an update. */
+export type ScatterOp = "sum" | "prod" | "max" | "min" | "replace";
+
+/** A copy of x in which rows of `updates` are combined at `indices` (i32). */
+export const scatter = (op: ScatterOp, x: Node, indices: Node, updates: Node, batchDims = 0): Node =>
+  call("scatter", [x, indices, updates], { op, batchDims });
+
+/** Rows `[everything else, dim]` of a tensor, and the way back. */
+export function asRows(x: Node, dim: number): Rows {
+  const order = [...otherDims(x.shape.length, [dim]), dim];
+  const moved = transpose(x, order);
+  const lead = moved.shape.slice(0, -1);
+  const back = (rows: Node): Node =>
+    transpose(reshape(rows, [...lead, rows.shape.at(-1) as number]), inverseOrder(order));
+  return { rows: reshape(moved, [sizeOf(lead), x.shape[dim] as number]), back };
+}
+
+/** NumPy's take_along_axis: element `indices[…, i, …]` (i32) of each line along a dim. */
+export function takeAlong(x: Node, indices: Node, dim: number): Node {
+  const at = normalizeDim(dim, x.shape.length, "takeAlongDim");
+  const places = asRows(indices, at);
+  return places.back(gather(asRows(x, at).rows, places.rows, 1));
+}
+
+/** The transpose of {@link takeAlong}: adds into zeros of `size` elements along a dim. */
+export function scatterAddAlong(updates: Node, indices: Node, size: number, dim: number): Node {
+  const rows = asRows(updates, dim);
+  return rows.back(scatterAdd(rows.rows, asRows(indices, dim).rows, size, 1));
+}
 
 /** Takes the elements at `indices` (i32) along `dim`, for all other positions alike. */
 export function take(x: Node, indices: Node, dim = 0): Node {

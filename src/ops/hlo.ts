@@ -3,9 +3,16 @@ import type { Shape } from "../ir/shape.ts";
 import type { HloBlock, HloDType, HloRegion, HloValue } from "../ir/stablehlo.ts";
 
 /** StableHLO's names of what combines two elements. */
-export const hloReductions = { sum: "add", max: "maximum", min: "minimum", and: "and", or: "or" } as const;
+export const hloReductions = {
+  sum: "add",
+  prod: "multiply",
+  max: "maximum",
+  min: "minimum",
+  and: "and",
+  or: "or",
+} as const;
 
-type Extreme = "max" | "min" | "sum";
+type Extreme = "max" | "min" | "sum" | "prod" | "and" | "or";
 
 const scalars = (dtypes: readonly HloDType[]) => dtypes.map((dtype) => ({ shape: [], dtype }));
 

@@ -18,11 +18,14 @@ import "./reduce.ts";
 import "./remat.ts";
 import "./scalar-ops.ts";
 import "./sort.ts";
+import "./scatter.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
+export * from "./arrange.ts";
+export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -34,7 +37,7 @@ export {
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";
-export { type ConvAttrs, convDims } from "./convolution.ts";
+export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
 export { einsum } from "./einsum.ts";
@@ -55,6 +58,7 @@ export {
   solve,
   trace,
 } from "./linear-algebra.ts";
+export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";

@@ -2,7 +2,7 @@
 
 import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
 import { equationOf, letters, type Reduction } from "../ir/equation.ts";
-import type { FoldRule, View } from "../ir/kernel.ts";
+import type { FoldRule, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
@@ -11,14 +11,20 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
-import { eachOffset } from "./host.ts";
+import { eachOffset, inverseOrder } from "./host.ts";
+import { productCalls } from "./products.ts";
 
-type ReduceAttrs = { op: Exclude<FoldRule["op"], "argMax">; dims: readonly number[] };
+/** What combines two elements. */
+export type Combination = Exclude<FoldRule["op"], "argMax"> | "prod";
 
-const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
+type ReduceAttrs = { op: Combination; dims: readonly number[] };
+
+/** Meaning of each combination, in numbers of a dtype. */
+export const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
   sum: (x, y, dtype) => (dtype === "f32" || dtype === "f64" ? x + y : roundTo(dtype, x + y)),
   max: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y)),
   min: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y)),
+  prod: (x, y, dtype) => (isFloat(dtype) ? x * y : roundTo(dtype, Math.imul(x, y))),
   and: (x, y) => x & y,
   or: (x, y) => x | y,
 };
@@ -30,6 +36,8 @@ export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
     case "sum":
     case "or":
       return 0;
+    case "prod":
+      return 1;
     case "and":
       return dtype === "bool" ? 1 : roundTo(dtype, -1);
     case "max":
@@ -39,7 +47,8 @@ export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
   }
 }
 
-const defined = (op: ReduceAttrs["op"], dtype: DType): boolean =>
+/** Whether a combination is defined for a dtype. */
+export const combines = (op: Combination, dtype: DType): boolean =>
   op === "and" || op === "or" ? !isFloat(dtype) : dtype !== "bool";
 
 function inferReduce(inputs: readonly TensorType[], { op, dims }: ReduceAttrs): TensorType {
@@ -51,7 +60,7 @@ function inferReduce(inputs: readonly TensorType[], { op, dims }: ReduceAttrs): 
       `reduce ${op}: dims ${formatShape(dims)} are not ascending dims of ${formatType(input)}`,
     );
   }
-  if (!defined(op, input.dtype)) throw new HeddleError("dtype", `reduce ${op}: not defined for ${formatType(input)}`);
+  if (!combines(op, input.dtype)) throw new HeddleError("dtype", `reduce ${op}: not defined for ${formatType(input)}`);
   if ((op === "max" || op === "min") && dims.some((dim) => input.shape[dim] === 0)) {
     throw new HeddleError(
       "shape",
@@ -66,9 +75,22 @@ function spread(value: Node, shape: readonly number[], dims: readonly number[]):
   return emit.broadcastInDim(value, shape, otherDims(shape.length, dims));
 }
 
+/** For each element the product of all others along dims: exact where elements are 0, too. */
+function productsOfOthers(x: Node, dims: readonly number[]): Node {
+  const order = [...otherDims(x.shape.length, dims), ...dims];
+  const moved = emit.transpose(x, order);
+  const lead = moved.shape.slice(0, order.length - dims.length);
+  const flat = emit.reshape(moved, [...lead, sizeOf(moved.shape.slice(lead.length))]);
+  const last = lead.length;
+  const before = (y: Node): Node => emit.shifted(emit.cumulative("prod", y, last), last, 1, 1);
+  const backwards = (y: Node): Node => emit.reverse(y, [last]);
+  const others = emit.mul(before(flat), backwards(before(backwards(flat))));
+  return emit.transpose(emit.reshape(others, moved.shape), inverseOrder(order));
+}
+
 defineOp<ReduceAttrs>({
   name: "reduce",
-  doc: "Combines the elements along dims by sum, max, min, and, or. Max and min propagate NaN; ties share the gradient.",
+  doc: "Combines the elements along dims by sum, prod, max, min, and, or. Max and min propagate NaN; ties share the gradient.",
   example: {
     inputs: [{ dtype: "f32", shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) }],
     attrs: { op: "sum", dims: [1] },
@@ -78,11 +100,11 @@ defineOp<ReduceAttrs>({
   equation: ([input], { op, dims }) => {
     const all = letters((input as TensorType).shape.length);
     const kept = all.filter((_letter, dim) => !dims.includes(dim));
-    // And, or are min, max of truth values, but no collective does them yet.
-    const logical = op === "and" || op === "or";
+    // No collective does the others: their dims stay whole.
+    const collective = op === "sum" || op === "max" || op === "min";
     return equationOf([all], [kept], {
-      reduction: logical ? "max" : (op as Reduction),
-      whole: logical ? dims.map((dim) => all[dim] as string) : [],
+      reduction: collective ? (op as Reduction) : "max",
+      whole: collective ? [] : dims.map((dim) => all[dim] as string),
     });
   },
   linear: ({ op }) => (op === "sum" ? [[0]] : []),
@@ -91,6 +113,7 @@ defineOp<ReduceAttrs>({
     const x = node.inputs[0] as Node;
     const dy = cotangents[0] as Node;
     if (op === "sum") return [spread(dy, x.shape, dims)];
+    if (op === "prod") return [emit.mul(spread(dy, x.shape, dims), productsOfOthers(x, dims))];
     const wins = emit.eq(x, spread(node, x.shape, dims));
     const count = emit.sum(emit.cast(wins, x.dtype), dims);
     return [emit.select(wins, spread(emit.div(dy, count), x.shape, dims), 0)];
@@ -125,10 +148,11 @@ defineOp<ReduceAttrs>({
   lower: {
     kind: "kernel",
     strided: [0],
-    fold: ({ op, dims }) => ({ op, dims }),
+    fold: ({ op, dims }) => (op === "prod" ? undefined : { op, dims }),
     emit: (context) => {
       const x = context.inputs[0] as View;
       const { op, dims } = context.attrs;
+      if (op === "prod") return productCalls(context as KernelContext<never>, dims);
       const kept = otherDims(x.shape.length, dims);
       const pick = (list: readonly number[], wanted: readonly number[]): number[] =>
         wanted.map((dim) => list[dim] as number);

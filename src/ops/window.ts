@@ -2,39 +2,46 @@
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
-import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
+import type { KernelContext } from "../ir/kernel.ts";
 import type { HostTensor, LocalContext, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
+import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
-import { identityOf } from "./reduce.ts";
-import { copyCall } from "./structure.ts";
+import { scatterNumbers } from "./lookup.ts";
+import { windowProducts } from "./products.ts";
+import { type Combination, combine, combines, identityOf } from "./reduce.ts";
+import { untouched, windowCalls, windowOrder } from "./window-lower.ts";
 
 export type WindowAttrs = {
-  op: "max" | "min" | "sum";
+  op: Combination;
   window: readonly number[];
   strides: readonly number[];
   padding: readonly (readonly [number, number])[];
+  /** Distances of the elements of a window; 1 by default. */
+  dilation?: readonly number[];
 };
 
-const untouched = (attrs: WindowAttrs, dim: number): boolean =>
-  attrs.window[dim] === 1 && attrs.strides[dim] === 1 && attrs.padding[dim]?.[0] === 0 && attrs.padding[dim]?.[1] === 0;
+/** From the first to past the last element of a window. */
+const spanOf = ({ window, dilation }: WindowAttrs, dim: number): number =>
+  ((window[dim] as number) - 1) * (dilation?.[dim] ?? 1) + 1;
 
 /** Windows do not move along the batch. */
-const batchWindows = batchByEquation<WindowAttrs>(({ op, window, strides, padding }) => ({
+const batchWindows = batchByEquation<WindowAttrs>(({ op, window, strides, padding, dilation }) => ({
   op,
   window: [1, ...window],
   strides: [1, ...strides],
   padding: [[0, 0], ...padding],
+  ...(dilation === undefined ? {} : { dilation: [1, ...dilation] }),
 }));
 
 function windowShape(name: string, input: TensorType, attrs: WindowAttrs): number[] {
   const rank = input.shape.length;
-  if ([attrs.window, attrs.strides, attrs.padding].some((list) => list.length !== rank)) {
+  const lists = [attrs.window, attrs.strides, attrs.padding, attrs.dilation ?? attrs.window];
+  if (lists.some((list) => list.length !== rank)) {
     throw new HeddleError(
       "shape",
       `${name}: window, strides and padding need one entry per dim of ${formatType(input)}`,
@@ -45,23 +52,32 @@ function windowShape(name: string, input: TensorType, attrs: WindowAttrs): numbe
     if (untouched(attrs, dim)) return size;
     const [low, high] = attrs.padding[dim] as readonly [number, number];
     const [window, stride] = [attrs.window[dim] as number, attrs.strides[dim] as number];
+    const [gap, span] = [attrs.dilation?.[dim] ?? 1, spanOf(attrs, dim)];
     // A window that lies in the padding alone has no extreme.
-    if (
-      window < 1 ||
-      stride < 1 ||
-      low < 0 ||
-      high < 0 ||
-      low >= window ||
-      high >= window ||
-      size + low + high < window
-    ) {
+    const outside = low < 0 || high < 0 || low >= span || high >= span || size + low + high < span;
+    if (window < 1 || stride < 1 || gap < 1 || outside || !meetsInput(attrs, dim, size)) {
       throw new HeddleError(
         "shape",
         `${name}: a window of ${window} by ${stride} with padding ${low}, ${high} does not fit dim ${dim} of ${formatType(input)}`,
       );
     }
-    return Math.floor((size + low + high - window) / stride) + 1;
+    return Math.floor((size + low + high - span) / stride) + 1;
   });
+}
+
+/** Whether every window has an element inside: with gaps between its elements it may step over a short input. */
+function meetsInput(attrs: WindowAttrs, dim: number, size: number): boolean {
+  const gap = attrs.dilation?.[dim] ?? 1;
+  if (gap <= size) return true;
+  const [low, high] = attrs.padding[dim] as readonly [number, number];
+  const [stride, span] = [attrs.strides[dim] as number, spanOf(attrs, dim)];
+  const positions = range(Math.floor((size + low + high - span) / stride) + 1);
+  return positions.every((position) =>
+    range(attrs.window[dim] as number).some((tap) => {
+      const place = position * stride + tap * gap - low;
+      return place >= 0 && place < size;
+    }),
+  );
 }
 
 function windowEquation(operands: readonly ("input" | "output")[], output: "input" | "output") {
@@ -79,7 +95,7 @@ function windowEquation(operands: readonly ("input" | "output")[], output: "inpu
               of: letter,
               stride: attrs.strides[dim] as number,
               low: attrs.padding[dim]?.[0] as number,
-              span: attrs.window[dim] as number,
+              span: spanOf(attrs, dim),
               dilation: 1,
               solid: true,
             },
@@ -122,7 +138,9 @@ function eachWindow(
       for (let dim = rank - 1; dim >= 0 && offset >= 0; dim--) {
         const [outSize, window] = [output[dim] as number, attrs.window[dim] as number];
         const place =
-          (p % outSize) * (attrs.strides[dim] as number) + (t % window) - (attrs.padding[dim]?.[0] as number);
+          (p % outSize) * (attrs.strides[dim] as number) +
+          (t % window) * (attrs.dilation?.[dim] ?? 1) -
+          (attrs.padding[dim]?.[0] as number);
         p = Math.floor(p / outSize);
         t = Math.floor(t / window);
         offset = place < 0 || place >= (input[dim] as number) ? -1 : offset + place * (strides[dim] as number);
@@ -151,6 +169,11 @@ const hloWindow = ({ window, strides, padding }: WindowAttrs) => ({
   padding: hloTable(padding, 2),
 });
 
+const hloDilated = (attrs: WindowAttrs) => ({
+  ...hloWindow(attrs),
+  ...(attrs.dilation === undefined ? {} : { window_dilations: hloIntegers(attrs.dilation) }),
+});
+
 const example: HostTensor = { dtype: "f32", shape: [1, 4], data: Float32Array.of(1, 3, 2, 0) };
 const exampleAttrs: WindowAttrs = {
   op: "max",
@@ -169,11 +192,12 @@ const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({
 
 defineOp<WindowAttrs>({
   name: "reduceWindow",
-  doc: "Reduces each window of a sliding window by sum, max or min; padding counts as the identity. Max propagates NaN.",
+  doc: "Reduces each window of a sliding window by sum, prod, max, min, and, or; padding counts as the identity, `dilation` puts gaps between a window's elements. Max and min propagate NaN.",
   example: { inputs: [example], attrs: exampleAttrs, outputs: [f32([1, 2], [3, 2])] },
   infer: (inputs, attrs) => {
     const input = inputs[0] as TensorType;
-    if (input.dtype === "bool") throw new HeddleError("dtype", `reduceWindow: not defined for ${formatType(input)}`);
+    if (!combines(attrs.op, input.dtype))
+      throw new HeddleError("dtype", `reduceWindow ${attrs.op}: not defined for ${formatType(input)}`);
     return { dtype: input.dtype, shape: windowShape("reduceWindow", input, attrs) };
   },
   equation: windowEquation(["input"], "output"),
@@ -182,14 +206,15 @@ defineOp<WindowAttrs>({
     const x = node.inputs[0] as Node;
     const dy = cotangents[0] as Node;
     const attrs = node.attrs as WindowAttrs;
+    if (attrs.op === "prod") return [windowProductGradient(x, dy, attrs)];
     if (attrs.op !== "sum") return [emit.call("selectAndScatter", [x, dy], attrs)];
     // Each input is in the windows that cover it: a sum over windows of the cotangent, spread out by the strides.
     const spread = attrs.strides.map((stride) => stride - 1);
-    const low = attrs.window.map((window, dim) => window - 1 - (attrs.padding[dim]?.[0] as number));
+    const low = attrs.window.map((_window, dim) => spanOf(attrs, dim) - 1 - (attrs.padding[dim]?.[0] as number));
     const high = x.shape.map(
       (size, dim) =>
         size +
-        (attrs.window[dim] as number) -
+        spanOf(attrs, dim) -
         1 -
         (low[dim] as number) -
         (dy.shape[dim] === 0 ? 0 : ((dy.shape[dim] as number) - 1) * (attrs.strides[dim] as number) + 1),
@@ -201,6 +226,7 @@ defineOp<WindowAttrs>({
         window: attrs.window,
         strides: attrs.window.map(() => 1),
         padding: attrs.window.map(() => [0, 0]),
+        ...(attrs.dilation === undefined ? {} : { dilation: attrs.dilation }),
       }),
     ];
   },
@@ -212,11 +238,10 @@ defineOp<WindowAttrs>({
     const outShape = (type as TensorType).shape;
     const out = dtypes[dtype].create(sizeOf(outShape)).fill(identityOf(attrs.op, dtype));
     eachWindow(shape, outShape, attrs, (position, offsets, count) => {
-      if (attrs.op === "sum") {
-        let total = 0;
-        for (let index = 0; index < count; index++) total += data[offsets[index] as number] as number;
-        out[position] = total;
-      } else if (count > 0) out[position] = data[winner(data, offsets, count, attrs.op)] as number;
+      let total = identityOf(attrs.op, dtype);
+      const rule = combine[attrs.op];
+      for (let index = 0; index < count; index++) total = rule(total, data[offsets[index] as number] as number, dtype);
+      out[position] = total;
     });
     return [out];
   },
@@ -224,22 +249,62 @@ defineOp<WindowAttrs>({
     const { dtype } = outputs[0] as TensorType;
     const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
     const combined = hloCombine(hloReductions[attrs.op], dtype);
-    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloWindow(attrs), [combined]);
+    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloDilated(attrs), [combined]);
   },
   lower: {
     kind: "kernel",
     strided: [0],
     outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "reduceWindow", { in: 0 }),
+    emit: (context) =>
+      context.attrs.op === "prod"
+        ? windowProducts(context as KernelContext<never>, context.attrs)
+        : windowCalls(context, "reduceWindow", { in: 0 }),
   },
 });
+
+/** For each element, over the windows that it is in, the cotangent times the product of the window's other elements. */
+function windowProductGradient(x: Node, dy: Node, attrs: WindowAttrs): Node {
+  const { window, strides, padding } = attrs;
+  const [low, high] = [padding.map(([before]) => before), padding.map(([, after]) => after)];
+  const padded = emit.pad(x, emit.constant(x.dtype, 1), low, high);
+  const starts = range(sizeOf(window)).map((tap) =>
+    window.map(
+      (size, dim) => (Math.floor(tap / (stridesOf(window)[dim] as number)) % size) * (attrs.dilation?.[dim] ?? 1),
+    ),
+  );
+  const limit = (start: readonly number[]): number[] =>
+    start.map((from, dim) => from + ((dy.shape[dim] as number) - 1) * (strides[dim] as number) + 1);
+  const taps = starts.map((start) => emit.slice(padded, start, limit(start), strides));
+  // Products of the taps before and after each one.
+  const before: Node[] = [dy];
+  for (const tap of taps.slice(0, -1)) before.push(emit.mul(before.at(-1) as Node, tap));
+  let after: Node | undefined;
+  let total: Node | undefined;
+  for (let tap = taps.length - 1; tap >= 0; tap--) {
+    const share = after === undefined ? (before[tap] as Node) : emit.mul(before[tap] as Node, after);
+    after = after === undefined ? (taps[tap] as Node) : emit.mul(after, taps[tap] as Node);
+    const start = starts[tap] as number[];
+    const end = limit(start);
+    const placed = emit.pad(
+      share,
+      emit.constant(x.dtype, 0),
+      start,
+      padded.shape.map((size, dim) => size - (end[dim] as number)),
+      strides.map((stride) => stride - 1),
+    );
+    total = total === undefined ? placed : emit.add(total, placed);
+  }
+  const inside = x.shape.map((size, dim) => size + (low[dim] as number));
+  return emit.slice(total as Node, low, inside);
+}
 
 function inferWithSource(name: string, source: "input" | "output") {
   return (inputs: readonly TensorType[], attrs: WindowAttrs): TensorType => {
     const [x, values] = inputs as [TensorType, TensorType];
     const outside = windowShape(name, x, attrs);
     const expected = source === "input" ? x.shape : outside;
-    if (attrs.op === "sum") throw new HeddleError("op", `${name}: a sum has no extreme; use max or min`);
+    if (attrs.op !== "max" && attrs.op !== "min")
+      throw new HeddleError("op", `${name}: ${attrs.op} has no extreme; use max or min`);
     if (!isFloat(x.dtype) || values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
       throw new HeddleError(
         "shape",
@@ -274,6 +339,7 @@ defineOp<WindowAttrs>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     const { dtype } = outputs[0] as TensorType;
+    if (attrs.dilation?.some((gap) => gap !== 1)) return hloScattered(hlo, inputs, outputs, attrs);
     const zero = hlo.constant({ shape: [], dtype }, 0);
     const regions = [hloKeeps(attrs.op, dtype), hloCombine("add", dtype)];
     return hlo.op("select_and_scatter", [...inputs, zero], outputs, hloWindow(attrs), regions);
@@ -285,6 +351,37 @@ defineOp<WindowAttrs>({
     emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
   },
 });
+
+/** The place (row-major number in x) of each window's extreme, and the element of a second tensor there. */
+function hloTaken(hlo: HloBlock, [x, source]: readonly [HloValue, HloValue], type: TensorType, attrs: WindowAttrs) {
+  const { shape, dtype } = type;
+  const places = hloPlaces(hlo, x.type.shape);
+  const scalar = (value: number): HloValue => hlo.constant({ shape: [], dtype }, value);
+  const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
+  const types = [type, { shape, dtype: "i32" as const }, type];
+  const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
+  const all = hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloDilated(attrs), [region]);
+  return { place: all[1] as HloValue, taken: all[2] as HloValue };
+}
+
+/** StableHLO's select_and_scatter knows no gaps: the places of the extremes, and a scatter to them. */
+function hloScattered(
+  hlo: HloBlock,
+  inputs: readonly HloValue[],
+  outputs: readonly TensorType[],
+  attrs: WindowAttrs,
+): readonly HloValue[] {
+  const [x, source] = inputs as [HloValue, HloValue];
+  const { shape, dtype } = outputs[0] as TensorType;
+  const { place } = hloTaken(hlo, [x, x], { shape: source.type.shape, dtype }, attrs);
+  const size = [sizeOf(source.type.shape)];
+  const flat = (value: HloValue): HloValue => hlo.one("reshape", [value], { shape: size, dtype: value.type.dtype });
+  const zeros = hlo.constant({ shape: [sizeOf(shape)], dtype }, 0);
+  const region = [hloCombine("add", dtype)];
+  const type = { shape: zeros.type.shape, dtype };
+  const sums = hlo.one("scatter", [zeros, flat(place), flat(source)], type, scatterNumbers(1, 1, 0), region);
+  return [hlo.one("reshape", [sums], { shape, dtype })];
+}
 
 defineOp<WindowAttrs>({
   name: "windowTake",
@@ -310,14 +407,7 @@ defineOp<WindowAttrs>({
     return [out];
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const [x, source] = inputs as [HloValue, HloValue];
-    const { shape, dtype } = outputs[0] as TensorType;
-    const places = hloPlaces(hlo, x.type.shape);
-    const scalar = (value: number): HloValue => hlo.constant({ shape: [], dtype }, value);
-    const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
-    const types = [outputs[0] as TensorType, { shape, dtype: "i32" as const }, outputs[0] as TensorType];
-    const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
-    return hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloWindow(attrs), [region]).slice(2);
+    return [hloTaken(hlo, inputs as [HloValue, HloValue], outputs[0] as TensorType, attrs).taken];
   },
   lower: {
     kind: "kernel",
@@ -326,63 +416,3 @@ defineOp<WindowAttrs>({
     emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),
   },
 });
-
-/**
- * The order in which the kernels see dims: the input's own, if in it the moving dims are neighbours in ascending order
- * (so that the first of ties is the same); else row-major.
- */
-function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
-  const rank = (input as View).shape.length;
-  const order = denseOrder(input as View) ?? range(rank);
-  const moving = range(rank).filter((dim) => !untouched(attrs, dim));
-  const first = order.indexOf(moving[0] ?? 0);
-  return moving.every((dim, index) => order[first + index] === dim) ? order : range(rank);
-}
-
-/** The kernels slide over two neighbouring dims; dims before them merge into n, dims after into c. */
-function windowCalls(
-  context: KernelContext<WindowAttrs>,
-  k: string,
-  operands: { readonly in: number; readonly source?: number },
-): KernelCall[] {
-  const order = windowOrder(context.attrs, context.inputs);
-  const pick = <T>(list: readonly T[]): T[] => order.map((dim) => list[dim] as T);
-  const attrs: WindowAttrs = {
-    op: context.attrs.op,
-    window: pick(context.attrs.window),
-    strides: pick(context.attrs.strides),
-    padding: pick(context.attrs.padding),
-  };
-  const x = context.contiguous(permuteView(context.inputs[operands.in] as View, order));
-  const source =
-    operands.source === undefined
-      ? undefined
-      : context.contiguous(permuteView(context.inputs[operands.source] as View, order));
-  const target = permuteView(context.outputs[0] as View, order);
-  const out = isContiguous(target) ? target : context.temporary(target);
-  const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
-  const { shape } = x.view;
-  const moving = range(shape.length).filter((dim) => !untouched(attrs, dim));
-  const last = Math.max(1, moving.at(-1) ?? 1);
-  const first = last - 1;
-  if (shape.length < 2 || moving.some((dim) => dim < first))
-    throw new HeddleError("lower", `${k}: no native kernel for windows over dims ${moving.join(", ")}`);
-  const call: KernelCall = {
-    k,
-    op: attrs.op,
-    dtype: x.view.dtype,
-    n: sizeOf(shape.slice(0, first)),
-    h: shape[first],
-    w: shape[last],
-    c: sizeOf(shape.slice(last + 1)),
-    oh: windowed[first],
-    ow: windowed[last],
-    window: attrs.window.slice(first, last + 1),
-    strides: attrs.strides.slice(first, last + 1),
-    padding: attrs.padding.slice(first, last + 1),
-    in: context.at(x.view),
-    ...(source === undefined ? {} : { source: context.at(source.view) }),
-    out: context.at(out),
-  };
-  return [...x.calls, ...(source?.calls ?? []), call, ...(out === target ? [] : [copyCall(context, out, target)])];
-}

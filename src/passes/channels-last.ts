@@ -4,32 +4,18 @@
  * cancel. What stays is at the edges: the network's input, a flatten, the gradients of the weights.
  */
 import type { Attrs, Graph, Node } from "../ir/node.ts";
-import { type Shape, sizeOf } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
 import { inverseOrder } from "../ops/host.ts";
-import { type ConvAttrs, call, convDims, transpose } from "../ops/index.ts";
+import { type ConvAttrs, call, convDims, convForm, convOrders, transpose } from "../ops/index.ts";
 import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
 import { input, isOp, isPointwise, orderOf } from "./match.ts";
 import { simplifyRules } from "./simplify.ts";
 
-interface ConvForm {
-  readonly x: string;
-  /** Undefined: kernels are read with any strides. */
-  readonly kernel: string | undefined;
-  readonly out: string;
-}
-
-/** The layout in which native kernels compute this convolution. */
-function nativeForm(node: Node): ConvForm {
-  const { kernel, out, spatial } = convDims((node.attrs as ConvAttrs).layout);
-  const digits = spatial.join("");
-  const spatialSize = (shape: Shape, letters: string): number =>
-    sizeOf(shape.filter((_size, dim) => digits.includes(letters[dim] as string)));
-  // A window larger than its output is the gradient by a kernel, with batch and features in each other's place.
-  return spatialSize(input(node, 1).shape, kernel) > spatialSize(node.shape, out)
-    ? { x: `f${digits}b`, kernel: `i${digits}o`, out: `${digits}bf` }
-    : { x: `b${digits}f`, kernel: undefined, out: `b${digits}f` };
+/** The layout in which native kernels compute this convolution; kernels without one are read with any strides. */
+function nativeForm(node: Node): ReturnType<typeof convOrders> {
+  const dims = convDims((node.attrs as ConvAttrs).layout);
+  return convOrders(convForm(dims, input(node, 1).shape, node.shape), dims);
 }
 
 /** The order that brings dims named by `from` into the order `to`. */
@@ -70,7 +56,7 @@ interface DimAttrs {
   readonly operands?: number;
 }
 
-const windows: DimAttrs = { perDim: ["window", "strides", "padding"] };
+const windows: DimAttrs = { perDim: ["window", "strides", "padding", "dilation"] };
 const movable: { readonly [op: string]: DimAttrs } = {
   reduceWindow: windows,
   selectAndScatter: windows,
@@ -84,7 +70,8 @@ const movable: { readonly [op: string]: DimAttrs } = {
 function attrsBelow(attrs: Attrs, order: readonly number[], { perDim = [], dims, dim }: DimAttrs): Attrs {
   const back = inverseOrder(order);
   const moved: { [key: string]: Attrs[string] } = { ...attrs };
-  for (const key of perDim) moved[key] = back.map((from) => (attrs[key] as readonly number[])[from] as number);
+  for (const key of perDim.filter((key) => attrs[key] !== undefined))
+    moved[key] = back.map((from) => (attrs[key] as readonly number[])[from] as number);
   if (dims !== undefined)
     moved[dims] = (attrs[dims] as readonly number[]).map((at) => order[at] as number).sort((a, b) => a - b);
   if (dim !== undefined) moved[dim] = order[attrs[dim] as number] as number;
@@ -114,7 +101,7 @@ function towardsOutput(orders: ReadonlySet<string>) {
 }
 
 /** Orders of the transposes that follow convolutions of the forward kind. */
-function convOrders(graph: Graph): Set<string> {
+function broughtOrders(graph: Graph): Set<string> {
   const orders = new Set<string>();
   for (const node of nodesWithin(graph)) {
     if (!isOp(node, "conv") || nativeForm(node).kernel !== undefined) continue;
@@ -137,5 +124,5 @@ const layoutRules = (orders: ReadonlySet<string>): readonly Rule[] => [
 /** The graph with its convolutions in the layouts of the native kernels. */
 export function channelsLast(graph: Graph, trace?: RewriteTrace): Graph {
   if (!nodesWithin(graph).some((node) => isOp(node, "conv"))) return graph;
-  return rewriteGraph(graph, [...layoutRules(convOrders(graph)), ...simplifyRules], trace);
+  return rewriteGraph(graph, [...layoutRules(broughtOrders(graph)), ...simplifyRules], trace);
 }

@@ -1,4 +1,5 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
 export {
@@ -15,6 +16,7 @@ export { evalShape, type Shapes } from "./eval-shape.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
+export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export * from "./order.ts";
 export {
   type CompiledPipeline,

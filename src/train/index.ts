@@ -1,6 +1,6 @@
 /** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
-
 export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "../io/safetensors.ts";
+export * as callbacks from "./callbacks/index.ts";
 export {
   type Checkpoint,
   type CheckpointState,
@@ -12,9 +12,20 @@ export {
   tensorsUnder,
 } from "./checkpoint.ts";
 export type { LossScaleOptions } from "./guard.ts";
-export type { Callbacks, EpochRecord, Evaluation, StepRecord, TrainControl } from "./history.ts";
+export type {
+  Callbacks,
+  EpochRecord,
+  Evaluation,
+  StepRecord,
+  TrainControl,
+  TrainEnd,
+  TrainStart,
+} from "./history.ts";
 export type { CheckpointOptions, ClipOptions, PipelineTraining, TrainOptions } from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
+export type { Snapshot } from "./snapshot.ts";
+export type { StartValues } from "./start.ts";
 export { train } from "./train.ts";
+export type { ClassWeight } from "./weights.ts";

@@ -16,6 +16,8 @@ export interface Snapshot {
   /** Optimizer steps that led to it. */
   readonly steps: number;
   readonly params: TrainState["params"];
+  /** Their moving average, with `ema`; undefined without. */
+  readonly averaged: TrainState["params"] | undefined;
   readonly state: TrainState["state"];
   readonly optimizerState: TrainState["optimizer"];
   /**
@@ -47,13 +49,13 @@ export class Copier {
     const { types, runtime, programs, settings } = this.parts;
     if (settings.pipeline !== undefined)
       throw new HeddleError("pipeline", "train: a pipeline's values are on its stages, of which no snapshot is taken");
-    this.program ??= compileFunction((given: TrainState) => given, [types.state], runtime, {
+    this.program ??= compileFunction(inOrder, [inOrder(types.state)], runtime, {
       name: "snapshot",
       argumentNames: [""],
       layouts: (path) => programs.layouts.kept(path.replace(/^\d+\./, "")),
       outputLayouts: (path) => programs.layouts.kept(path),
     });
-    return this.program.run(values);
+    return this.program.run(inOrder(values));
   }
 
   /** Runs what communicates with other workers, who must do so at the same place. */
@@ -75,6 +77,13 @@ export class Copier {
     });
   }
 }
+
+/** The groups in one order, by which two trees are of one form. */
+const inOrder = <Group>({ params, optimizer, state }: { params: Group; optimizer: Group; state: Group }) => ({
+  params,
+  optimizer,
+  state,
+});
 
 /** Gives the memory of values back. */
 export function disposeState(values: TrainState): void {

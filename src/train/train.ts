@@ -77,6 +77,23 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   }
 }
 
+/**
+ * The model as it begins, to evaluate and predict with: nothing is trained, shown, or compared between ranks. Every worker must
+ * call it.
+ *
+ * @throws HeddleError as {@link train}
+ */
+export async function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
+  const settings = resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" });
+  const types = modelTypes(settings);
+  const runtime = await connectAs(settings);
+  const { signal } = new AbortController();
+  const own = { programs: new Programs(settings, types, runtime), feed: new Feed(runtime) };
+  const ending = new Ending(runtime, settings);
+  const parts = { settings, types, runtime, reporter: silentReporter, signal, ending, ...own, saver: undefined };
+  return resultOf(await beginRun(parts, undefined), parts);
+}
+
 /** A training that leaves no trace, and no lines in between those of the profile. */
 function forProfile({ checkpoint: _checkpoint, resume: _resume, ...options }: TrainOptions): TrainOptions {
   return { ...options, report: "silent" };

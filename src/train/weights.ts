@@ -8,7 +8,7 @@ import { formatType, range } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { isTensor, ones, select, type Tensor, vmap } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber } from "../util/options.ts";
+import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 
 /** The weight of each class by its number; those that are not there have 1. */
@@ -21,7 +21,8 @@ export function checkClassWeight(weights: ClassWeight): void {
       hint: "such as { 0: 1, 1: 5 }",
     });
   for (const [label, weight] of Object.entries(weights)) {
-    checkInteger("train", "a class of classWeight", Number(label), 0);
+    if (!/^\d+$/.test(label))
+      throw new HeddleError("option", `train: classes of classWeight are numbers from 0, got '${label}'`);
     checkNumber("train", `classWeight[${label}]`, weight, 0);
   }
 }

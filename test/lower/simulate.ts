@@ -285,9 +285,13 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
     case "dot":
       return { op: "dot", inputs, attrs: { xBatch: [0], yBatch: [0], xContract: [2], yContract: [1] } };
     case "conv":
-      return { op: "conv", inputs, attrs: window(step, "b01f,01io->b01f") };
+      return { op: "conv", inputs, attrs: window(step, "b012gf,g012io->b012gf") };
+    case "convGroups":
+      return { op: "conv", inputs, attrs: window(step, "b012fg,012iog->b012fg") };
     case "convFilter":
-      return filterGradient(step, first, second);
+      return filterGradient(step, "f012gb,i012go->g012bf", first, second);
+    case "convGroupsFilter":
+      return filterGradient(step, "f012bg,i012og->012bfg", first, second);
     case "reduceWindow":
     case "selectAndScatter":
     case "windowTake": {
@@ -300,6 +304,7 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
           window: around("window", 1),
           strides: around("strides", 1),
           padding: around("padding", [0, 0]),
+          dilation: around("dilation", 1),
         },
       };
     }
@@ -307,6 +312,8 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
       return { op: "gather", inputs, attrs: { batchDims: 1 } };
     case "scatterAdd":
       return { op: "scatterAdd", inputs, attrs: { batchDims: 1, size: step["size"] } };
+    case "scatter":
+      return { op: "scatter", inputs, attrs: { op: step["op"], batchDims: 1 } };
     case "dynamicSlice":
       return { op: "dynamicSlice", inputs, attrs: { sizes: step["sizes"] } };
     case "randomBits":
@@ -325,15 +332,15 @@ function window(step: LoweredStep, layout: string): Attrs {
   return { layout, strides, padding, inputDilation, kernelDilation };
 }
 
-/** dW[kh,kw,c,o] = sum over n, oh, ow of x at the tap's place times dy: a convolution with batch and features swapped. */
-function filterGradient(step: LoweredStep, x: HostTensor, dy: HostTensor): OpCall {
-  const [kh, kw] = [step["kh"] as number, step["kw"] as number];
-  const sizes = [step["h"] as number, step["w"] as number];
+/** dW[g,kd,kh,kw,c,o] = sum over n, oh, ow of x at the tap's place times dy: a convolution with batch and features swapped. */
+function filterGradient(step: LoweredStep, layout: string, x: HostTensor, dy: HostTensor): OpCall {
+  const three = (names: string): number[] => names.split(" ").map((name) => step[name] as number);
+  const sizes = three("d h w");
   const [strides, padding] = [list(step, "strides"), step["padding"] as [number, number][]];
   const [dilation, kernelDilation] = [list(step, "inputDilation"), list(step, "kernelDilation")];
-  const out = [step["oh"] as number, step["ow"] as number];
+  const out = three("od oh ow");
   const dilated = (size: number, by: number): number => (size - 1) * by + 1;
-  const trimmed = [kh, kw].map((taps, dim): [number, number] => {
+  const trimmed = three("kd kh kw").map((taps, dim): [number, number] => {
     const low = padding[dim]?.[0] as number;
     const covered = dilated(out[dim] as number, strides[dim] as number) + (taps - 1) * (kernelDilation[dim] as number);
     return [low, covered - dilated(sizes[dim] as number, dilation[dim] as number) - low];
@@ -342,7 +349,7 @@ function filterGradient(step: LoweredStep, x: HostTensor, dy: HostTensor): OpCal
     op: "conv",
     inputs: [x, dy],
     attrs: {
-      layout: "f01b,i01o->01bf",
+      layout,
       strides: kernelDilation,
       padding: trimmed,
       inputDilation: dilation,

@@ -153,11 +153,11 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
   ],
   [
     "a cumsum along no dim",
-    ({ f23 }) => ops.call("cumsum", [f23], { dim: 2 }),
+    ({ f23 }) => ops.call("cumulative", [f23], { kind: "sum", dim: 2 }),
     "shape",
-    /cumsum: there is no dim 2 in f32\[2,3\]/,
+    /cumulative sum: there is no dim 2 in f32\[2,3\]/,
   ],
-  ["a cumsum of truth values", ({ b23 }) => ops.cumsum(b23), "dtype", /cumsum: not defined for bool\[2,3\]/],
+  ["a cumsum of truth values", ({ b23 }) => ops.cumsum(b23), "dtype", /cumulative sum: not defined for bool\[2,3\]/],
   ["a sum of truth values", ({ b23 }) => ops.sum(b23), "dtype", /reduce sum: not defined for bool\[2,3\]/],
   [
     "a slice outside",

@@ -9,8 +9,11 @@ use crate::control::{Block, Branch, Loop};
 use crate::dtype::DType;
 use crate::flights::{Courier, Leg};
 use crate::isa::Isa;
+use crate::kernels::attention::gradient::AttentionGrad;
+use crate::kernels::attention::Attention;
 use crate::kernels::collective::{AxisIndex, Collective};
 use crate::kernels::conv::{Conv, ConvFilter};
+use crate::kernels::conv_groups::{ConvGroups, ConvGroupsFilter};
 use crate::kernels::dot::Dot;
 use crate::kernels::factor::Factor;
 use crate::kernels::fft::Fft;
@@ -20,6 +23,7 @@ use crate::kernels::random::RandomBits;
 use crate::kernels::reduce::{ArgMax, Reduce};
 use crate::kernels::rows::columns::FusedColumns;
 use crate::kernels::rows::FusedRows;
+use crate::kernels::scatter::Scatter;
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::sort::{Sort, TopK};
 use crate::kernels::transfer::Transfer;
@@ -135,9 +139,12 @@ pub(crate) enum Step {
     Dot(Dot),
     Conv(Conv),
     ConvFilter(ConvFilter),
+    ConvGroups(ConvGroups),
+    ConvGroupsFilter(ConvGroupsFilter),
     Window(Window),
     Gather(Gather),
     ScatterAdd(ScatterAdd),
+    Scatter(Scatter),
     DynamicSlice(DynamicSlice),
     RandomBits(RandomBits),
     Sort(Sort),
@@ -145,6 +152,8 @@ pub(crate) enum Step {
     Fft(Fft),
     Factor(Factor),
     CrossEntropy(CrossEntropy),
+    Attention(Box<Attention>),
+    AttentionGrad(Box<AttentionGrad>),
     AxisIndex(AxisIndex),
     Collective(Collective),
     Transfer(Transfer),
@@ -165,11 +174,14 @@ impl Step {
             StepJson::Dot(json) => Step::Dot(Dot::new(&json, checker)?),
             StepJson::Conv(json) => Step::Conv(Conv::new(&json, checker)?),
             StepJson::ConvFilter(json) => Step::ConvFilter(ConvFilter::new(&json, checker)?),
+            StepJson::ConvGroups(json) => Step::ConvGroups(ConvGroups::new(&json, checker)?),
+            StepJson::ConvGroupsFilter(json) => Step::ConvGroupsFilter(ConvGroupsFilter::new(&json, checker)?),
             StepJson::ReduceWindow(json) => Step::Window(Window::new(Kind::Reduce, &json, checker)?),
             StepJson::SelectAndScatter(json) => Step::Window(Window::new(Kind::Scatter, &json, checker)?),
             StepJson::WindowTake(json) => Step::Window(Window::new(Kind::Take, &json, checker)?),
             StepJson::Gather(json) => Step::Gather(Gather::new(&json, checker)?),
             StepJson::ScatterAdd(json) => Step::ScatterAdd(ScatterAdd::new(&json, checker)?),
+            StepJson::Scatter(json) => Step::Scatter(Scatter::new(&json, checker)?),
             StepJson::DynamicSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, false, checker)?),
             StepJson::DynamicUpdateSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, true, checker)?),
             StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
@@ -179,6 +191,8 @@ impl Step {
             StepJson::Factor(json) => Step::Factor(Factor::new(&json, checker)?),
             StepJson::SoftmaxCrossEntropy(json) => Step::CrossEntropy(CrossEntropy::new(&json, false, checker)?),
             StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
+            StepJson::Attention(json) => Step::Attention(Box::new(Attention::new(&json, checker)?)),
+            StepJson::AttentionGrad(json) => Step::AttentionGrad(Box::new(AttentionGrad::new(&json, checker)?)),
             StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
             StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
             StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
@@ -232,9 +246,12 @@ impl Step {
             Step::Dot(step) => step.run(run),
             Step::Conv(step) => step.run(run),
             Step::ConvFilter(step) => step.run(run),
+            Step::ConvGroups(step) => step.run(run),
+            Step::ConvGroupsFilter(step) => step.run(run),
             Step::Window(step) => step.run(run),
             Step::Gather(step) => step.run(run),
             Step::ScatterAdd(step) => step.run(run),
+            Step::Scatter(step) => step.run(run),
             Step::DynamicSlice(step) => step.run(run),
             Step::RandomBits(step) => step.run(run),
             Step::Sort(step) => step.run(run),
@@ -242,6 +259,8 @@ impl Step {
             Step::Fft(step) => step.run(run),
             Step::Factor(step) => step.run(run),
             Step::CrossEntropy(step) => step.run(run),
+            Step::Attention(step) => step.run(run),
+            Step::AttentionGrad(step) => step.run(run),
             Step::AxisIndex(step) => step.run(run),
             Step::Collective(step) => step.run(run, index),
             Step::Transfer(step) => step.run(run),
@@ -261,9 +280,12 @@ impl Step {
             Step::Dot(_) => "dot",
             Step::Conv(_) => "conv",
             Step::ConvFilter(_) => "convFilter",
+            Step::ConvGroups(_) => "convGroups",
+            Step::ConvGroupsFilter(_) => "convGroupsFilter",
             Step::Window(step) => step.name(),
             Step::Gather(_) => "gather",
             Step::ScatterAdd(_) => "scatterAdd",
+            Step::Scatter(_) => "scatter",
             Step::DynamicSlice(_) => "dynamicSlice",
             Step::RandomBits(_) => "randomBits",
             Step::Sort(_) => "sort",
@@ -271,6 +293,8 @@ impl Step {
             Step::Fft(_) => "fft",
             Step::Factor(_) => "factor",
             Step::CrossEntropy(_) => "softmaxCrossEntropy",
+            Step::Attention(_) => "attention",
+            Step::AttentionGrad(_) => "attentionGrad",
             Step::AxisIndex(_) => "axisIndex",
             Step::Collective(_) => "collective",
             Step::Transfer(step) => step.name(),

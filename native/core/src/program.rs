@@ -55,11 +55,14 @@ pub enum StepJson {
     Dot(DotJson),
     Conv(ConvJson),
     ConvFilter(ConvFilterJson),
+    ConvGroups(ConvJson),
+    ConvGroupsFilter(ConvFilterJson),
     ReduceWindow(WindowJson),
     SelectAndScatter(WindowJson),
     WindowTake(WindowJson),
     Gather(GatherJson),
     ScatterAdd(GatherJson),
+    Scatter(crate::kernels::scatter::ScatterJson),
     DynamicSlice(SliceJson),
     DynamicUpdateSlice(SliceJson),
     RandomBits(RandomBitsJson),
@@ -69,6 +72,8 @@ pub enum StepJson {
     Factor(FactorJson),
     SoftmaxCrossEntropy(CrossEntropyJson),
     SoftmaxCrossEntropyGrad(CrossEntropyJson),
+    Attention(AttentionJson),
+    AttentionGrad(AttentionGradJson),
     AxisIndex(AxisIndexJson),
     Collective(CollectiveJson),
     Send(SendJson),
@@ -178,24 +183,37 @@ pub struct EpilogueJson {
     pub relu: bool,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// Fields that convolutions and their filter gradients share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvSizes {
     pub dtype: DType,
     pub n: usize,
+    /// Groups: channels and results of each are `c` and `o`.
+    #[serde(default = "one")]
+    pub g: usize,
+    #[serde(default = "one")]
+    pub d: usize,
     pub h: usize,
     pub w: usize,
     pub c: usize,
+    #[serde(default = "one")]
+    pub kd: usize,
     pub kh: usize,
     pub kw: usize,
     pub o: usize,
+    #[serde(default = "one")]
+    pub od: usize,
     pub oh: usize,
     pub ow: usize,
-    pub strides: [usize; 2],
-    pub padding: [[i64; 2]; 2],
-    pub input_dilation: [usize; 2],
-    pub kernel_dilation: [usize; 2],
+    pub strides: [usize; 3],
+    pub padding: [[i64; 2]; 3],
+    pub input_dilation: [usize; 3],
+    pub kernel_dilation: [usize; 3],
     pub slots: usize,
 }
 
@@ -226,14 +244,20 @@ pub struct WindowJson {
     pub op: ReduceOp,
     pub dtype: DType,
     pub n: usize,
+    #[serde(default = "one")]
+    pub d: usize,
     pub h: usize,
     pub w: usize,
     pub c: usize,
+    #[serde(default = "one")]
+    pub od: usize,
     pub oh: usize,
     pub ow: usize,
-    pub window: [usize; 2],
-    pub strides: [usize; 2],
-    pub padding: [[i64; 2]; 2],
+    pub window: [usize; 3],
+    pub strides: [usize; 3],
+    /// Distances of the taps.
+    pub dilation: [usize; 3],
+    pub padding: [[i64; 2]; 3],
     #[serde(rename = "in")]
     pub input: At,
     pub source: Option<At>,
@@ -291,6 +315,57 @@ pub struct CrossEntropyJson {
     pub labels: At,
     pub dy: Option<At>,
     pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct AttentionJson {
+    pub dtype: DType,
+    /// Dims of groups of heads; `r` heads share the keys and values of a group.
+    pub lead: Vec<usize>,
+    pub r: usize,
+    pub n: usize,
+    pub m: usize,
+    pub d: usize,
+    pub e: usize,
+    pub scale: f64,
+    pub causal: bool,
+    pub query: StridedJson,
+    pub key: StridedJson,
+    pub value: StridedJson,
+    pub mask: Option<MaskJson>,
+    pub dropout: Option<DropoutJson>,
+    pub scratch: At,
+    pub slots: usize,
+    pub out: Option<At>,
+    pub lse: Option<At>,
+}
+
+#[derive(Deserialize)]
+pub struct AttentionGradJson {
+    #[serde(flatten)]
+    pub shared: AttentionJson,
+    pub delta: At,
+    pub dy: StridedJson,
+    pub dq: At,
+    pub dk: At,
+    pub dv: At,
+}
+
+#[derive(Deserialize)]
+pub struct MaskJson {
+    pub at: At,
+    pub dtype: DType,
+    pub strides: Vec<isize>,
+}
+
+/// Which weights of an attention are dropped: those whose word is not below the threshold.
+#[derive(Deserialize)]
+pub struct DropoutJson {
+    pub words: At,
+    pub start: At,
+    pub total: Vec<usize>,
+    pub threshold: u32,
+    pub factor: f64,
 }
 
 #[derive(Deserialize)]

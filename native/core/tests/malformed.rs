@@ -83,12 +83,12 @@ fn instructions_are_checked() {
 /// One step of each kernel, valid for four buffers of 4 KiB and an arena of 64 KiB.
 fn seeds() -> Vec<Value> {
     let window = |k: &str| {
-        json!({ "k": k, "op": "max", "dtype": "f32", "n": 2, "h": 4, "w": 4, "c": 3, "oh": 2, "ow": 2, "window": [2, 2], "strides": [2, 2],
-        "padding": [[0, 0], [0, 0]], "in": [1, 0], "source": [2, 0], "out": [3, 0] })
+        json!({ "k": k, "op": "max", "dtype": "f32", "n": 2, "h": 4, "w": 4, "c": 3, "oh": 2, "ow": 2, "window": [1, 2, 2], "strides": [1, 2, 2],
+        "dilation": [1, 1, 2], "padding": [[0, 0], [0, 0], [0, 0]], "in": [1, 0], "source": [2, 0], "out": [3, 0] })
     };
     let conv = |k: &str, extra: Value| {
-        let mut step = json!({ "k": k, "dtype": "f32", "n": 2, "h": 5, "w": 5, "c": 2, "kh": 3, "kw": 3, "o": 3, "oh": 5, "ow": 5, "strides": [1, 1],
-            "padding": [[1, 1], [1, 1]], "inputDilation": [1, 1], "kernelDilation": [1, 1], "x": [1, 0], "out": [3, 0], "scratch": [0, 0], "slots": 2 });
+        let mut step = json!({ "k": k, "dtype": "f32", "n": 2, "h": 5, "w": 5, "c": 2, "kh": 3, "kw": 3, "o": 3, "oh": 5, "ow": 5, "strides": [1, 1, 1],
+            "padding": [[0, 0], [1, 1], [1, 1]], "inputDilation": [1, 1, 1], "kernelDilation": [1, 1, 1], "x": [1, 0], "out": [3, 0], "scratch": [0, 0], "slots": 2 });
         for (key, value) in extra.as_object().expect("an object") {
             step[key] = value.clone();
         }
@@ -101,13 +101,17 @@ fn seeds() -> Vec<Value> {
         json!({ "k": "reduce", "op": "sum", "dtype": "f32", "in": [1, 0], "keep": [8], "keepStrides": [1], "over": [20], "overStrides": [8], "out": [2, 0] }),
         json!({ "k": "argMax", "dtype": "f32", "rows": 8, "cols": 20, "in": [1, 0], "out": [2, 0] }),
         json!({ "k": "dot", "dtype": "f32", "b": 2, "m": 5, "k2": 7, "n": 6, "x": { "at": [1, 0], "strides": [35, 7, 1] }, "y": { "at": [2, 0], "strides": [42, 1, 7] }, "out": { "at": [3, 0], "strides": [30, 6, 1] } }),
-        conv("conv", json!({ "weight": { "at": [2, 0], "strides": [18, 6, 3, 1] } })),
+        conv("conv", json!({ "weight": { "at": [2, 0], "strides": [54, 54, 18, 6, 3, 1] } })),
         conv("convFilter", json!({ "dy": [2, 0] })),
+        conv("conv", json!({ "g": 2, "d": 2, "kd": 2, "weight": { "at": [2, 0], "strides": [108, 54, 18, 6, 3, 1] } })),
+        conv("convGroups", json!({ "g": 2, "weight": { "at": [2, 0], "strides": [108, 36, 12, 6, 2, 1] } })),
+        conv("convGroupsFilter", json!({ "g": 2, "dy": [2, 0] })),
         window("reduceWindow"),
         window("selectAndScatter"),
         window("windowTake"),
         json!({ "k": "gather", "dtype": "f32", "outer": 2, "size": 8, "inner": 4, "count": 6, "in": [1, 0], "indices": [2, 0], "out": [3, 0] }),
         json!({ "k": "scatterAdd", "dtype": "f32", "outer": 2, "size": 8, "inner": 4, "count": 6, "updates": [1, 0], "indices": [2, 0], "out": [3, 0] }),
+        json!({ "k": "scatter", "op": "max", "dtype": "f32", "outer": 2, "size": 8, "inner": 4, "count": 6, "in": [1, 0], "updates": [1, 0], "indices": [2, 0], "out": [3, 0] }),
         json!({ "k": "dynamicSlice", "dtype": "f32", "shape": [8, 8], "sizes": [3, 8], "in": [1, 0], "starts": [[2, 0], [2, 4]], "out": [3, 0] }),
         json!({ "k": "dynamicUpdateSlice", "dtype": "f32", "shape": [8, 8], "sizes": [3, 8], "in": [1, 0], "update": [4, 0], "starts": [[2, 0], [2, 4]], "out": [3, 0] }),
         json!({ "k": "randomBits", "key": [1, 0], "start": [2, 0], "shape": [4, 5], "total": [8, 5], "stream": 1, "out": [3, 0] }),

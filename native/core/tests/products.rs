@@ -175,9 +175,11 @@ impl Conv {
 
     fn step(&self, kernel: &str, dtype: &str, slots: usize) -> Value {
         let [h, w, c] = self.image;
+        let three = |pair: [usize; 2]| [1, pair[0], pair[1]];
         json!({ "k": kernel, "dtype": dtype, "n": self.n, "h": h, "w": w, "c": c, "kh": self.kernel[0], "kw": self.kernel[1],
-            "o": self.o, "oh": self.out[0], "ow": self.out[1], "strides": self.strides, "padding": self.padding,
-            "inputDilation": self.input_dilation, "kernelDilation": self.kernel_dilation, "x": [1, 0], "scratch": [0, 0], "slots": slots })
+            "o": self.o, "oh": self.out[0], "ow": self.out[1], "strides": three(self.strides),
+            "padding": [[0, 0], self.padding[0], self.padding[1]], "inputDilation": three(self.input_dilation),
+            "kernelDilation": three(self.kernel_dilation), "x": [1, 0], "scratch": [0, 0], "slots": slots })
     }
 }
 
@@ -198,7 +200,7 @@ fn convolutions() {
             let pixels = case.out[0] * case.out[1];
             let mut want = vec![0.0; os];
             // The weight is read with its last dims swapped, as the gradient by the input does.
-            let by = [case.kernel[1] * c * o, c * o, 1, c];
+            let by = [0, 0, case.kernel[1] * c * o, c * o, 1, c];
             case.pairs(|n, pixel, tap, from| {
                 for (ci, oi) in (0..c).flat_map(|ci| (0..o).map(move |oi| (ci, oi))) {
                     want[(n * pixels + pixel) * o + oi] +=
@@ -330,8 +332,9 @@ fn window_case(case: &Window, kernel: &str, op: &str, nan: bool) {
             }
         }
     }
-    let step = json!({ "k": kernel, "op": op, "dtype": "f32", "n": n, "h": h, "w": w, "c": c, "oh": oh, "ow": ow, "window": case.window,
-        "strides": case.strides, "padding": case.padding, "in": [1, 0], "source": [2, 0], "out": [3, 0] });
+    let step = json!({ "k": kernel, "op": op, "dtype": "f32", "n": n, "h": h, "w": w, "c": c, "oh": oh, "ow": ow, "window": [1, case.window[0], case.window[1]],
+        "strides": [1, case.strides[0], case.strides[1]], "dilation": [1, 1, 1],
+        "padding": [[0, 0], case.padding[0], case.padding[1]], "in": [1, 0], "source": [2, 0], "out": [3, 0] });
     let contents = [encode("f32", &input), encode("f32", &source), zeros("f32", want.len())];
     check("f32", 0.0, 0, &contents, step, &want);
 }

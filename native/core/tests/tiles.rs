@@ -137,9 +137,9 @@ fn convolutions_finish_like_a_fused_step() {
         ];
         let taps = kernel * kernel * c;
         let step = json!({ "k": "conv", "dtype": "f32", "n": n, "h": side, "w": side, "c": c, "kh": kernel, "kw": kernel,
-            "o": o, "oh": side, "ow": side, "strides": [1, 1], "padding": [[padding, padding], [padding, padding]],
-            "inputDilation": [1, 1], "kernelDilation": [1, 1], "x": [1, 0],
-            "weight": { "at": [2, 0], "strides": [kernel * c * o, c * o, o, 1] }, "out": [4, 0], "scratch": [0, 0],
+            "o": o, "oh": side, "ow": side, "strides": [1, 1, 1], "padding": [[0, 0], [padding, padding], [padding, padding]],
+            "inputDilation": [1, 1, 1], "kernelDilation": [1, 1, 1], "x": [1, 0],
+            "weight": { "at": [2, 0], "strides": [0, 0, kernel * c * o, c * o, o, 1] }, "out": [4, 0], "scratch": [0, 0],
             "slots": 2 });
         let arena = (taps * o * 4).next_multiple_of(64) + 2 * (side * side * taps * 4).next_multiple_of(64);
         for (bias, relu) in FORMS {
@@ -168,7 +168,8 @@ fn a_gated_scatter_is_the_scatter_and_a_choice() {
         let room = n * h * w * c * 4;
         let step = |at: [usize; 2]| {
             json!({ "k": "selectAndScatter", "op": op, "dtype": "f32", "n": n, "h": h, "w": w, "c": c, "oh": out[0],
-                "ow": out[1], "window": window, "strides": window, "padding": padding, "in": [2, 0], "source": [1, 0],
+                "ow": out[1], "window": [1, window[0], window[1]], "strides": [1, window[0], window[1]], "dilation": [1, 1, 1],
+                "padding": [[0, 0], padding[0], padding[1]], "in": [2, 0], "source": [1, 0],
                 "out": at })
         };
         let flat = |at: [usize; 2]| json!({ "at": at, "dtype": "f32", "strides": [1] });

@@ -134,10 +134,17 @@ function convolve(x: HostTensor, kernel: HostTensor, conv: Conv, out: readonly n
         const spots = letters.spatial.map(
           (digit, d) => [digit, place(position.get(digit) as number, tap[d] as number, d)] as const,
         );
-        const where = new Map<string, number>([["b", position.get("b") as number], ["f", i as number], ...spots]);
+        const group = ["g", position.get("g") ?? 0] as const;
+        const where = new Map<string, number>([
+          ["b", position.get("b") as number],
+          ["f", i as number],
+          group,
+          ...spots,
+        ]);
         const weight = new Map<string, number>([
           ["i", i as number],
           ["o", position.get("f") as number],
+          group,
           ...letters.spatial.map((digit, d) => [digit, tap[d] as number] as const),
         ]);
         return read(x, letters.x, where) * read(kernel, letters.kernel, weight);
@@ -274,24 +281,118 @@ const convRows: readonly Row[] = [
   convRow("no images", plain, [0, 2, 3, 3], [2, 2, 2, 2], [0, 2, 2, 2]),
 ];
 
-const threeDims: Row = {
-  ...convRow(
-    "three spatial dims",
+/** Groups: lanes of vectors where they are many, one convolution after another where they are few. */
+const groupedRows: readonly Row[] = [
+  convRow(
+    "groups",
     {
-      layout: "bf012,oi012->bf012",
-      strides: [1, 1, 1],
+      ...plain,
+      layout: "bgf01,goi01->bgf01",
+      padding: [
+        [1, 1],
+        [0, 1],
+      ],
+      strides: [1, 2],
+    },
+    [4, 4, 4, 3, 3],
+    [4, 4, 4, 2, 2],
+    [4, 4, 4, 4, 2],
+    ["S(0), R -> S(0)", "S(1), S(0) -> S(1)", "R, S(1) -> S(2)", "S(2), S(2) -> P(sum)"],
+  ),
+  convRow(
+    "depthwise, strides and padding",
+    {
+      ...plain,
+      layout: "b01gf,01goi->b01gf",
+      strides: [2, 1],
+      padding: [
+        [1, 1],
+        [1, 1],
+      ],
+    },
+    [2, 5, 7, 19, 1],
+    [3, 3, 19, 1, 1],
+    [2, 3, 7, 19, 1],
+  ),
+  convRow(
+    "depthwise, one channel to two, dilated",
+    {
+      ...plain,
+      layout: "bgf01,goi01->bgf01",
+      kernelDilation: [1, 2],
       padding: [
         [0, 0],
-        [0, 0],
-        [1, 0],
+        [2, 1],
       ],
-      inputDilation: [1, 1, 1],
-      kernelDilation: [1, 1, 1],
     },
-    [1, 2, 3, 3, 2],
-    [2, 2, 2, 2, 2],
-    [1, 2, 2, 2, 2],
+    [1, 5, 1, 4, 6],
+    [5, 2, 1, 2, 3],
+    [1, 5, 2, 3, 5],
   ),
+  convRow(
+    "depthwise, transposed",
+    {
+      ...plain,
+      layout: "bgf01,goi01->bgf01",
+      inputDilation: [2, 3],
+      padding: [
+        [1, 2],
+        [-1, 1],
+      ],
+    },
+    [2, 9, 1, 3, 3],
+    [9, 1, 1, 3, 2],
+    [2, 9, 1, 6, 6],
+  ),
+  convRow("depthwise, no rows", { ...line, layout: "bg0f,go0i->bg0f" }, [2, 5, 3, 1], [5, 1, 3, 1], [2, 5, 1, 1]),
+];
+
+const volume: Conv = {
+  layout: "bf012,oi012->bf012",
+  strides: [1, 1, 1],
+  padding: [
+    [0, 0],
+    [0, 0],
+    [1, 0],
+  ],
+  inputDilation: [1, 1, 1],
+  kernelDilation: [1, 1, 1],
 };
 
-export const productTable: readonly Row[] = [...dotRows, ...convRows, threeDims];
+const volumes: readonly Row[] = [
+  convRow("three spatial dims", volume, [1, 2, 3, 3, 2], [2, 2, 2, 2, 2], [1, 2, 2, 2, 2]),
+  convRow(
+    "three spatial dims, strides and dilations",
+    {
+      ...volume,
+      strides: [2, 1, 1],
+      inputDilation: [1, 2, 1],
+      kernelDilation: [1, 1, 2],
+      padding: [
+        [1, 1],
+        [0, 1],
+        [1, 1],
+      ],
+    },
+    [2, 2, 4, 2, 4],
+    [3, 2, 2, 2, 2],
+    [2, 3, 3, 3, 4],
+  ),
+  convRow(
+    "three spatial dims, depthwise",
+    {
+      ...volume,
+      layout: "b012gf,012goi->b012gf",
+      padding: [
+        [1, 0],
+        [0, 0],
+        [1, 1],
+      ],
+    },
+    [1, 3, 3, 4, 10, 1],
+    [2, 2, 3, 10, 1, 1],
+    [1, 3, 2, 4, 10, 1],
+  ),
+];
+
+export const productTable: readonly Row[] = [...dotRows, ...convRows, ...groupedRows, ...volumes];

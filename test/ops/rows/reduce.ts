@@ -162,6 +162,36 @@ const reduceRows: readonly Row[] = [
   ),
 ];
 
+const prodRows: readonly Row[] = [
+  ...[0, 1, 2, 5, 8, 33].map(
+    (size): Row => ({
+      op: "reduce",
+      title: `prod of ${size}`,
+      inputs: [floats([4, size])],
+      attrs: { op: "prod", dims: [1] },
+      expected: (x) => [build([4], (a) => row(x, a).reduce((p, q) => p * q, 1))],
+      gradient: size > 8 ? false : { step: 1e-5, tolerance: 1e-6 },
+      ...(size === 8 ? { shardings: ["S(0) -> S(0)"] } : {}),
+    }),
+  ),
+  {
+    op: "reduce",
+    title: "prod of outer and inner dims, with zeros",
+    inputs: [given("f32", [2, 3, 2], [0, 2, 3, 4, 0.5, 6, 2, 0, 3, -1, 2, 0])],
+    attrs: { op: "prod", dims: [0, 2] },
+    expected: () => [[0, -36, 0]],
+    gradient: true,
+  },
+  {
+    op: "reduce",
+    title: "integer prods wrap",
+    inputs: [given("i32", [3], [65536, 65537, 3])],
+    attrs: { op: "prod", dims: [0] },
+    expected: () => [[196608]],
+    gradient: false,
+  },
+];
+
 const argMaxRows: readonly Row[] = [
   {
     op: "argMax",
@@ -207,30 +237,103 @@ const argMaxRows: readonly Row[] = [
   },
 ];
 
+/** The elements up to each one, combined from the left. */
+const upTo = (x: HostTensor, fold: (a: number, b: number) => number): number[] =>
+  build(x.shape, (a, b) =>
+    row(x, a as number)
+      .slice(0, (b as number) + 1)
+      .reduce(fold),
+  );
+const logAdd = (a: number, b: number): number => {
+  const larger = Math.max(a, b);
+  return Math.abs(larger) === Infinity ? larger : larger + Math.log(Math.exp(a - larger) + Math.exp(b - larger));
+};
+
+const cumulativeRows: readonly Row[] = [
+  {
+    op: "cumulative",
+    title: "prod",
+    inputs: [given("f32", [2, 5], [1.5, -2, 0, 3, 2, 0.5, 3, -1, 2, 2])],
+    attrs: { kind: "prod", dim: 1 },
+    expected: (x) => [upTo(x, (a, b) => a * b)],
+    gradient: true,
+  },
+  {
+    op: "cumulative",
+    title: "max",
+    inputs: [distinct([4, 9])],
+    attrs: { kind: "max", dim: 1 },
+    expected: (x) => [upTo(x, (a, b) => Math.max(a, b))],
+    gradient: true,
+  },
+  {
+    op: "cumulative",
+    title: "min",
+    inputs: [distinct([4, 5])],
+    attrs: { kind: "min", dim: 1 },
+    expected: (x) => [upTo(x, (a, b) => Math.min(a, b))],
+    gradient: true,
+  },
+  {
+    op: "cumulative",
+    title: "logSumExp",
+    inputs: [floats([4, 6])],
+    attrs: { kind: "logSumExp", dim: 1 },
+    expected: (x) => [upTo(x, logAdd)],
+    gradient: true,
+  },
+  {
+    op: "cumulative",
+    title: "logSumExp of extremes",
+    inputs: [given("f32", [2, 5], [-Infinity, -Infinity, -2000, 1000, 2000, 3000, 1, Infinity, nan, 1])],
+    attrs: { kind: "logSumExp", dim: 1 },
+    expected: () => [[-Infinity, -Infinity, -2000, 1000, 2000, 3000, 3000, Infinity, nan, nan]],
+    gradient: false,
+  },
+  ...[1, 3, 8, 17, 33].flatMap((size) =>
+    (["max", "min", "prod"] as const).map(
+      (kind): Row => ({
+        op: "cumulative",
+        title: `${kind} of ${size} with NaN at each place`,
+        inputs: [
+          given(
+            "f32",
+            [size, size],
+            build([size, size], (a, b) => (a === b ? nan : 1)),
+          ),
+        ],
+        attrs: { kind, dim: 1 },
+        expected: () => [build([size, size], (a, b) => ((b as number) >= (a as number) ? nan : 1))],
+        gradient: false,
+      }),
+    ),
+  ),
+];
+
 const cumsumRows: readonly Row[] = [
   {
-    op: "cumsum",
+    op: "cumulative",
     title: "inner dim",
     inputs: [floats([4, 9])],
-    attrs: { dim: 1 },
+    attrs: { kind: "sum", dim: 1 },
     expected: (x) => [build([4, 9], (a, b) => total(row(x, a).slice(0, b + 1)))],
     gradient: true,
     shardings: ["S(0) -> S(0)", "P(sum) -> P(sum)"],
   },
   {
-    op: "cumsum",
+    op: "cumulative",
     title: "outer dim of integers that wrap",
     inputs: [given("i32", [3, 2], [2147483647, 1, 1, 2, -5, 3])],
-    attrs: { dim: 0 },
+    attrs: { kind: "sum", dim: 0 },
     expected: () => [[2147483647, 1, -2147483648, 3, 2147483643, 6]],
     gradient: false,
   },
   ...[0, 1, 2, 5].map(
     (size): Row => ({
-      op: "cumsum",
+      op: "cumulative",
       title: `${size} bytes`,
       inputs: [ints([size], 0, 256, "u8")],
-      attrs: { dim: 0 },
+      attrs: { kind: "sum", dim: 0 },
       expected: (x) => [build([size], (at) => total([...x.data].slice(0, at + 1)) % 256)],
       gradient: false,
     }),
@@ -238,18 +341,26 @@ const cumsumRows: readonly Row[] = [
 ];
 
 interface Windows {
-  readonly op: "max" | "min" | "sum";
+  readonly op: "max" | "min" | "sum" | "prod" | "and" | "or";
   readonly window: number[];
   readonly strides: number[];
   readonly padding: [number, number][];
+  readonly dilation?: number[];
 }
 
 /** The places of the input that a window covers, in row-major order. */
-function covered(x: HostTensor, { window, strides, padding }: Windows, position: readonly number[]): number[][] {
+function covered(
+  x: HostTensor,
+  { window, strides, padding, dilation }: Windows,
+  position: readonly number[],
+): number[][] {
   return indices(window)
     .map((tap) =>
       tap.map(
-        (step, dim) => (position[dim] as number) * (strides[dim] as number) + step - (padding[dim]?.[0] as number),
+        (step, dim) =>
+          (position[dim] as number) * (strides[dim] as number) +
+          step * (dilation?.[dim] ?? 1) -
+          (padding[dim]?.[0] as number),
       ),
     )
     .filter((place) => place.every((index, dim) => index >= 0 && index < (x.shape[dim] as number)));
@@ -283,13 +394,43 @@ const overlapping: Windows = {
 };
 const minimum: Windows = { ...overlapping, op: "min" };
 const sums: Windows = { ...overlapping, op: "sum" };
+const products: Windows = { ...overlapping, op: "prod" };
+const gaps: Windows = {
+  ...overlapping,
+  dilation: [1, 2, 3],
+  padding: [
+    [0, 0],
+    [2, 2],
+    [1, 2],
+  ],
+};
+const volumes: Windows = {
+  op: "max",
+  window: [1, 2, 2, 3, 1],
+  strides: [1, 1, 2, 1, 1],
+  padding: [
+    [0, 0],
+    [1, 0],
+    [0, 1],
+    [1, 1],
+    [0, 0],
+  ],
+};
+
+const folds: { readonly [op in Windows["op"]]?: (values: readonly number[]) => number } = {
+  sum: total,
+  prod: (values) => values.reduce((a, b) => a * b, 1),
+  and: (values) => values.reduce((a, b) => a & b, -1),
+  or: (values) => values.reduce((a, b) => a | b, 0),
+};
 
 const reduced = (x: HostTensor, windows: Windows, out: readonly number[]): number[] =>
-  build(out, (...position) =>
-    windows.op === "sum"
-      ? total(covered(x, windows, position).map((place) => at(x, place)))
-      : at(x, winner(x, windows, position)),
-  );
+  build(out, (...position) => {
+    const fold = folds[windows.op];
+    return fold === undefined
+      ? at(x, winner(x, windows, position))
+      : fold(covered(x, windows, position).map((place) => at(x, place)));
+  });
 
 const scattered = (x: HostTensor, source: HostTensor, windows: Windows): number[] =>
   build(x.shape, (...place) =>
@@ -311,13 +452,14 @@ const windowed = (
   {
     op: "reduceWindow",
     title,
-    inputs: [distinct(shape)],
+    inputs: [windows.op === "prod" ? floats(shape) : distinct(shape)],
     attrs: { ...windows },
     expected: (x) => [reduced(x, windows, out)],
-    gradient: true,
+    // Differences of large products.
+    gradient: windows.op === "prod" ? { step: 1e-5, tolerance: 1e-6 } : true,
     shardings: [...unaryShardings, ...(windows.op === "sum" ? ["P(sum) -> P(sum)"] : [])],
   },
-  ...(windows.op === "sum"
+  ...(folds[windows.op] !== undefined
     ? []
     : [
         {
@@ -351,6 +493,42 @@ const windowRows: readonly Row[] = [
   ...windowed("overlap and padding", overlapping, [4, 6, 4], [4, 3, 4], [batch], [batches]),
   ...windowed("minimum", minimum, [4, 6, 4], [4, 3, 4], [batch], [batches]),
   ...windowed("sums", sums, [4, 6, 4], [4, 3, 4], [batch], []),
+  ...windowed("products", products, [4, 6, 4], [4, 3, 4], [batch], []),
+  ...windowed("gaps", gaps, [4, 6, 4], [4, 3, 4], [batch], [batches]),
+  ...windowed("sums with gaps", { ...gaps, op: "sum" }, [4, 6, 4], [4, 3, 4], [batch], []),
+  ...windowed("products with gaps", { ...gaps, op: "prod" }, [4, 6, 4], [4, 3, 4], [batch], []),
+  ...windowed(
+    "volumes",
+    volumes,
+    [4, 3, 4, 3, 4],
+    [4, 3, 2, 3, 4],
+    ["S(0) -> S(0)", "S(4) -> S(4)"],
+    ["S(0), S(0) -> S(0)", "S(4), S(4) -> S(4)"],
+  ),
+  ...windowed(
+    "sums of volumes",
+    { ...volumes, op: "sum" },
+    [4, 3, 4, 3, 4],
+    [4, 3, 2, 3, 4],
+    ["S(0) -> S(0)", "S(4) -> S(4)"],
+    [],
+  ),
+  {
+    op: "reduceWindow",
+    title: "or of truth values",
+    inputs: [bools([4, 6, 4])],
+    attrs: { ...overlapping, op: "or" },
+    expected: (x) => [reduced(x, { ...overlapping, op: "or" }, [4, 3, 4])],
+    gradient: false,
+  },
+  {
+    op: "reduceWindow",
+    title: "and of bits",
+    inputs: [ints([4, 6, 4], -9, 9)],
+    attrs: { ...overlapping, op: "and" },
+    expected: (x) => [reduced(x, { ...overlapping, op: "and" }, [4, 3, 4])],
+    gradient: false,
+  },
 ];
 
 const flat: Windows = {
@@ -406,4 +584,12 @@ const windowTies: readonly Row[] = [
   },
 ];
 
-export const reduceTable: readonly Row[] = [...reduceRows, ...argMaxRows, ...cumsumRows, ...windowRows, ...windowTies];
+export const reduceTable: readonly Row[] = [
+  ...reduceRows,
+  ...prodRows,
+  ...argMaxRows,
+  ...cumsumRows,
+  ...cumulativeRows,
+  ...windowRows,
+  ...windowTies,
+];

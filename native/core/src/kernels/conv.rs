@@ -24,9 +24,12 @@ enum Reading {
 struct Geometry {
     s: ConvSizes,
     reading: Reading,
-    /// Size of what is read: rows and columns of pixels.
-    height: usize,
-    width: usize,
+    /// Size of what is read: planes, rows and columns of pixels.
+    extent: [usize; 3],
+    /// Elements between pixels, rows and planes as read.
+    pixel: usize,
+    row: usize,
+    plane: usize,
     /// Offsets of the kernel's contiguous runs in an image as read, and the length of a run.
     segments: Vec<isize>,
     segment: usize,
@@ -38,65 +41,81 @@ fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(64)
 }
 
+/// What must hold of the sizes of every convolution.
+pub fn check_sizes(s: &ConvSizes) -> Result<()> {
+    if !s.dtype.is_float() {
+        bail!("a convolution of {} is not supported", s.dtype.name());
+    }
+    let zero = [s.strides, s.input_dilation, s.kernel_dilation].iter().any(|p| p.contains(&0));
+    if zero || s.slots == 0 || s.g == 0 {
+        bail!("strides, dilations, groups and slots must be positive");
+    }
+    let large = |v: usize| v > 1 << 24;
+    let sizes = [s.n, s.g, s.d, s.h, s.w, s.c, s.kd, s.kh, s.kw, s.o, s.od, s.oh, s.ow, s.slots];
+    let steps = [s.strides, s.input_dilation, s.kernel_dilation].concat();
+    if sizes.iter().chain(&steps).any(|v| large(*v)) || s.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
+        bail!("sizes of a convolution must be below 2^24");
+    }
+    count(&[s.n, s.g, s.od, s.oh, s.ow, s.kd, s.kh, s.kw, s.c, s.o, 8])?;
+    count(&[s.n, s.g, s.d, s.h, s.w, s.c, 8])?;
+    Ok(())
+}
+
 impl Geometry {
     fn new(s: &ConvSizes) -> Result<Geometry> {
-        if !s.dtype.is_float() {
-            bail!("a convolution of {} is not supported", s.dtype.name());
-        }
-        let zero = [s.strides, s.input_dilation, s.kernel_dilation].iter().any(|p| p.contains(&0));
-        if zero || s.slots == 0 {
-            bail!("strides, dilations and slots must be positive");
-        }
-        let large = |v: usize| v > 1 << 24;
-        let sizes = [s.n, s.h, s.w, s.c, s.kh, s.kw, s.o, s.oh, s.ow, s.slots];
-        let steps = [s.strides, s.input_dilation, s.kernel_dilation].concat();
-        if sizes.iter().chain(&steps).any(|v| large(*v)) || s.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
-            bail!("sizes of a convolution must be below 2^24");
-        }
-        count(&[s.n, s.oh, s.ow, s.kh, s.kw, s.c, s.o, 8])?;
-        let height = extent(s.oh, s.strides[0], s.kh, s.kernel_dilation[0]);
-        let width = extent(s.ow, s.strides[1], s.kw, s.kernel_dilation[1]);
-        let unpadded = s.padding[0][0] == 0 && s.padding[1][0] == 0 && height <= s.h && width <= s.w;
-        let columns = s.oh * s.ow * s.kh * s.kw * s.c;
-        let reading = if unpadded && s.input_dilation == [1, 1] {
+        check_sizes(s)?;
+        let (window, output) = ([s.kd, s.kh, s.kw], [s.od, s.oh, s.ow]);
+        let extent: [usize; 3] =
+            std::array::from_fn(|a| reach(output[a], s.strides[a], window[a], s.kernel_dilation[a]));
+        let fits = |a: usize, size: usize| s.padding[a][0] == 0 && extent[a] <= size;
+        let unpadded = fits(0, s.d) && fits(1, s.h) && fits(2, s.w);
+        let columns = output.iter().chain(&window).fold(s.c, |size, dim| size.saturating_mul(*dim));
+        let volume = extent.iter().fold(s.c, |size, dim| size.saturating_mul(*dim));
+        let reading = if unpadded && s.input_dilation == [1, 1, 1] {
             Reading::InPlace
-        } else if height.saturating_mul(width).saturating_mul(s.c) <= columns {
+        } else if volume <= columns {
             Reading::Padded
         } else {
             Reading::Columns
         };
-        let row = if reading == Reading::InPlace { s.w } else { width } * s.c;
+        let in_place = reading == Reading::InPlace;
+        let pixel = if in_place { s.g * s.c } else { s.c };
+        let row = pixel * if in_place { s.w } else { extent[2] };
+        let plane = row * if in_place { s.h } else { extent[1] };
         let mut segments = Vec::new();
-        let segment = if s.kernel_dilation[1] == 1 { s.kw * s.c } else { s.c };
-        for y in 0..s.kh {
-            let start = (y * s.kernel_dilation[0] * row) as isize;
-            if s.kernel_dilation[1] == 1 {
+        // Taps of a row lie side by side where they are neighbours in the image, and there are no other groups between.
+        let joined = s.kernel_dilation[2] == 1 && pixel == s.c;
+        let segment = if joined { s.kw * s.c } else { s.c };
+        for (z, y) in (0..s.kd).flat_map(|z| (0..s.kh).map(move |y| (z, y))) {
+            let start = (z * s.kernel_dilation[0] * plane + y * s.kernel_dilation[1] * row) as isize;
+            if joined {
                 segments.push(start);
             } else {
-                segments.extend((0..s.kw).map(|x| start + (x * s.kernel_dilation[1] * s.c) as isize));
+                segments.extend((0..s.kw).map(|x| start + (x * s.kernel_dilation[2] * pixel) as isize));
             }
         }
-        let slot = rounded(columns * s.dtype.size());
-        Ok(Geometry { s: s.clone(), reading, height, width, segments, segment, slot })
+        let slot = rounded(count(&[volume.min(columns), s.dtype.size()])?);
+        Ok(Geometry { s: s.clone(), reading, extent, pixel, row, plane, segments, segment, slot })
     }
 
     fn taps(&self) -> usize {
-        self.s.kh * self.s.kw * self.s.c
+        self.s.kd * self.s.kh * self.s.kw * self.s.c
     }
 
     fn pixels(&self) -> usize {
-        self.s.oh * self.s.ow
+        self.s.od * self.s.oh * self.s.ow
     }
 
-    /// Elements between rows of pixels as read.
-    fn row(&self) -> usize {
-        self.s.c * if self.reading == Reading::InPlace { self.s.w } else { self.width }
-    }
-
-    /// Makes image `i` readable; `slot` is this worker's scratch.
-    unsafe fn image<T: Real>(&self, x: *const T, i: usize, slot: *mut T) -> *const T {
+    /// Offsets of the rows of output pixels in an image as read.
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let s = &self.s;
-        let image = x.add(i * s.h * s.w * s.c);
+        (0..s.od * s.oh).map(|at| at / s.oh * s.strides[0] * self.plane + at % s.oh * s.strides[1] * self.row)
+    }
+
+    /// Makes group `group` of image `i` readable; `slot` is this worker's scratch.
+    unsafe fn image<T: Real>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
+        let s = &self.s;
+        let image = x.add(i * s.d * s.h * s.w * s.g * s.c + group * s.c);
         match self.reading {
             Reading::InPlace => image,
             Reading::Padded => {
@@ -110,37 +129,40 @@ impl Geometry {
         }
     }
 
-    /// The pixel of the image under padded coordinate `at`, if any.
-    fn source(at: usize, before: i64, dilation: usize, size: usize) -> Option<usize> {
-        let at = at as i64 - before;
+    /// The pixel of the image under padded coordinate `at` along an axis, if any.
+    fn source(&self, axis: usize, at: usize) -> Option<usize> {
+        let s = &self.s;
+        let (size, dilation) = ([s.d, s.h, s.w][axis], s.input_dilation[axis]);
+        let at = at as i64 - s.padding[axis][0];
         let real = at >= 0 && at % dilation as i64 == 0 && at / (dilation as i64) < size as i64;
         real.then_some(at as usize / dilation)
     }
 
     unsafe fn pad<T: Real>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
-        let row = self.width * s.c;
-        for y in 0..self.height {
-            let line = std::slice::from_raw_parts_mut(to.add(y * row), row);
-            let Some(from) = Geometry::source(y, s.padding[0][0], s.input_dilation[0], s.h) else {
+        let step = s.g * s.c;
+        let [_, height, width] = self.extent;
+        for at in 0..self.extent[0] * height {
+            let line = std::slice::from_raw_parts_mut(to.add(at * self.row), self.row);
+            let (Some(z), Some(y)) = (self.source(0, at / height), self.source(1, at % height)) else {
                 line.fill(T::ZERO);
                 continue;
             };
-            let from = image.add(from * s.w * s.c);
-            if s.input_dilation[1] == 1 {
+            let from = image.add((z * s.h + y) * s.w * step);
+            if s.input_dilation[2] == 1 {
                 // Zeros, a run of pixels, zeros.
-                let start = s.padding[1][0].clamp(0, self.width as i64) as usize;
-                let skip = (-s.padding[1][0]).clamp(0, s.w as i64) as usize;
-                let pixels = (s.w - skip).min(self.width - start);
+                let start = s.padding[2][0].clamp(0, width as i64) as usize;
+                let skip = (-s.padding[2][0]).clamp(0, s.w as i64) as usize;
+                let pixels = (s.w - skip).min(width - start);
                 line[..start * s.c].fill(T::ZERO);
-                std::ptr::copy_nonoverlapping(from.add(skip * s.c), line[start * s.c..].as_mut_ptr(), pixels * s.c);
+                copy_pixels(from.add(skip * step), step, line[start * s.c..].as_mut_ptr(), s.c, pixels);
                 line[(start + pixels) * s.c..].fill(T::ZERO);
                 continue;
             }
             line.fill(T::ZERO);
-            for x in 0..self.width {
-                if let Some(pixel) = Geometry::source(x, s.padding[1][0], s.input_dilation[1], s.w) {
-                    std::ptr::copy_nonoverlapping(from.add(pixel * s.c), line[x * s.c..].as_mut_ptr(), s.c);
+            for x in 0..width {
+                if let Some(pixel) = self.source(2, x) {
+                    std::ptr::copy_nonoverlapping(from.add(pixel * step), line[x * s.c..].as_mut_ptr(), s.c);
                 }
             }
         }
@@ -148,17 +170,17 @@ impl Geometry {
 
     unsafe fn unroll<T: Real>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
+        let (step, taps) = (s.g * s.c, s.kd * s.kh * s.kw);
         let mut to = to;
-        for (oy, ox, y, x) in (0..self.pixels() * s.kh * s.kw).map(|i| {
-            let (pixel, tap) = (i / (s.kh * s.kw), i % (s.kh * s.kw));
-            (pixel / s.ow, pixel % s.ow, tap / s.kw, tap % s.kw)
-        }) {
-            let at_y = oy * s.strides[0] + y * s.kernel_dilation[0];
-            let at_x = ox * s.strides[1] + x * s.kernel_dilation[1];
-            let from_y = Geometry::source(at_y, s.padding[0][0], s.input_dilation[0], s.h);
-            let from_x = Geometry::source(at_x, s.padding[1][0], s.input_dilation[1], s.w);
-            match (from_y, from_x) {
-                (Some(y), Some(x)) => std::ptr::copy_nonoverlapping(image.add((y * s.w + x) * s.c), to, s.c),
+        for i in 0..self.pixels() * taps {
+            let (pixel, tap) = (i / taps, i % taps);
+            let place = [pixel / (s.oh * s.ow), pixel / s.ow % s.oh, pixel % s.ow];
+            let tap = [tap / (s.kh * s.kw), tap / s.kw % s.kh, tap % s.kw];
+            let at = |a: usize| self.source(a, place[a] * s.strides[a] + tap[a] * s.kernel_dilation[a]);
+            match (at(0), at(1), at(2)) {
+                (Some(z), Some(y), Some(x)) => {
+                    std::ptr::copy_nonoverlapping(image.add(((z * s.h + y) * s.w + x) * step), to, s.c);
+                }
                 _ => std::slice::from_raw_parts_mut(to, s.c).fill(T::ZERO),
             }
             to = to.add(s.c);
@@ -166,7 +188,17 @@ impl Geometry {
     }
 }
 
-fn extent(out: usize, stride: usize, kernel: usize, dilation: usize) -> usize {
+/// Copies pixels of `c` elements that lie `step` apart side by side.
+unsafe fn copy_pixels<T: Copy>(from: *const T, step: usize, to: *mut T, c: usize, pixels: usize) {
+    if step == c {
+        return std::ptr::copy_nonoverlapping(from, to, pixels * c);
+    }
+    for x in 0..pixels {
+        std::ptr::copy_nonoverlapping(from.add(x * step), to.add(x * c), c);
+    }
+}
+
+fn reach(out: usize, stride: usize, kernel: usize, dilation: usize) -> usize {
     out.saturating_sub(1) * stride + kernel.saturating_sub(1) * dilation + 1
 }
 
@@ -174,7 +206,7 @@ pub struct Conv {
     g: Geometry,
     x: At,
     weight: At,
-    weight_strides: [isize; 4],
+    weight_strides: [isize; 6],
     out: At,
     scratch: At,
     epilogue: Epilogue,
@@ -184,16 +216,16 @@ impl Conv {
     pub fn new(json: &ConvJson, mut checker: Checker) -> Result<Conv> {
         let g = Geometry::new(&json.sizes)?;
         let s = &g.s;
-        let kernel = [s.kh, s.kw, s.c, s.o];
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.h, s.w, s.c])?;
+        let kernel = [s.g, s.kd, s.kh, s.kw, s.c, s.o];
+        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
         checker.read("weight", json.weight.at, s.dtype, &kernel, &json.weight.strides)?;
-        checker.write_all("out", json.out, s.dtype, &[s.n, s.oh, s.ow, s.o])?;
-        let weights = rounded(g.taps() * s.o * s.dtype.size());
+        checker.write_all("out", json.out, s.dtype, &[s.n, s.od, s.oh, s.ow, s.g * s.o])?;
+        let weights = rounded(s.g * g.taps() * s.o * s.dtype.size());
         checker.scratch("scratch", json.scratch, weights + s.slots * g.slot)?;
-        let epilogue = Epilogue::new(&json.epilogue, s.dtype, s.o, &mut checker)?;
+        let epilogue = Epilogue::new(&json.epilogue, s.dtype, s.g * s.o, &mut checker)?;
         checker.finish(false)?;
         let Ok(weight_strides) = json.weight.strides.as_slice().try_into() else {
-            bail!("weight: four strides are needed")
+            bail!("weight: six strides are needed")
         };
         Ok(Conv {
             x: json.x,
@@ -219,40 +251,47 @@ impl Conv {
         let (g, s) = (&self.g, &self.g.s);
         let packed: *mut T = run.ptr(self.scratch);
         self.pack(run, packed);
-        let weights = rounded(g.taps() * s.o * s.dtype.size());
+        let weights = rounded(s.g * g.taps() * s.o * s.dtype.size());
         let slots = packed.cast::<u8>().wrapping_add(weights) as usize;
         let (packed, x, out) = (packed as usize, run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.out) as usize);
-        let run_image = |worker: usize, i: usize| {
+        let run_image = |worker: usize, at: usize| {
+            let (i, group) = (at / s.g, at % s.g);
             let slot = (slots + worker * g.slot) as *mut T;
-            let image = g.image(x as *const T, i, slot);
-            let out = (out as *mut T).add(i * g.pixels() * s.o);
-            self.product(run, image, packed as *const T, out);
-            let made = Matrix { ptr: out.cast_const(), rows: s.o as isize, columns: 1 };
-            self.epilogue.apply(run, made, g.pixels(), 0, s.o);
+            let image = g.image(x as *const T, i, group, slot);
+            let out = (out as *mut T).add(i * g.pixels() * s.g * s.o + group * s.o);
+            self.product(run, image, (packed as *const T).add(group * g.taps() * s.o), out);
+            let made = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
+            self.epilogue.apply(run, made, g.pixels(), group * s.o, s.o);
         };
         // Small images go several to a task.
         let work = g.pixels() * g.taps() * s.o;
-        let group = ((1 << 19) / work.max(1)).clamp(1, s.n);
-        run.pool.run(s.n.div_ceil(group), s.slots, |worker, task| {
-            (task * group..s.n.min((task + 1) * group)).for_each(|i| run_image(worker, i));
+        let (images, group) = (s.n * s.g, ((1 << 19) / work.max(1)).clamp(1, s.n * s.g));
+        run.pool.run(images.div_ceil(group), s.slots, |worker, task| {
+            (task * group..images.min((task + 1) * group)).for_each(|i| run_image(worker, i));
         });
     }
 
-    /// Groups of columns one after another, each `[taps][columns of the group]`.
+    /// For each group of the convolution, groups of columns one after another, each `[taps][columns of the group]`.
     unsafe fn pack<T: Real>(&self, run: &Run, to: *mut T) {
         let (g, s) = (&self.g, &self.g.s);
         let weight = run.ptr::<T>(self.weight) as usize;
-        let [by_y, by_x, by_c, by_o] = self.weight_strides;
+        let [by_group, by_z, by_y, by_x, by_c, by_o] = self.weight_strides;
         let width = T::columns(run.isa);
         let to = to as usize;
-        run.pool.run(if g.taps() * s.o > 1 << 15 { s.kh } else { 1 }, usize::MAX, |_, part| {
-            let to = to as *mut T;
-            let rows = if g.taps() * s.o > 1 << 15 { part..part + 1 } else { 0..s.kh };
-            for (y, x) in rows.flat_map(|y| (0..s.kw).map(move |x| (y, x))) {
-                let from = (weight as *const T).wrapping_offset(y as isize * by_y + x as isize * by_x);
+        let rows = s.g * s.kd * s.kh;
+        let alone = rows * s.kw * s.c * s.o > 1 << 15;
+        run.pool.run(if alone { rows } else { 1 }, usize::MAX, |_, part| {
+            let rows = if alone { part..part + 1 } else { 0..rows };
+            for (at, x) in rows.flat_map(|at| (0..s.kw).map(move |x| (at, x))) {
+                let (group, row) = (at / (s.kd * s.kh), at % (s.kd * s.kh));
+                let (z, y) = (row / s.kh, row % s.kh);
+                let from = (weight as *const T)
+                    .wrapping_offset(group as isize * by_group + z as isize * by_z)
+                    .wrapping_offset(y as isize * by_y + x as isize * by_x);
+                let to = (to as *mut T).add(group * g.taps() * s.o);
                 for o in (0..s.o).step_by(width) {
                     let columns = width.min(s.o - o);
-                    let target = to.add(o * g.taps() + (y * s.kw + x) * s.c * columns);
+                    let target = to.add(o * g.taps() + (row * s.kw + x) * s.c * columns);
                     let matrix = Matrix { ptr: from.wrapping_offset(o as isize * by_o), rows: by_c, columns: by_o };
                     pack_right(matrix, s.c, columns, target);
                 }
@@ -263,11 +302,12 @@ impl Conv {
     unsafe fn product<T: Real>(&self, run: &Run, image: *const T, packed: *const T, out: *mut T) {
         let (g, s) = (&self.g, &self.g.s);
         let width = T::columns(run.isa);
+        let out_pixel = s.g * s.o;
         let mut x = Block {
             m: s.ow,
             n: s.o,
             left: image,
-            left_row: (s.strides[1] * s.c) as isize,
+            left_row: (s.strides[2] * g.pixel) as isize,
             left_step: 1,
             left_packed: false,
             segments: &g.segments,
@@ -277,7 +317,7 @@ impl Conv {
             right_panel: (g.taps() * width) as isize,
             right_last_row: (s.o % width) as isize,
             out,
-            out_row: s.o as isize,
+            out_row: out_pixel as isize,
             accumulate: false,
         };
         if g.reading == Reading::Columns {
@@ -287,7 +327,8 @@ impl Conv {
             x.segment = g.taps();
             return T::block(run.isa, &x);
         }
-        let flat = s.strides[0] * g.row() == s.ow * s.strides[1] * s.c;
+        let step = s.strides[2] * g.pixel;
+        let flat = s.strides[1] * g.row == s.ow * step && (s.od == 1 || s.strides[0] * g.plane == s.oh * s.ow * step);
         if flat {
             // Rows of pixels follow each other evenly (1x1 kernels): the image is one long row.
             x.m = g.pixels();
@@ -299,9 +340,9 @@ impl Conv {
             x.right = packed.add(o * g.taps());
             x.right_row = x.n as isize;
             x.right_last_row = x.n as isize;
-            for y in 0..s.oh {
-                x.left = image.add(y * s.strides[0] * g.row());
-                x.out = out.add(y * s.ow * s.o + o);
+            for (y, row) in g.rows().enumerate() {
+                x.left = image.add(row);
+                x.out = out.add(y * s.ow * out_pixel + o);
                 T::block(run.isa, &x);
             }
         }
@@ -325,14 +366,14 @@ impl ConvFilter {
     pub fn new(json: &ConvFilterJson, mut checker: Checker) -> Result<ConvFilter> {
         let g = Geometry::new(&json.sizes)?;
         let s = &g.s;
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.h, s.w, s.c])?;
-        checker.read_all("dy", json.dy, s.dtype, &[s.n, s.oh, s.ow, s.o])?;
-        checker.write_all("out", json.out, s.dtype, &[s.kh, s.kw, s.c, s.o])?;
+        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
+        checker.read_all("dy", json.dy, s.dtype, &[s.n, s.od, s.oh, s.ow, s.g * s.o])?;
+        checker.write_all("out", json.out, s.dtype, &[s.g, s.kd, s.kh, s.kw, s.c, s.o])?;
         let chunks = s.n.min(CHUNKS);
-        let area = rounded(g.taps() * s.o * s.dtype.size());
+        let area = rounded(s.g * g.taps() * s.o * s.dtype.size());
         checker.scratch("scratch", json.scratch, chunks * area + s.slots * g.slot)?;
         checker.finish(false)?;
-        let rows = (0..s.oh).map(|y| (y * s.strides[0] * g.row()) as isize).collect();
+        let rows = g.rows().map(|row| row as isize).collect();
         Ok(ConvFilter { x: json.x, dy: json.dy, out: json.out, scratch: json.scratch, chunks, area, rows, g })
     }
 
@@ -344,43 +385,45 @@ impl ConvFilter {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
         let out: *mut T = run.ptr(self.out);
-        let taps = g.taps() * s.o;
+        let (taps, all) = (g.taps() * s.o, s.g * g.taps() * s.o);
         if s.n * g.pixels() == 0 || taps == 0 {
-            return std::slice::from_raw_parts_mut(out, taps).fill(T::ZERO);
+            return std::slice::from_raw_parts_mut(out, all).fill(T::ZERO);
         }
         let sums = run.ptr::<u8>(self.scratch) as usize;
         let slots = sums + self.chunks * self.area;
         let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
-        run.pool.run(self.chunks, s.slots, |worker, chunk| {
-            let sum = (sums + chunk * self.area) as *mut T;
+        run.pool.run(self.chunks * s.g, s.slots, |worker, task| {
+            let (chunk, group) = (task / s.g, task % s.g);
+            let sum = ((sums + chunk * self.area) as *mut T).add(group * taps);
             let slot = (slots + worker * g.slot) as *mut T;
             let (first, last) = (s.n * chunk / self.chunks, s.n * (chunk + 1) / self.chunks);
             for i in first..last {
-                let image = g.image(x as *const T, i, slot);
-                let dy = (dy as *const T).add(i * g.pixels() * s.o);
+                let image = g.image(x as *const T, i, group, slot);
+                let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
                 self.product(run, image, dy, sum, i > first);
             }
         });
-        tree(sums as *mut T, self.chunks, taps, self.area / std::mem::size_of::<T>());
-        std::ptr::copy_nonoverlapping(sums as *const T, out, taps);
+        tree(sums as *mut T, self.chunks, all, self.area / std::mem::size_of::<T>());
+        std::ptr::copy_nonoverlapping(sums as *const T, out, all);
     }
 
     unsafe fn product<T: Real>(&self, run: &Run, image: *const T, dy: *const T, sum: *mut T, accumulate: bool) {
         let (g, s) = (&self.g, &self.g.s);
         let width = T::columns(run.isa);
+        let dy_pixel = (s.g * s.o) as isize;
         let mut x = Block {
             m: g.segment,
             n: s.o,
             left: image,
             left_row: 1,
-            left_step: (s.strides[1] * s.c) as isize,
+            left_step: (s.strides[2] * g.pixel) as isize,
             left_packed: false,
             segments: &self.rows,
             segment: s.ow,
             right: dy,
-            right_row: s.o as isize,
+            right_row: dy_pixel,
             right_panel: width as isize,
-            right_last_row: s.o as isize,
+            right_last_row: dy_pixel,
             out: sum,
             out_row: s.o as isize,
             accumulate,

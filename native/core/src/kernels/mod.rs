@@ -1,7 +1,9 @@
 //! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it.
 
+pub mod attention;
 pub mod collective;
 pub mod conv;
+pub mod conv_groups;
 pub mod dot;
 pub mod epilogue;
 pub mod factor;
@@ -14,6 +16,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod rows;
+pub mod scatter;
 pub mod softmax;
 pub mod sort;
 pub mod transfer;

@@ -76,7 +76,7 @@ impl RandomBits {
     }
 }
 
-by_isa! { fn fill(key: [u32; 2], stream: u32, index: u64, out: &mut [u32]) => fill_body }
+by_isa! { pub(super) fn fill(key: [u32; 2], stream: u32, index: u64, out: &mut [u32]) => fill_body }
 
 /// Blocks computed side by side.
 const WIDE: usize = 16;

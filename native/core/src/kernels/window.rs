@@ -1,6 +1,6 @@
 //! Pooling windows, channels last, vectorised over channels.
 
-use super::fold::{Fold, Max, Min, Sum};
+use super::fold::{defined, with_fold, Fold};
 use crate::dtype::{for_dtype, for_float, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
@@ -20,14 +20,17 @@ pub struct Window {
     op: ReduceOp,
     dtype: DType,
     n: usize,
+    d: usize,
     h: usize,
     w: usize,
     c: usize,
+    od: usize,
     oh: usize,
     ow: usize,
-    window: [usize; 2],
-    strides: [usize; 2],
-    padding: [[i64; 2]; 2],
+    window: [usize; 3],
+    strides: [usize; 3],
+    dilation: [usize; 3],
+    padding: [[i64; 2]; 3],
     input: At,
     source: Option<At>,
     out: At,
@@ -39,22 +42,23 @@ pub struct Window {
 impl Window {
     pub fn new(kind: Kind, json: &WindowJson, mut checker: Checker) -> Result<Window> {
         let j = json;
-        let sizes = [j.n, j.h, j.w, j.c, j.oh, j.ow, j.window[0], j.window[1], j.strides[0], j.strides[1]];
-        if sizes.iter().any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
+        let sizes = [j.n, j.d, j.h, j.w, j.c, j.od, j.oh, j.ow];
+        let steps = [j.window, j.strides, j.dilation].concat();
+        if sizes.iter().chain(&steps).any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
             bail!("sizes of a window must be below 2^24");
         }
-        if j.window.contains(&0) || j.strides.contains(&0) {
-            bail!("window and strides must be positive");
+        if steps.contains(&0) {
+            bail!("window, strides and dilation must be positive");
         }
-        count(&[j.n, j.oh, j.ow, j.c, j.window[0], j.window[1]])?;
+        count(&[j.n, j.od, j.oh, j.ow, j.c, j.window[0], j.window[1], j.window[2]])?;
         let extreme = matches!(j.op, ReduceOp::Max | ReduceOp::Min);
-        if !extreme && (kind != Kind::Reduce || j.op != ReduceOp::Sum) {
+        if !extreme && (kind != Kind::Reduce || !defined(j.op, j.dtype)) {
             bail!("{:?} is not a reduction of this kernel", j.op);
         }
         if kind == Kind::Scatter && !j.dtype.is_float() {
             bail!("{} is not a float", j.dtype.name());
         }
-        let (large, small) = ([j.n, j.h, j.w, j.c], [j.n, j.oh, j.ow, j.c]);
+        let (large, small) = ([j.n, j.d, j.h, j.w, j.c], [j.n, j.od, j.oh, j.ow, j.c]);
         checker.read_all("in", j.input, j.dtype, &large)?;
         if kind != Kind::Reduce {
             let Some(source) = j.source else { bail!("source is missing") };
@@ -64,7 +68,11 @@ impl Window {
         let tiled = |axis: usize, out: usize, size: usize| {
             j.window[axis] == j.strides[axis] && j.padding[axis][0] == 0 && out * j.strides[axis] >= size
         };
-        let tiled = tiled(0, j.oh, j.h) && tiled(1, j.ow, j.w);
+        let tiled = j.d == 1
+            && (j.window[0], j.od, j.padding[0][0]) == (1, 1, 0)
+            && j.dilation == [1, 1, 1]
+            && tiled(1, j.oh, j.h)
+            && tiled(2, j.ow, j.w);
         if j.gate && (kind != Kind::Scatter || !tiled) {
             bail!("a gate needs windows that cover the input without overlap");
         }
@@ -74,13 +82,16 @@ impl Window {
             op: j.op,
             dtype: j.dtype,
             n: j.n,
+            d: j.d,
             h: j.h,
             w: j.w,
             c: j.c,
+            od: j.od,
             oh: j.oh,
             ow: j.ow,
             window: j.window,
             strides: j.strides,
+            dilation: j.dilation,
             padding: j.padding,
             input: j.input,
             source: j.source,
@@ -116,11 +127,7 @@ impl Window {
             let input: *const T = run.ptr::<T>(self.input);
             let out: *mut T = run.ptr(self.out);
             let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
-            match self.op {
-                ReduceOp::Max => reduce_max::<T>(run.isa, self, input, out, first, last),
-                ReduceOp::Min => reduce_min::<T>(run.isa, self, input, out, first, last),
-                _ => reduce_sum::<T>(run.isa, self, input, out, first, last),
-            }
+            with_fold!(self.op, F => reduce_windows::<T, F>(run.isa, self, input, out, first, last));
         });
     }
 
@@ -147,7 +154,8 @@ impl Window {
 
     /// Groups of images of enough work each.
     fn tasks(&self) -> usize {
-        let work = (self.h * self.w + self.oh * self.ow * self.window[0] * self.window[1]) * self.c;
+        let taps: usize = self.window.iter().product();
+        let work = (self.d * self.h * self.w + self.od * self.oh * self.ow * taps) * self.c;
         (self.n * work / (1 << 16)).clamp(1, self.n.max(1))
     }
 
@@ -155,11 +163,52 @@ impl Window {
     #[inline(always)]
     fn taps(&self, axis: usize, out: usize, size: usize) -> (usize, usize, i64) {
         let start = (out * self.strides[axis]) as i64 - self.padding[axis][0];
-        let first = (-start).clamp(0, self.window[axis] as i64);
-        let last = (size as i64 - start).clamp(first, self.window[axis] as i64);
+        let (count, step) = (self.window[axis] as i64, self.dilation[axis] as i64);
+        // How many taps lie before a distance from the first.
+        let before = |distance: i64| match step {
+            1 => distance.clamp(0, count),
+            _ => (distance.clamp(0, count * step) as u64).div_ceil(step as u64) as i64,
+        };
+        let first = before(-start);
+        let last = before(size as i64 - start).clamp(first, count);
         (first as usize, last as usize, start)
     }
+
+    /// Calls `f` with the image, the place of the result and the taps inside along each axis, for the windows of some images.
+    #[inline(always)]
+    fn each_window(&self, first: usize, last: usize, mut f: impl FnMut(usize, usize, &Taps)) {
+        let mut place = first * self.od * self.oh * self.ow * self.c;
+        for (image, z) in (first..last).flat_map(|i| (0..self.od).map(move |z| (i, z))) {
+            let along_z = self.taps(0, z, self.d);
+            for y in 0..self.oh {
+                let along_y = self.taps(1, y, self.h);
+                for x in 0..self.ow {
+                    f(image, place, &[along_z, along_y, self.taps(2, x, self.w)]);
+                    place += self.c;
+                }
+            }
+        }
+    }
+
+    /// Calls `f` with the offset of each tap of a window, in row-major order.
+    #[inline(always)]
+    fn each_tap(&self, image: usize, taps: &Taps, mut f: impl FnMut(usize)) {
+        let [(z0, z1, sz), (y0, y1, sy), (x0, x1, sx)] = *taps;
+        let at = |axis: usize, start: i64, tap: usize| (start + (tap * self.dilation[axis]) as i64) as usize;
+        for z in z0..z1 {
+            let plane = (image * self.d + at(0, sz, z)) * self.h;
+            for y in y0..y1 {
+                let row = (plane + at(1, sy, y)) * self.w;
+                for x in x0..x1 {
+                    f((row + at(2, sx, x)) * self.c);
+                }
+            }
+        }
+    }
 }
+
+/// Of each axis the first and past-last tap inside, and the input coordinate of tap 0.
+type Taps = [(usize, usize, i64); 3];
 
 struct Pointers<T> {
     input: *const T,
@@ -167,57 +216,43 @@ struct Pointers<T> {
     out: *mut T,
 }
 
-by_isa! { fn reduce_max<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => max_body }
-by_isa! { fn reduce_min<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => min_body }
-by_isa! { fn reduce_sum<T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) => sum_body }
-
-#[inline(always)]
-unsafe fn max_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
-    reduce_body::<T, Max>(w, input, out, first, last)
-}
-#[inline(always)]
-unsafe fn min_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
-    reduce_body::<T, Min>(w, input, out, first, last)
-}
-#[inline(always)]
-unsafe fn sum_body<L: Level, T: Element>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
-    reduce_body::<T, Sum>(w, input, out, first, last)
+by_isa! {
+    fn reduce_windows<T: Element, F: Fold>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) =>
+        reduce_body
 }
 
 /// Channels at a time; their running values stay in registers.
 const GROUP: usize = 32;
 
 #[inline(always)]
-unsafe fn reduce_body<T: Element, F: Fold>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) {
-    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
-        let (y0, y1, sy) = w.taps(0, oy, w.h);
-        for ox in 0..w.ow {
-            let (x0, x1, sx) = w.taps(1, ox, w.w);
-            let to = out.add(((i * w.oh + oy) * w.ow + ox) * w.c);
-            let mut channel = 0;
-            while channel < w.c {
-                let n = GROUP.min(w.c - channel);
-                let mut best = [F::identity::<T>(); GROUP];
-                for y in y0..y1 {
-                    for x in x0..x1 {
-                        let at = (i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize;
-                        let from = input.add(at * w.c + channel);
-                        if n == GROUP {
-                            for (l, b) in best.iter_mut().enumerate() {
-                                *b = F::fold(*b, *from.add(l));
-                            }
-                        } else {
-                            for (l, b) in best.iter_mut().enumerate().take(n) {
-                                *b = F::fold(*b, *from.add(l));
-                            }
-                        }
+unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
+    w: &Window,
+    input: *const T,
+    out: *mut T,
+    first: usize,
+    last: usize,
+) {
+    w.each_window(first, last, |image, place, taps| {
+        let mut channel = 0;
+        while channel < w.c {
+            let n = GROUP.min(w.c - channel);
+            let mut best = [F::identity::<T>(); GROUP];
+            w.each_tap(image, taps, |offset| {
+                let from = input.add(offset + channel);
+                if n == GROUP {
+                    for (l, b) in best.iter_mut().enumerate() {
+                        *b = F::fold(*b, *from.add(l));
+                    }
+                } else {
+                    for (l, b) in best.iter_mut().enumerate().take(n) {
+                        *b = F::fold(*b, *from.add(l));
                     }
                 }
-                std::ptr::copy_nonoverlapping(best.as_ptr(), to.add(channel), n);
-                channel += n;
-            }
+            });
+            std::ptr::copy_nonoverlapping(best.as_ptr(), out.add(place + channel), n);
+            channel += n;
         }
-    }
+    });
 }
 
 /// What is done with the position of a window's extreme.
@@ -248,53 +283,46 @@ unsafe fn select_min_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointer
 #[inline(always)]
 unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
     if M::SCATTER {
-        let image = w.h * w.w * w.c;
+        let image = w.d * w.h * w.w * w.c;
         std::slice::from_raw_parts_mut(p.out.add(first * image), (last - first) * image).fill(T::ZERO);
     }
-    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
-        let (y0, y1, sy) = w.taps(0, oy, w.h);
-        for ox in 0..w.ow {
-            let (x0, x1, sx) = w.taps(1, ox, w.w);
-            let small = ((i * w.oh + oy) * w.ow + ox) * w.c;
-            let place =
-                |y: usize, x: usize| ((i * w.h + (sy + y as i64) as usize) * w.w + (sx + x as i64) as usize) * w.c;
-            let mut channel = 0;
-            while channel < w.c {
-                let n = GROUP.min(w.c - channel);
-                let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
-                let mut which = [i32::MAX; GROUP];
-                let mut tap = 0;
-                for (y, x) in (y0..y1).flat_map(|y| (x0..x1).map(move |x| (y, x))) {
-                    let from = p.input.add(place(y, x) + channel);
-                    if n == GROUP {
-                        improve::<T, MAX>(&mut best, &mut which, from, tap, GROUP);
-                    } else {
-                        improve::<T, MAX>(&mut best, &mut which, from, tap, n);
-                    }
-                    tap += 1;
+    w.each_window(first, last, |image, small, taps| {
+        let mut channel = 0;
+        while channel < w.c {
+            let n = GROUP.min(w.c - channel);
+            let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
+            let mut which = [i32::MAX; GROUP];
+            let mut tap = 0;
+            w.each_tap(image, taps, |offset| {
+                let from = p.input.add(offset + channel);
+                if n == GROUP {
+                    improve::<T, MAX>(&mut best, &mut which, from, tap, GROUP);
+                } else {
+                    improve::<T, MAX>(&mut best, &mut which, from, tap, n);
                 }
-                tap = 0;
-                for (y, x) in (y0..y1).flat_map(|y| (x0..x1).map(move |x| (y, x))) {
-                    let large = place(y, x) + channel;
-                    let (from, to) = if M::SCATTER {
-                        (p.source.add(small + channel), p.out.add(large))
-                    } else {
-                        (p.source.add(large), p.out.add(small + channel))
-                    };
-                    if n == GROUP {
-                        route::<T, M>(&which, from, to, tap, GROUP);
-                    } else {
-                        route::<T, M>(&which, from, to, tap, n);
-                    }
-                    tap += 1;
+                tap += 1;
+            });
+            tap = 0;
+            w.each_tap(image, taps, |offset| {
+                let large = offset + channel;
+                let (from, to) = if M::SCATTER {
+                    (p.source.add(small + channel), p.out.add(large))
+                } else {
+                    (p.source.add(large), p.out.add(small + channel))
+                };
+                if n == GROUP {
+                    route::<T, M>(&which, from, to, tap, GROUP);
+                } else {
+                    route::<T, M>(&which, from, to, tap, n);
                 }
-                if tap == 0 && !M::SCATTER {
-                    std::slice::from_raw_parts_mut(p.out.add(small + channel), n).fill(T::ZERO);
-                }
-                channel += n;
+                tap += 1;
+            });
+            if tap == 0 && !M::SCATTER {
+                std::slice::from_raw_parts_mut(p.out.add(small + channel), n).fill(T::ZERO);
             }
+            channel += n;
         }
-    }
+    });
 }
 
 by_isa! { fn scatter_max<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_max_body }
@@ -313,11 +341,11 @@ unsafe fn scatter_min_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, fi
 #[inline(always)]
 unsafe fn scatter_body<T: Element, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
     for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
-        let y = oy * w.strides[0];
-        let rows = w.window[0].min(w.h.saturating_sub(y));
+        let y = oy * w.strides[1];
+        let rows = w.window[1].min(w.h.saturating_sub(y));
         for ox in 0..w.ow {
-            let x = ox * w.strides[1];
-            let columns = w.window[1].min(w.w.saturating_sub(x));
+            let x = ox * w.strides[2];
+            let columns = w.window[2].min(w.w.saturating_sub(x));
             let corner = (i * w.h + y) * w.w + x;
             let small = ((i * w.oh + oy) * w.ow + ox) * w.c;
             let mut channel = 0;

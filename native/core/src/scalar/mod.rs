@@ -28,6 +28,8 @@ fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
 pub trait Float:
     Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {
+    /// The nearest value of a number.
+    fn from_f64(number: f64) -> Self;
     /// Fused where the level has it, else two roundings.
     fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
     fn exp(self) -> Self;
@@ -48,6 +50,11 @@ pub trait Family: Float {
 macro_rules! float {
     ($t:ident, $module:ident, $sign:expr, $($name:ident)+) => {
         impl Float for $t {
+            #[inline(always)]
+            fn from_f64(number: f64) -> Self {
+                number as $t
+            }
+
             #[inline(always)]
             fn mul_add<L: Level>(self, b: Self, c: Self) -> Self {
                 if L::FMA {

@@ -1,0 +1,26 @@
+/**
+ * LeNet as Caffe's own files declare it, trained on MNIST: the network, the solver and its rates come from two texts.
+ *
+ *     npx heddle run examples/caffe-lenet.ts              # 1,000 of the solver's 10,000 iterations
+ *     FULL=1 npx heddle run examples/caffe-lenet.ts       # all of them: 99.1 % of the test images
+ */
+import { fileURLToPath } from "node:url";
+import { data, io, train } from "heddle";
+
+const folder = fileURLToPath(new URL("caffe/", import.meta.url));
+const lenet = await io.loadCaffe(`${folder}lenet_solver.prototxt`);
+
+const full = process.env["FULL"] === "1";
+const images = full ? data.mnist("train").shuffle() : data.mnist("train").shuffle().take(12800);
+const batches = lenet.prepare(images, "train");
+
+const result = await train({
+  model: lenet.model,
+  data: batches,
+  loss: lenet.loss!,
+  metrics: lenet.metrics,
+  optimizer: lenet.optimizer,
+  evaluate: lenet.prepare(full ? data.mnist("test") : data.mnist("test").take(2000), "test"),
+  epochs: full ? lenet.epochs(batches) : 2,
+});
+result.print(`accuracy on the test images: ${(100 * result.accuracy!).toFixed(2)} %`);

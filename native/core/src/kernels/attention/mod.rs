@@ -1,0 +1,409 @@
+//! Attention without the matrix of scores: blocks of queries and keys with a running maximum and sum per row (Rabe and
+//! Staats, 2021; Dao et al., 2022). The gradient computes the weights of a block again from the log of each row's sum.
+//! Blocks are of fixed size and go in order, so bits depend on shapes and the instruction set alone.
+
+pub mod gradient;
+
+use super::micro::Real;
+use super::product::{product, Matrix};
+use super::random::fill;
+use crate::dtype::{for_float, DType};
+use crate::exec::Run;
+use crate::isa::{by_isa, Level};
+use crate::program::{AttentionJson, DropoutJson, StridedJson};
+use crate::scalar::Float;
+use crate::verify::{contiguous, count, At, Checker};
+use crate::{bail, Result};
+
+/// Queries and keys of a block.
+const ROWS: usize = 64;
+const COLUMNS: usize = 128;
+const LANES: usize = 16;
+
+/// An operand of which the head's first element is found by the indices of the leading dims.
+struct Heads {
+    at: At,
+    strides: Vec<isize>,
+}
+
+impl Heads {
+    fn new(json: &StridedJson) -> Heads {
+        Heads { at: json.at, strides: json.strides.clone() }
+    }
+
+    /// Offset of head `index` of the dims `lead`, counted row-major.
+    fn offset(&self, lead: &[usize], mut index: usize) -> isize {
+        let mut offset = 0;
+        for (size, stride) in lead.iter().zip(&self.strides).rev() {
+            offset += (index % size) as isize * stride;
+            index /= size;
+        }
+        offset
+    }
+
+    unsafe fn matrix<T>(&self, run: &Run, lead: &[usize], index: usize) -> Matrix<T> {
+        let [rows, columns] = self.strides[self.strides.len() - 2..] else { unreachable!() };
+        Matrix { ptr: run.ptr::<T>(self.at).offset(self.offset(lead, index)).cast_const(), rows, columns }
+    }
+}
+
+struct Mask {
+    heads: Heads,
+    added: bool,
+}
+
+struct Dropout {
+    words: At,
+    start: At,
+    total: Vec<usize>,
+    threshold: u32,
+    factor: f64,
+}
+
+/// What forward and backward share.
+struct Shape {
+    dtype: DType,
+    /// The dims of groups, and those with the repeats of a group behind them.
+    groups: Vec<usize>,
+    heads: Vec<usize>,
+    r: usize,
+    n: usize,
+    m: usize,
+    d: usize,
+    e: usize,
+    scale: f64,
+    causal: bool,
+    query: Heads,
+    key: Heads,
+    value: Heads,
+    mask: Option<Mask>,
+    dropout: Option<Dropout>,
+    scratch: At,
+    slots: usize,
+}
+
+/// The worker's own memory.
+struct Slot<T> {
+    weights: *mut T,
+    changes: *mut T,
+    top: *mut T,
+    sum: *mut T,
+    words: *mut u32,
+}
+
+fn slot_bytes(width: usize) -> usize {
+    2 * ROWS * COLUMNS * width + 4 * ROWS * width + 4 * COLUMNS
+}
+
+impl Shape {
+    fn new(json: &AttentionJson, checker: &mut Checker) -> Result<Shape> {
+        let dtype = json.dtype;
+        if !matches!(dtype, DType::F32 | DType::F64) {
+            bail!("attention of {} is not supported", dtype.name());
+        }
+        if json.slots == 0 || json.m == 0 {
+            bail!("slots and keys must be positive");
+        }
+        let groups = json.lead.clone();
+        let heads = [&groups[..], &[json.r]].concat();
+        let (n, m, d, e) = (json.n, json.m, json.d, json.e);
+        let shaped = |lead: &[usize], rows: usize, columns: usize| [lead, &[rows, columns]].concat();
+        count(&shaped(&heads, n, m))?;
+        checker.read("query", json.query.at, dtype, &shaped(&heads, n, d), &json.query.strides)?;
+        checker.read("key", json.key.at, dtype, &shaped(&groups, m, d), &json.key.strides)?;
+        checker.read("value", json.value.at, dtype, &shaped(&groups, m, e), &json.value.strides)?;
+        let mask = match &json.mask {
+            None => None,
+            Some(mask) => {
+                let added = mask.dtype == dtype;
+                if !added && mask.dtype != DType::Bool {
+                    bail!("a mask of {} for {}", mask.dtype.name(), dtype.name());
+                }
+                checker.read("mask", mask.at, mask.dtype, &shaped(&heads, n, m), &mask.strides)?;
+                Some(Mask { heads: Heads { at: mask.at, strides: mask.strides.clone() }, added })
+            }
+        };
+        let dropout = match &json.dropout {
+            None => None,
+            Some(dropout) => Some(Dropout::new(dropout, &shaped(&heads, n, m), checker)?),
+        };
+        checker.scratch("scratch", json.scratch, json.slots * slot_bytes(dtype.size()))?;
+        Ok(Shape {
+            dtype,
+            groups,
+            heads,
+            r: json.r,
+            n,
+            m,
+            d,
+            e,
+            scale: json.scale,
+            causal: json.causal,
+            query: Heads::new(&json.query),
+            key: Heads::new(&json.key),
+            value: Heads::new(&json.value),
+            mask,
+            dropout,
+            scratch: json.scratch,
+            slots: json.slots,
+        })
+    }
+
+    unsafe fn slot<T>(&self, run: &Run, worker: usize) -> Slot<T> {
+        let weights = run.ptr::<u8>(self.scratch).add(worker * slot_bytes(self.dtype.size())).cast::<T>();
+        let changes = weights.add(ROWS * COLUMNS);
+        let top = changes.add(ROWS * COLUMNS);
+        Slot { weights, changes, top, sum: top.add(ROWS), words: top.add(4 * ROWS).cast() }
+    }
+
+    /// Columns that the rows before `end` may see.
+    fn seen(&self, end: usize) -> usize {
+        if self.causal {
+            self.m.min(end)
+        } else {
+            self.m
+        }
+    }
+
+    /// The scores of a block, scaled and masked, `COLUMNS` apart.
+    unsafe fn scores<T: Real>(
+        &self,
+        run: &Run,
+        head: usize,
+        (i0, i1): (usize, usize),
+        (j0, j1): (usize, usize),
+        to: *mut T,
+    ) {
+        let q = self.query.matrix::<T>(run, &self.heads, head).from(i0, 0);
+        let k = self.key.matrix::<T>(run, &self.groups, head / self.r).from(j0, 0);
+        product(run.isa, i1 - i0, j1 - j0, self.d, q, k.transposed(), block(to), false);
+        for i in i0..i1 {
+            let row = std::slice::from_raw_parts_mut(to.add((i - i0) * COLUMNS), j1 - j0);
+            let sight = if self.causal { (i + 1).saturating_sub(j0).min(row.len()) } else { row.len() };
+            scale(run.isa, T::from_f64(self.scale), sight, row);
+            if let Some(mask) = &self.mask {
+                let own: Matrix<u8> = mask.heads.matrix(run, &self.heads, head);
+                let start = i as isize * own.rows + j0 as isize * own.columns;
+                for (j, s) in row[..sight].iter_mut().enumerate() {
+                    let place = start + j as isize * own.columns;
+                    if !mask.added {
+                        if *own.ptr.offset(place) == 0 {
+                            *s = T::LOWEST;
+                        }
+                    } else {
+                        let added: Matrix<T> = mask.heads.matrix(run, &self.heads, head);
+                        *s = *s + *added.ptr.offset(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Multiplies a row's values by 0 where its weight is dropped, else by what makes up for it.
+    unsafe fn drop<T: Real>(&self, run: &Run, head: usize, i: usize, j0: usize, slot: &Slot<T>, rows: &mut [&mut [T]]) {
+        let Some(dropout) = &self.dropout else { return };
+        let Some(length) = rows.first().map(|row| row.len()) else { return };
+        let words = std::slice::from_raw_parts_mut(slot.words, length);
+        let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
+        let (rank, mut rest, mut index) = (dropout.total.len(), head, 0u64);
+        let strides = contiguous(&dropout.total);
+        for dim in (0..rank).rev() {
+            let own = match rank - dim {
+                1 => j0,
+                2 => i,
+                _ => {
+                    let size = self.heads[dim];
+                    let own = rest % size;
+                    rest /= size;
+                    own
+                }
+            };
+            index += (start[dim] as u64 + own as u64) * strides[dim] as u64;
+        }
+        fill(run.isa, *run.ptr::<[u32; 2]>(dropout.words), 0, index, words);
+        let factor = T::from_f64(dropout.factor);
+        for row in rows {
+            for (x, word) in row.iter_mut().zip(words.iter()) {
+                *x = if *word < dropout.threshold { *x * factor } else { T::ZERO };
+            }
+        }
+    }
+
+    /// Refuses a block that is not within the whole of which words are drawn.
+    unsafe fn check(&self, run: &Run) -> Result<()> {
+        let Some(dropout) = &self.dropout else { return Ok(()) };
+        let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
+        let shape = [&self.heads[..], &[self.n, self.m]].concat();
+        for ((at, size), total) in start.iter().zip(&shape).zip(&dropout.total) {
+            if *at < 0 || *at as usize + size > *total {
+                bail!("start {at} puts {size} scores outside the {total} of the whole");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dropout {
+    fn new(json: &DropoutJson, shape: &[usize], checker: &mut Checker) -> Result<Dropout> {
+        count(&json.total)?;
+        if json.total.len() != shape.len() {
+            bail!("scores {shape:?} and total {:?} differ in rank", json.total);
+        }
+        checker.read_all("words", json.words, DType::U32, &[2])?;
+        checker.read_all("start", json.start, DType::I32, &[shape.len()])?;
+        Ok(Dropout {
+            words: json.words,
+            start: json.start,
+            total: json.total.clone(),
+            threshold: json.threshold,
+            factor: json.factor,
+        })
+    }
+}
+
+fn block<T>(ptr: *const T) -> Matrix<T> {
+    Matrix { ptr, rows: COLUMNS as isize, columns: 1 }
+}
+
+fn whole<T>(ptr: *mut T, columns: usize) -> Matrix<T> {
+    Matrix { ptr: ptr.cast_const(), rows: columns as isize, columns: 1 }
+}
+
+/// Pieces of a dim, of at most `size`.
+fn pieces(from: usize, to: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+    (from..to).step_by(size).map(move |start| (start, to.min(start + size)))
+}
+
+by_isa! { fn scale<T: Float>(by: T, sight: usize, row: &mut [T]) => scale_body }
+by_isa! { fn advance<T: Float>(row: &mut [T], top: &mut T, sum: &mut T) -> T => advance_body }
+by_isa! { fn weigh<T: Float>(row: &mut [T], lse: T) => weigh_body }
+by_isa! { fn change<T: Float>(weights: &[T], changes: &mut [T], delta: T, scale: T) => change_body }
+by_isa! { fn times<T: Float>(row: &mut [T], by: T) => times_body }
+
+/// Scales what a row sees, and hides the rest.
+#[inline(always)]
+unsafe fn scale_body<L: Level, T: Float>(by: T, sight: usize, row: &mut [T]) {
+    let (seen, hidden) = row.split_at_mut(sight);
+    for s in seen {
+        *s = *s * by;
+    }
+    hidden.fill(T::LOWEST);
+}
+
+/// Makes weights of scores, relative to the largest so far; gives what earlier ones are to be multiplied by.
+#[inline(always)]
+unsafe fn advance_body<L: Level, T: Float>(row: &mut [T], top: &mut T, sum: &mut T) -> T {
+    let mut lanes = [*top; LANES];
+    for chunk in row.chunks(LANES) {
+        for (lane, s) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.max_nan(*s);
+        }
+    }
+    let high = lanes.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
+    // A row that has seen nothing yet: every difference to its maximum would be NaN.
+    let shift = if high == T::LOWEST { T::ZERO } else { high };
+    let before = (*top - shift).exp();
+    let mut sums = [T::ZERO; LANES];
+    for chunk in row.chunks_mut(LANES) {
+        for (lane, s) in sums.iter_mut().zip(chunk) {
+            *s = (*s - shift).exp();
+            *lane = *lane + *s;
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            sums[l] = sums[l] + sums[l + width];
+        }
+        width /= 2;
+    }
+    *sum = *sum * before + sums[0];
+    *top = high;
+    before
+}
+
+#[inline(always)]
+unsafe fn weigh_body<L: Level, T: Float>(row: &mut [T], lse: T) {
+    let shift = if lse == T::LOWEST { T::ZERO } else { lse };
+    for s in row {
+        *s = (*s - shift).exp();
+    }
+}
+
+#[inline(always)]
+unsafe fn change_body<L: Level, T: Float>(weights: &[T], changes: &mut [T], delta: T, scale: T) {
+    for (c, w) in changes.iter_mut().zip(weights) {
+        *c = *w * (*c - delta) * scale;
+    }
+}
+
+#[inline(always)]
+unsafe fn times_body<L: Level, T: Float>(row: &mut [T], by: T) {
+    for x in row {
+        *x = *x * by;
+    }
+}
+
+pub struct Attention {
+    s: Shape,
+    out: At,
+    lse: At,
+}
+
+impl Attention {
+    pub fn new(json: &AttentionJson, mut checker: Checker) -> Result<Attention> {
+        let s = Shape::new(json, &mut checker)?;
+        let (Some(out), Some(lse)) = (json.out, json.lse) else { bail!("out and lse are missing") };
+        checker.write_all("out", out, s.dtype, &[&s.heads[..], &[s.n, s.e]].concat())?;
+        checker.write_all("lse", lse, s.dtype, &[&s.heads[..], &[s.n]].concat())?;
+        checker.finish(false)?;
+        Ok(Attention { s, out, lse })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        unsafe { self.s.check(run)? };
+        for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
+        Ok(())
+    }
+
+    unsafe fn typed<T: Real>(&self, run: &Run) {
+        let s = &self.s;
+        let blocks = s.n.div_ceil(ROWS);
+        let heads: usize = s.heads.iter().product();
+        run.pool.run(heads * blocks, s.slots, |worker, task| {
+            let (head, i0) = (task / blocks, task % blocks * ROWS);
+            self.rows::<T>(run, head, (i0, s.n.min(i0 + ROWS)), &s.slot(run, worker));
+        });
+    }
+
+    unsafe fn rows<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
+        let s = &self.s;
+        let out = run.ptr::<T>(self.out).add((head * s.n + i0) * s.e);
+        let values = s.value.matrix::<T>(run, &s.groups, head / s.r);
+        let tops = std::slice::from_raw_parts_mut(slot.top, i1 - i0);
+        let sums = std::slice::from_raw_parts_mut(slot.sum, i1 - i0);
+        tops.fill(T::LOWEST);
+        sums.fill(T::ZERO);
+        for (j0, j1) in pieces(0, s.seen(i1), COLUMNS) {
+            s.scores(run, head, (i0, i1), (j0, j1), slot.weights);
+            for i in 0..i1 - i0 {
+                let row = std::slice::from_raw_parts_mut(slot.weights.add(i * COLUMNS), j1 - j0);
+                let before = advance(run.isa, row, &mut tops[i], &mut sums[i]);
+                if j0 > 0 {
+                    times(run.isa, std::slice::from_raw_parts_mut(out.add(i * s.e), s.e), before);
+                }
+                s.drop(run, head, i0 + i, j0, slot, &mut [row]);
+            }
+            let weights = block(slot.weights.cast_const());
+            product(run.isa, i1 - i0, s.e, j1 - j0, weights, values.from(j0, 0), whole(out, s.e), j0 > 0);
+        }
+        let lse = run.ptr::<T>(self.lse).add(head * s.n + i0);
+        for i in 0..i1 - i0 {
+            let row = std::slice::from_raw_parts_mut(out.add(i * s.e), s.e);
+            let nothing = sums[i] == T::ZERO;
+            let total = if nothing { T::ONE } else { sums[i] };
+            row.iter_mut().for_each(|x| *x = *x / total);
+            *lse.add(i) = if nothing { T::LOWEST } else { total.log() + tops[i] };
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Scatter: rows of updates combined into a copy of a table at indices known only when it runs.
+
+use serde::Deserialize;
+
+use crate::dtype::{for_dtype, DType, Element};
+use crate::exec::Run;
+use crate::program::GatherJson;
+use crate::verify::{count, At, Checker};
+use crate::{bail, bail_value, Result};
+
+/// What becomes of a held element and an update; updates of one row come in order of position.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScatterOp {
+    Sum,
+    Prod,
+    Max,
+    Min,
+    Replace,
+}
+
+#[derive(Deserialize)]
+pub struct ScatterJson {
+    pub op: ScatterOp,
+    #[serde(flatten)]
+    pub sizes: GatherJson,
+}
+
+/// Numbers that multiply; integers wrap.
+trait Multiply: Element {
+    fn mul(self, other: Self) -> Self;
+}
+
+macro_rules! multiply {
+    ($($t:ty, |$a:ident, $b:ident| $product:expr;)+) => {
+        $(impl Multiply for $t {
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                let ($a, $b) = (self, other);
+                $product
+            }
+        })+
+    };
+}
+
+multiply! {
+    f32, |a, b| a * b;
+    f64, |a, b| a * b;
+    i32, |a, b| a.wrapping_mul(b);
+    u32, |a, b| a.wrapping_mul(b);
+    u8, |a, b| a.wrapping_mul(b);
+}
+
+pub struct Scatter {
+    op: ScatterOp,
+    dtype: DType,
+    outer: usize,
+    size: usize,
+    count: usize,
+    inner: usize,
+    input: At,
+    updates: At,
+    indices: At,
+    out: At,
+}
+
+impl Scatter {
+    pub fn new(json: &ScatterJson, mut checker: Checker) -> Result<Scatter> {
+        let j = &json.sizes;
+        count(&[j.outer, j.size, j.inner])?;
+        count(&[j.outer, j.count, j.inner])?;
+        if j.dtype == DType::Bool && matches!(json.op, ScatterOp::Sum | ScatterOp::Prod) {
+            bail!("{:?} is not defined for bool", json.op);
+        }
+        let (Some(input), Some(updates)) = (j.input, j.updates) else { bail!("in or updates is missing") };
+        checker.read_all("indices", j.indices, DType::I32, &[j.outer, j.count])?;
+        checker.read_all("in", input, j.dtype, &[j.outer, j.size, j.inner])?;
+        checker.read_all("updates", updates, j.dtype, &[j.outer, j.count, j.inner])?;
+        checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
+        checker.finish(false)?;
+        Ok(Scatter {
+            op: json.op,
+            dtype: j.dtype,
+            outer: j.outer,
+            size: j.size,
+            count: j.count,
+            inner: j.inner,
+            input,
+            updates,
+            indices: j.indices,
+            out: j.out,
+        })
+    }
+
+    pub fn run(&self, run: &Run) -> Result<()> {
+        unsafe {
+            let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), self.outer * self.count);
+            if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
+                bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
+            }
+            for_dtype!(self.dtype, T => match self.op {
+                ScatterOp::Sum => self.typed::<T>(run, indices, Element::add),
+                ScatterOp::Prod => self.typed::<T>(run, indices, Multiply::mul),
+                ScatterOp::Max => self.typed::<T>(run, indices, Element::max_nan),
+                ScatterOp::Min => self.typed::<T>(run, indices, Element::min_nan),
+                ScatterOp::Replace => self.typed::<T>(run, indices, |_, new| new),
+            });
+        }
+        Ok(())
+    }
+
+    /// Tasks own ranges of target rows and walk all positions in order.
+    unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combine: impl Fn(T, T) -> T + Sync) {
+        let ranges = (self.size * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
+        let (input, updates) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.updates) as usize);
+        let out = run.ptr::<T>(self.out) as usize;
+        run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
+            let (o, range) = (task / ranges, task % ranges);
+            let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
+            let table = o * self.size * self.inner;
+            let base = (out as *mut T).add(table);
+            let from = (input as *const T).add(table + first * self.inner);
+            std::ptr::copy_nonoverlapping(from, base.add(first * self.inner), (last - first) * self.inner);
+            for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
+                let index = *index as usize;
+                if index < first || index >= last {
+                    continue;
+                }
+                let to = std::slice::from_raw_parts_mut(base.add(index * self.inner), self.inner);
+                let from = (updates as *const T).add((o * self.count + p) * self.inner);
+                for (t, f) in to.iter_mut().zip(std::slice::from_raw_parts(from, self.inner)) {
+                    *t = combine(*t, *f);
+                }
+            }
+        });
+    }
+}

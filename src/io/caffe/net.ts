@@ -1,0 +1,339 @@
+/**
+ * @module A network declared as Caffe's: layers between named blobs, some of them only in training or only in testing.
+ */
+import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Dataset } from "../../data/index.ts";
+import { sizeOf, type TensorType } from "../../ir/shape.ts";
+import * as losses from "../../losses/index.ts";
+import { accuracy, type Metrics } from "../../metrics/index.ts";
+import { type Layer, scopeKey } from "../../nn/index.ts";
+import { initialValue } from "../../nn/initialise.ts";
+import type { Optimizer } from "../../optim/index.ts";
+import type { Tensor, Tensors } from "../../tensor/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { type CaffeLayer, layerOf, outputType } from "./layers.ts";
+import { type CaffeSolver, type Multipliers, solverOf } from "./solver.ts";
+import { errorAt, type Message, parsePrototxt } from "./text.ts";
+
+/** Which of its layers a network has. */
+export type CaffePhase = "train" | "test";
+
+/** A network read from a file. */
+export interface CaffeNet {
+  readonly name: string;
+  /** The layers from the data to what the loss compares, or to the last; those of a phase by the option `train`. */
+  readonly model: Layer;
+  /** What `SoftmaxWithLoss` computes; undefined where the file has no loss. */
+  readonly loss: losses.Loss | undefined;
+  /** What the layers `Accuracy` compute, by their names. */
+  readonly metrics: Metrics;
+  /** Shape of the input where the file declares one, with the batch. */
+  readonly inputShape: readonly number[] | undefined;
+  /** Examples of a batch where the file has a layer of data for the phase. */
+  readonly batchSize: { readonly train: number | undefined; readonly test: number | undefined };
+  /** `lr_mult` and `decay_mult` by parameter. */
+  readonly multipliers: ReadonlyMap<string, Multipliers>;
+  /** A dataset with the scale and the batch of the phase's layer of data, in place of the file that layer names. */
+  prepare(dataset: Dataset, phase: CaffePhase): Dataset;
+}
+
+interface Placed {
+  readonly name: string;
+  readonly layer: CaffeLayer;
+  readonly bottoms: readonly string[];
+  readonly top: string;
+  readonly phases: readonly CaffePhase[];
+  readonly message: Message;
+}
+
+/** What a layer of data says about what goes in. */
+interface DataLayer {
+  readonly phases: readonly CaffePhase[];
+  readonly batch: number | undefined;
+  readonly scale: number;
+  readonly mean: number;
+}
+
+interface Draft {
+  readonly file: string;
+  readonly layers: Placed[];
+  readonly data: DataLayer[];
+  readonly metrics: [string, Metrics[string]][];
+  readonly multipliers: Map<string, Multipliers>;
+  input: string | undefined;
+  inputShape: readonly number[] | undefined;
+  loss: losses.Loss | undefined;
+  /** The blob that the loss compares. */
+  compared: string | undefined;
+}
+
+function phasesOf(layer: Message): CaffePhase[] {
+  const rule = (name: string): string[] =>
+    layer.messages(name).map((message) => {
+      const phase = message.word("phase", ["TRAIN", "TEST"]).toLowerCase();
+      message.finish();
+      return phase;
+    });
+  const [included, excluded] = [rule("include"), rule("exclude")];
+  return (["train", "test"] as const).filter(
+    (phase) => (included.length === 0 || included.includes(phase)) && !excluded.includes(phase),
+  );
+}
+
+const shapeOf = (message: Message): number[] => {
+  const dims = message.numbers("dim");
+  message.finish();
+  return dims;
+};
+
+/** The first input is what the model takes; others, such as labels, are what the loss and the metrics take. */
+function addInput(draft: Draft, top: string | undefined, shape: readonly number[] | undefined): void {
+  draft.input ??= top;
+  draft.inputShape ??= shape;
+}
+
+function addData(draft: Draft, layer: Message, tops: readonly string[], phases: readonly CaffePhase[]): void {
+  const source = layer.message("data_param") ?? layer.message("image_data_param") ?? layer.message("hdf5_data_param");
+  const transform = layer.message("transform_param");
+  const batch = source?.integer("batch_size", 1);
+  const scale = transform?.number("scale", 1) ?? 1;
+  const means = transform?.numbers("mean_value") ?? [];
+  if (means.length > 1) throw errorAt(transform as Message, "a mean_value for each channel is not imported");
+  const [mean = 0] = means;
+  // Where the examples lie is said to the dataset here; what changes them at random is not imported.
+  source?.ignore("source", "backend", "prefetch", "rand_skip");
+  source?.finish();
+  transform?.finish();
+  draft.data.push({ phases, batch, scale, mean });
+  addInput(draft, tops[0], undefined);
+}
+
+function addLoss(draft: Draft, layer: Message, bottoms: readonly string[]): void {
+  const message = layer.message("loss_param");
+  const ignoreIndex = message?.has("ignore_label") === true ? message.integer("ignore_label", -(2 ** 31)) : undefined;
+  message?.word("normalization", ["VALID"], "VALID");
+  message?.finish();
+  const softmax = layer.message("softmax_param");
+  if (softmax?.integer("axis", 1, 1) === 1) softmax.finish();
+  const weights = layer.numbers("loss_weight");
+  const [weight = 1] = weights;
+  if (draft.loss !== undefined) throw errorAt(layer, "a second loss is not imported");
+  const options = ignoreIndex === undefined ? {} : { ignoreIndex };
+  draft.compared = bottoms[0];
+  draft.loss = (output, target) => {
+    const loss = losses.softmaxCrossEntropy(output, target, options);
+    return weight === 1 ? loss : loss.mul(weight);
+  };
+}
+
+function addAccuracy(draft: Draft, layer: Message, name: string): void {
+  const message = layer.message("accuracy_param");
+  if (message?.integer("top_k", 1, 1) !== undefined && message.integer("top_k", 1, 1) !== 1)
+    throw errorAt(message, "top_k beyond 1 is not imported");
+  message?.finish();
+  draft.metrics.push([name, accuracy]);
+}
+
+function addMultipliers(draft: Draft, layer: Message, name: string): void {
+  layer.messages("param").forEach((message, index) => {
+    const multipliers = { rate: message.number("lr_mult", 1), decay: message.number("decay_mult", 1) };
+    if (message.has("name")) throw errorAt(message, "parameters shared by name are not imported");
+    message.finish();
+    draft.multipliers.set(`${name}.${index === 0 ? "weight" : "bias"}`, multipliers);
+  });
+}
+
+function addLayer(draft: Draft, layer: Message): void {
+  const [name, type] = [layer.text("name"), layer.text("type")];
+  const [bottoms, tops] = [layer.texts("bottom"), layer.texts("top")];
+  const phases = phasesOf(layer);
+  addMultipliers(draft, layer, name);
+  switch (type) {
+    case "Data":
+    case "ImageData":
+    case "HDF5Data":
+      addData(draft, layer, tops, phases);
+      break;
+    case "Input": {
+      const shape = layer.message("input_param")?.messages("shape")[0];
+      addInput(draft, tops[0], shape === undefined ? undefined : shapeOf(shape));
+      break;
+    }
+    case "SoftmaxWithLoss":
+      addLoss(draft, layer, bottoms);
+      break;
+    case "Accuracy":
+      addAccuracy(draft, layer, name);
+      break;
+    default: {
+      const [top] = tops;
+      if (top === undefined || tops.length > 1) throw errorAt(layer, `layer "${name}" must have one top`);
+      if (bottoms.length === 0) throw errorAt(layer, `layer "${name}" has no bottom`);
+      draft.layers.push({ name, layer: layerOf(layer, type), bottoms, top, phases, message: layer });
+    }
+  }
+  layer.ignore("loss_weight", "propagate_down", "phase");
+  layer.finish();
+}
+
+/** The layers that a blob is made by, in their order. */
+function needed(draft: Draft, output: string): Placed[] {
+  const wanted = new Set([output]);
+  const kept: Placed[] = [];
+  for (const placed of [...draft.layers].reverse()) {
+    if (!wanted.has(placed.top)) continue;
+    for (const bottom of placed.bottoms) wanted.add(bottom);
+    kept.unshift(placed);
+  }
+  return kept;
+}
+
+function modelOf(draft: Draft, name: string): Layer {
+  const { file, input } = draft;
+  if (input === undefined)
+    throw new HeddleError("format", `${file}: the network has no input`, { hint: "a layer of type Data or Input" });
+  const output = draft.compared ?? draft.layers.at(-1)?.top;
+  if (output === undefined) throw new HeddleError("format", `${file}: the network has no layers`);
+  const layers = needed(draft, output);
+  const names = new Set<string>();
+  for (const placed of layers) {
+    if (names.has(placed.name)) throw errorAt(placed.message, `two layers are named "${placed.name}"`);
+    names.add(placed.name);
+  }
+  const walk = <Blob>(
+    first: Blob,
+    phase: CaffePhase | undefined,
+    make: (placed: Placed, inputs: Blob[]) => Blob,
+  ): Blob => {
+    const blobs = new Map<string, Blob>([[input, first]]);
+    for (const placed of layers) {
+      if (phase !== undefined && !placed.phases.includes(phase)) continue;
+      const inputs = placed.bottoms.map((bottom) => {
+        const blob = blobs.get(bottom);
+        if (blob === undefined)
+          throw errorAt(placed.message, `layer "${placed.name}" takes "${bottom}", which no layer before it makes`);
+        return blob;
+      });
+      blobs.set(placed.top, make(placed, inputs));
+    }
+    const blob = blobs.get(output);
+    if (blob === undefined) throw new HeddleError("format", `${file}: no layer makes "${output}"`);
+    return blob;
+  };
+  return {
+    kind: name === "" ? "caffe" : name,
+    init(key, type) {
+      const params: [string, Tensors][] = [];
+      const result = walk<TensorType>(type, undefined, ({ layer, name: own }, inputs) => {
+        const wanted = Object.entries(layer.params?.(inputs) ?? {});
+        const made = wanted.map(([param, { shape, init }], ordinal) => {
+          const place = scopeKey(scopeKey(key, own), ordinal);
+          return [param, initialValue(param, init, place, { shape, dtype: type.dtype })] as const;
+        });
+        if (made.length > 0) params.push([own, Object.fromEntries(made)]);
+        return outputType(layer, inputs, own);
+      });
+      return { params: Object.fromEntries(params), state: {}, output: result };
+    },
+    apply({ params }, x, options = {}) {
+      let ordinal = 0;
+      const y = walk<Tensor>(x, options.train === true ? "train" : "test", ({ layer, name: own }, inputs) => {
+        const key = options.key === undefined ? undefined : scopeKey(options.key, ordinal++);
+        return layer.apply(inputs, (params[own] ?? {}) as Tensors, { ...options, key });
+      });
+      return { y, state: {} };
+    },
+  };
+}
+
+/** A dataset as the phase's layer of data would give it. */
+function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
+  const layer = draft.data.find(({ phases }) => phases.includes(phase));
+  if (layer === undefined) throw new HeddleError("model", `${draft.file} has no layer of data for phase ${phase}`);
+  if (dataset.batchSize !== undefined)
+    throw new HeddleError("data", `${dataset.name} is batched; ${draft.file} says how`, { hint: "leave out .batch()" });
+  const { batch, scale, mean } = layer;
+  const scaled = dataset.transform("x", { dtype: "f32", scale, offset: -mean * scale });
+  return batch === undefined ? scaled : scaled.batch(batch);
+}
+
+/**
+ * Reads a network in Caffe's text format. `file` is what messages call it.
+ *
+ * @throws HeddleError `format` as `file:line:column` for what cannot be read, for misspelt fields, and for types of layers and
+ * options that are not imported.
+ */
+export function parseCaffeNet(text: string, file = "the network"): CaffeNet {
+  const root = parsePrototxt(text, file);
+  const draft: Draft = {
+    file,
+    layers: [],
+    data: [],
+    metrics: [],
+    multipliers: new Map(),
+    input: undefined,
+    inputShape: undefined,
+    loss: undefined,
+    compared: undefined,
+  };
+  const name = root.text("name", "");
+  const dims = root.numbers("input_dim");
+  const [shape = dims.length === 0 ? undefined : dims] = root.messages("input_shape").map(shapeOf);
+  const [input] = root.texts("input");
+  if (input !== undefined) addInput(draft, input, shape);
+  if (root.has("layers"))
+    throw errorAt(root, "layers of the old form (layers { … }) are not imported", "run Caffe's upgrade_net_proto_text");
+  for (const layer of root.messages("layer")) addLayer(draft, layer);
+  root.ignore("force_backward", "state", "debug_info");
+  root.finish();
+  const batch = (phase: CaffePhase) => draft.data.find(({ phases }) => phases.includes(phase))?.batch;
+  if (draft.inputShape !== undefined) sizeOf(draft.inputShape);
+  return {
+    name,
+    model: modelOf(draft, name),
+    loss: draft.loss,
+    metrics: Object.fromEntries(draft.metrics),
+    inputShape: draft.inputShape,
+    batchSize: { train: batch("train"), test: batch("test") },
+    multipliers: draft.multipliers,
+    prepare: (dataset, phase) => prepared(draft, dataset, phase),
+  };
+}
+
+/** Reads a solver in Caffe's text format. @throws as {@link parseCaffeNet}. */
+export const parseCaffeSolver = (text: string, file = "the solver"): CaffeSolver => solverOf(parsePrototxt(text, file));
+
+/** A network with the solver that trains it. */
+export interface CaffeTraining extends CaffeNet {
+  readonly solver: CaffeSolver;
+  /** The solver's update rule with the network's multipliers. */
+  readonly optimizer: Optimizer;
+  /** Whole passes over the data that make up the solver's iterations, rounded up. */
+  epochs(dataset: Dataset): number;
+}
+
+/**
+ * Reads a solver and the network that it names (or `net`), for {@link train}:
+ *
+ *     const lenet = await io.loadCaffe("lenet_solver.prototxt");
+ *     const data_ = lenet.prepare(data.mnist("train").shuffle(), "train");
+ *     await train({ ...lenet, data: data_, loss: lenet.loss!, epochs: lenet.epochs(data_) });
+ *
+ * @param net the network's file; default the one that the solver names, beside the solver's own
+ * @throws as {@link parseCaffeNet}, and Node's own error when a file cannot be read.
+ */
+export async function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
+  const rules = parseCaffeSolver(await readFile(solver, "utf8"), solver);
+  const named = rules.net === undefined ? undefined : join(dirname(solver), rules.net.split("/").at(-1) as string);
+  const path = options.net ?? named;
+  if (path === undefined)
+    throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
+  const net = parseCaffeNet(await readFile(path, "utf8"), path);
+  return {
+    ...net,
+    solver: rules,
+    optimizer: rules.optimizer(net.multipliers),
+    epochs: (dataset) => Math.ceil(rules.maxIterations / dataset.batchesPerEpoch),
+  };
+}

@@ -1,0 +1,129 @@
+/** @module Writing a function as an ONNX graph: it is traced, and each node is spelled by the table of `export-ops.ts`. */
+import { interpretGraph } from "../../ir/graph.ts";
+import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
+import { formatType, type TensorType, typeOf } from "../../ir/shape.ts";
+import { bodyGraph } from "../../ops/index.ts";
+import { isTensor, Tensor } from "../../tensor/index.ts";
+import { traceFunction } from "../../tensor/tracing.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { checkOptions } from "../../util/options.ts";
+import { flattenTree } from "../../util/tree.ts";
+import { commitFile } from "../commit.ts";
+import { toHost } from "../host.ts";
+import { spellings } from "./export-ops.ts";
+import { GraphWriter } from "./graph-writer.ts";
+import type { GraphProto, ValueInfo } from "./messages.ts";
+import { writeModel } from "./messages.ts";
+import { codeOfDType } from "./tensors.ts";
+
+/** The opset that is written. */
+export const exportOpset = 18;
+/** The version of the format that came with it. */
+const irVersion = 8;
+
+/** Options of {@link exportOnnx}. */
+export interface ExportOnnxOptions {
+  /** Name of the graph; default that of the function. */
+  readonly name?: string;
+  /** A tree of the tensors that the function uses, such as `params`: its dotted names become those of the weights. */
+  readonly names?: unknown;
+}
+
+/** What can be written: tensors in, a tensor or tensors by name out. */
+export type ExportableFunction<Names extends string = string> = (
+  inputs: {
+    readonly [Name in Names]: Tensor;
+  },
+) => Tensor | { readonly [name: string]: Tensor };
+
+const portOf = (name: string, { dtype, shape }: TensorType): ValueInfo => ({
+  name,
+  type: { tensorType: { elemType: codeOfDType(dtype), shape: { dim: shape.map((dimValue) => ({ dimValue })) } } },
+});
+
+/** Spells the nodes of a graph, given the names of its inputs; returns those of its outputs. */
+function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): string[] {
+  return interpretGraph<readonly string[]>(
+    graph,
+    inputs.map((name) => [name]),
+    (node, given) =>
+      spellNode(
+        node,
+        given.map(([name]) => name as string),
+        writer,
+      ),
+  ).map(([name]) => name as string);
+}
+
+function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): readonly string[] {
+  const spelling = Object.hasOwn(spellings, node.op.name) ? spellings[node.op.name] : undefined;
+  if (spelling !== undefined) return [spelling({ node, inputs, writer })];
+  if (!isAbsent(node.op.body)) {
+    const types = node.inputs.map((input) => input.types[0] as TensorType);
+    return spell(bodyGraph(node.op, types, node.attrs), inputs, writer);
+  }
+  throw new HeddleError("op", `exportOnnx: ${node.op.name} (${formatType(node)}) has no spelling in ONNX`, {
+    hint: "export inference: no random numbers, and no gradients",
+  });
+}
+
+/**
+ * An ONNX model (opset 18) of a function, for inference elsewhere. Shapes are those of the example; tensors that the function
+ * uses from outside become weights in the file.
+ *
+ *     const bytes = await io.exportOnnx(({ images }) => ({ logits: model.apply(variables, images).y }),
+ *       { images: { shape: [1, 1, 28, 28], dtype: "f32" } }, { names: variables.params });
+ *
+ * @param example types of the inputs by name
+ * @throws HeddleError `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
+ */
+export async function exportOnnx<Names extends string>(
+  fn: ExportableFunction<Names>,
+  example: { readonly [Name in Names]: TensorType },
+  options: ExportOnnxOptions = {},
+): Promise<Uint8Array> {
+  checkOptions("exportOnnx", options, ["name", "names"]);
+  const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
+  const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
+  let outputs: readonly string[] = [];
+  const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
+    const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
+    const made = fn(inputs as { readonly [Name in Names]: Tensor });
+    const named = isTensor(made) ? { output: made } : made;
+    outputs = Object.keys(named);
+    return Object.values(named).map(({ node }) => node);
+  });
+  const writer = new GraphWriter(specs.map((spec) => spec.name));
+  const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
+  const names = [...specs.map((spec) => spec.name)];
+  for (const [index, tensor] of captured.entries()) {
+    const place = known.leaves.indexOf(tensor);
+    names.push(writer.weight(place < 0 ? `weight${index}` : (known.paths[place] as string), await toHost(tensor)));
+  }
+  const results = spell(graph, names, writer);
+  for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
+  const proto: GraphProto = {
+    node: writer.nodes,
+    name,
+    initializer: writer.weights,
+    input: specs.map((spec) => portOf(spec.name, spec.type)),
+    output: graph.outputs.map((node, index) => portOf(outputs[index] as string, node)),
+  };
+  return writeModel({
+    irVersion,
+    producerName: "heddle",
+    opsetImport: [{ domain: "", version: exportOpset }],
+    graph: proto,
+  });
+}
+
+/** Writes {@link exportOnnx}'s model to a file, which appears whole or not at all. */
+export async function saveOnnx<Names extends string>(
+  path: string,
+  fn: ExportableFunction<Names>,
+  example: { readonly [Name in Names]: TensorType },
+  options: ExportOnnxOptions = {},
+): Promise<void> {
+  const bytes = await exportOnnx(fn, example, options);
+  await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
+}

@@ -1,0 +1,119 @@
+/**
+ * @module Losses by name. Keras' names mean what Keras means by them: cross-entropies take probabilities, such as those of a softmax
+ * at the end of the model. Heddle's own names (`softmaxCrossEntropy`, `binaryCrossEntropyWithLogits`) take logits.
+ */
+import { isFloat, isInteger } from "../ir/dtype.ts";
+import { formatType, sameShape } from "../ir/shape.ts";
+import type { Loss, LossOptions } from "../losses/index.ts";
+import * as losses from "../losses/index.ts";
+import { gather, maximum, minimum, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+import { named } from "./names.ts";
+
+/** What a model's outputs are, by the loss that they are made for. */
+export type OutputKind = "probabilities" | "logits" | "other";
+
+/** A loss, and what it takes for the outputs. */
+export interface KnownLoss {
+  readonly loss: Loss;
+  readonly outputs: OutputKind;
+}
+
+/** Single losses of rows as the options want them combined. */
+function combined(values: Tensor, { reduction = "mean" }: LossOptions = {}): Tensor {
+  return reduction === "none" ? values : reduction === "sum" ? values.sum() : values.mean();
+}
+
+/** Probabilities are kept this far from 0 and 1, as Keras does. */
+const fuzz = 1e-7;
+const bounded = (p: Tensor): Tensor => minimum(maximum(p, fuzz), 1 - fuzz);
+
+/** Rows of probabilities that sum to one. */
+const normalised = (p: Tensor): Tensor => bounded(p.div(p.sum(-1, { keepDims: true })));
+
+/** Labels without a last dim of 1, which Keras' data often have. */
+export function labelsFor(output: Tensor, target: Tensor): Tensor {
+  const rows = output.shape.slice(0, -1);
+  const labels = sameShape(target.shape, [...rows, 1]) ? target.reshape(rows) : target;
+  if (sameShape(labels.shape, rows)) return labels.cast("i32");
+  throw new HeddleError(
+    "shape",
+    `a class per row is wanted for ${formatType(output)}, but the target is ${formatType(target)}`,
+    sameShape(target.shape, output.shape) ? { hint: "for one-hot targets take categoricalCrossEntropy" } : {},
+  );
+}
+
+/** The target in the shape and dtype of the output, where it only lacks or has a last dim of 1. */
+export function targetLike(output: Tensor, target: Tensor): Tensor {
+  const same = target.size === output.size && sameShape(squeezed(target), squeezed(output));
+  const shaped = same ? target.reshape(output.shape) : target;
+  return shaped.dtype === output.dtype || isFloat(shaped.dtype) ? shaped : shaped.cast(output.dtype);
+}
+
+const squeezed = ({ shape }: Tensor): readonly number[] => (shape.at(-1) === 1 ? shape.slice(0, -1) : shape);
+
+const sparse: Loss = (output, target, options) => {
+  const labels = labelsFor(output, target);
+  return combined(gather(normalised(output), labels, labels.shape.length).log().neg(), options);
+};
+
+const categorical: Loss = (output, target, options) =>
+  combined(targetLike(output, target).mul(normalised(output).log()).sum(-1).neg(), options);
+
+const binary: Loss = (output, target, options) => {
+  const [p, t] = [bounded(output), targetLike(output, target)];
+  const one = (x: Tensor): Tensor => x.neg().add(1);
+  return combined(
+    t
+      .mul(p.log())
+      .add(one(t).mul(one(p).log()))
+      .neg(),
+    options,
+  );
+};
+
+const softmax: Loss = (output, target, options) => {
+  const isClass = isInteger(target.dtype) || !sameShape(target.shape, output.shape);
+  return losses.softmaxCrossEntropy(output, isClass ? labelsFor(output, target) : target, options);
+};
+
+/** A loss of numbers whose target need not be of the output's very shape. */
+const ofNumbers =
+  (loss: Loss): Loss =>
+  (output, target, options) =>
+    loss(output, targetLike(output, target), options);
+
+const numbers = (loss: Loss): KnownLoss => ({ loss: ofNumbers(loss), outputs: "other" });
+
+const table = {
+  sparseCategoricalCrossEntropy: { loss: sparse, outputs: "probabilities" },
+  categoricalCrossEntropy: { loss: categorical, outputs: "probabilities" },
+  binaryCrossEntropy: { loss: binary, outputs: "probabilities" },
+  softmaxCrossEntropy: { loss: softmax, outputs: "logits" },
+  binaryCrossEntropyWithLogits: { loss: ofNumbers(losses.binaryCrossEntropyWithLogits), outputs: "logits" },
+  mse: numbers(losses.mse),
+  meanSquaredError: numbers(losses.mse),
+  mae: numbers(losses.l1),
+  meanAbsoluteError: numbers(losses.l1),
+  huber: numbers(losses.huber),
+  hinge: numbers(losses.hinge),
+} satisfies { readonly [name: string]: KnownLoss };
+
+/** The names that `compile` knows. */
+export type LossName = keyof typeof table;
+
+const functions = new Map<unknown, OutputKind>([
+  [losses.softmaxCrossEntropy, "logits"],
+  [losses.binaryCrossEntropyWithLogits, "logits"],
+  [losses.binaryCrossEntropy, "probabilities"],
+]);
+
+/** @throws HeddleError `option` for what is neither a function nor the name of a loss. */
+export function lossOf(loss: Loss | string): KnownLoss {
+  if (typeof loss === "function") return { loss, outputs: functions.get(loss) ?? "other" };
+  if (typeof loss === "string") return named("loss", loss, table);
+  throw new HeddleError("option", `compile: loss must be a name or a function, got ${shown(loss)}`, {
+    hint: 'such as "softmaxCrossEntropy" or losses.mse',
+  });
+}

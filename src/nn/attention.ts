@@ -1,0 +1,297 @@
+/** @module Attention layers and what tells them places: rotary, sinusoidal and learned embeddings of positions. */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import {
+  and,
+  arange,
+  concat,
+  cos,
+  dotGeneral,
+  exp,
+  random,
+  scaledDotProductAttention,
+  select,
+  sin,
+  type Tensor,
+  type Tensors,
+  zeros,
+} from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { keyOf } from "./dropout.ts";
+import { uniformByFanIn, xavierUniform } from "./initialise.ts";
+import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+
+/** Options of {@link rotaryEmbedding}. */
+export interface RotaryOptions {
+  /** Of the wavelengths; default 10,000. */
+  readonly base?: number;
+  /** Position of the first place; default 0. */
+  readonly offset?: number;
+  /** Pairs are neighbours (as in the paper) instead of one from each half (as in Llama; default). */
+  readonly interleaved?: boolean;
+}
+
+/**
+ * Rotary position embeddings (Su et al., 2021) of `[…, places, size]`, size even: pair i is turned by `position · base^(-2i / size)`, so
+ * that products of queries and keys depend on distances alone.
+ *
+ * @throws HeddleError `shape` when the size is odd; `dtype` unless x is float
+ */
+export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor {
+  checkOptions("rotaryEmbedding", options, ["base", "offset", "interleaved"]);
+  const { base = 10_000, offset = 0, interleaved = false } = options;
+  checkNumber("rotaryEmbedding", "base", base, Number.MIN_VALUE);
+  checkInteger("rotaryEmbedding", "offset", offset, 0);
+  const [places, size] = x.shape.slice(-2) as [number, number];
+  if (x.shape.length < 2 || size % 2 !== 0)
+    throw new HeddleError("shape", `rotaryEmbedding: takes […, places, even size], got ${formatType(x)}`);
+  if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rotaryEmbedding: takes floats, got ${formatType(x)}`);
+  const angles = anglesOf(places, size, base, offset, x.dtype);
+  const [turnCos, turnSin] = [cos(angles), sin(angles)];
+  const half = size / 2;
+  const lead = x.shape.slice(0, -1);
+  const pairs = x.reshape([...lead, ...(interleaved ? [half, 2] : [2, half])]);
+  const pick = (which: number): Tensor => {
+    const at = interleaved ? pairs.shape.length - 1 : pairs.shape.length - 2;
+    const bound = (value: number): number[] => pairs.shape.map((length, dim) => (dim === at ? value : length));
+    const start = pairs.shape.map((_length, dim) => (dim === at ? which : 0));
+    return pairs.slice(start, bound(which + 1)).reshape([...lead, half]);
+  };
+  const [first, second] = [pick(0), pick(1)];
+  const turned = [first.mul(turnCos).sub(second.mul(turnSin)), second.mul(turnCos).add(first.mul(turnSin))];
+  const shape = [...lead, ...(interleaved ? [half, 1] : [1, half])];
+  return concat(
+    turned.map((part) => part.reshape(shape)),
+    shape.length - (interleaved ? 1 : 2),
+  ).reshape(x.shape);
+}
+
+/** `position / base^(2i / size)`, `[places, size / 2]`. */
+function anglesOf(places: number, size: number, base: number, offset: number, dtype: TensorType["dtype"]): Tensor {
+  const positions = arange(places, { dtype }).add(offset).reshape([places, 1]);
+  return positions.mul(exp(arange(size / 2, { dtype }).mul((-2 * Math.log(base)) / size)));
+}
+
+/** Options of {@link multiHeadAttention}. */
+export interface MultiHeadAttentionOptions {
+  /** Heads, which divide the size of the inputs. */
+  readonly heads: number;
+  /** Heads of keys and values, which divide `heads` (grouped-query attention); default as many. */
+  readonly groups?: number;
+  /** Probability with which a weight is dropped while training; default 0. */
+  readonly dropout?: number;
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Each place sees itself and earlier ones only; default false. */
+  readonly causal?: boolean;
+  /** Rotary embeddings of queries and keys; default none. */
+  readonly rotary?: boolean | RotaryOptions;
+}
+
+/** What attends to what; of `multiHeadAttention`'s `attend`. */
+export interface AttendOptions extends ApplyOptions {
+  /** Keys and values `[batch, m, size]`; default the queries. */
+  readonly memory?: Tensor | undefined;
+  /** As in `scaledDotProductAttention`: broadcasts to `[batch, heads, n, m]`. */
+  readonly mask?: Tensor | undefined;
+  /** bool `[batch, m]`, true where there is a key (PyTorch's `key_padding_mask` says the opposite). */
+  readonly present?: Tensor | undefined;
+}
+
+/** Attention as a layer: `apply` is self-attention. */
+export interface AttentionLayer extends Layer {
+  /**
+   * Attention of `x` `[batch, n, size]` to itself or to a memory.
+   *
+   * @throws HeddleError `shape` when memory or masks do not fit
+   */
+  attend(variables: Variables, x: Tensor, options?: AttendOptions): Tensor;
+}
+
+/**
+ * Multi-head attention (Vaswani et al., 2017) over `[batch, places, size]`. Parameters as PyTorch's: `in_proj_weight` and `in_proj_bias`,
+ * the rows of queries, keys and values one after another (`[3 · size, size]`; with `groups` those of keys and values are fewer),
+ * `out_proj.weight` and `out_proj.bias`. The scores are never held: memory grows with the number of places, not its square.
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
+ */
+export function multiHeadAttention(options: MultiHeadAttentionOptions): AttentionLayer {
+  const kind = "multiHeadAttention";
+  checkOptions(kind, options, ["heads", "groups", "dropout", "bias", "causal", "rotary"]);
+  const { heads, groups = heads, dropout = 0, bias = true } = options;
+  checkInteger(kind, "heads", heads, 1);
+  checkInteger(kind, "groups", groups, 1);
+  checkNumber(kind, "dropout", dropout, 0, 1);
+  if (heads % groups !== 0)
+    throw new HeddleError("option", `${kind}: ${heads} heads cannot share ${groups} groups of keys`);
+  const attend = (variables: Variables, x: Tensor, given: AttendOptions = {}): Tensor =>
+    attended({ ...options, groups, dropout }, variables.params, x, given);
+  const layer = positioned({
+    kind,
+    init(key, input) {
+      const size = checkPlaces(input, heads);
+      const rows = size + (2 * size * groups) / heads;
+      const { dtype } = input;
+      return {
+        params: {
+          in_proj_weight: xavierUniform()(scopeKey(key, 0), [rows, size], dtype),
+          ...(bias ? { in_proj_bias: zeros([rows], { dtype }) } : {}),
+          out_proj: {
+            weight: uniformByFanIn(scopeKey(key, 1), [size, size], size, dtype),
+            ...(bias ? { bias: zeros([size], { dtype }) } : {}),
+          },
+        },
+        state: {},
+        output: input,
+      };
+    },
+    apply: (variables, x, given = {}): Applied => ({ y: attend(variables, x, given), state: {} }),
+  });
+  return Object.assign(layer, { attend });
+}
+
+function checkPlaces(input: TensorType, heads: number): number {
+  if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+  const size = input.shape[2];
+  if (input.shape.length !== 3 || size === undefined)
+    throw new HeddleError("shape", `takes [batch, places, size], got ${formatType(input)}`);
+  if (size % heads !== 0)
+    throw new HeddleError("shape", `${heads} heads do not divide the size of ${formatType(input)}`);
+  return size;
+}
+
+type Settings = MultiHeadAttentionOptions & { readonly groups: number; readonly dropout: number };
+
+function attended(settings: Settings, params: Tensors, x: Tensor, options: AttendOptions): Tensor {
+  const { heads, groups, dropout, causal = false } = settings;
+  const size = checkPlaces(x, heads);
+  const memory = options.memory ?? x;
+  if (memory !== x && (memory.shape.length !== 3 || memory.shape[0] !== x.shape[0] || memory.shape[2] !== size))
+    throw new HeddleError("shape", `a memory ${formatType(memory)} does not fit ${formatType(x)}`);
+  const shared = (size * groups) / heads;
+  const {
+    in_proj_weight: weight,
+    in_proj_bias: bias,
+    out_proj: out,
+  } = params as {
+    in_proj_weight: Tensor;
+    in_proj_bias?: Tensor;
+    out_proj: { weight: Tensor; bias?: Tensor };
+  };
+  // Of one input all three are one product; queries and a memory take their rows each.
+  const rows = (from: number, to: number): { weight: Tensor; bias?: Tensor } => ({
+    weight: weight.slice([from, 0], [to, size]),
+    ...(bias === undefined ? {} : { bias: bias.slice([from], [to]) }),
+  });
+  const whole = memory === x ? linearly(x, { weight, ...(bias === undefined ? {} : { bias }) }) : undefined;
+  const part = (from: number, to: number): Tensor =>
+    whole === undefined
+      ? linearly(from === 0 ? x : memory, rows(from, to))
+      : whole.slice([0, 0, from], [...whole.shape.slice(0, 2), to]);
+  const [q, k, v] = [part(0, size), part(size, size + shared), part(size + shared, size + 2 * shared)];
+  const turn = (y: Tensor): Tensor =>
+    settings.rotary === undefined || settings.rotary === false
+      ? y
+      : rotaryEmbedding(y, settings.rotary === true ? {} : settings.rotary);
+  const drops = options.train === true && dropout > 0;
+  const y = scaledDotProductAttention(
+    turn(intoHeads(q as Tensor, heads)),
+    turn(intoHeads(k as Tensor, groups)),
+    intoHeads(v as Tensor, groups),
+    { causal, mask: maskOf(options, memory), ...(drops ? { dropout, key: keyOf(options) } : {}) },
+  );
+  return linearly(y.transpose([0, 2, 1, 3]).reshape(x.shape), out);
+}
+
+/** `[batch, places, size]` to `[batch, heads, places, size of a head]`. */
+function intoHeads(x: Tensor, heads: number): Tensor {
+  const [batch, places, size] = x.shape as [number, number, number];
+  return x.reshape([batch, places, heads, size / heads]).transpose([0, 2, 1, 3]);
+}
+
+/** The mask and the keys that are there, as one mask. */
+function maskOf({ mask, present }: AttendOptions, memory: Tensor): Tensor | undefined {
+  if (present === undefined) return mask;
+  const [batch, keys] = memory.shape as [number, number];
+  if (present.dtype !== "bool" || present.shape.length !== 2 || present.shape[0] !== batch || present.shape[1] !== keys)
+    throw new HeddleError(
+      "shape",
+      `present says which keys are there, bool[${batch},${keys}], got ${formatType(present)}`,
+    );
+  const spread = present.reshape([batch, 1, 1, keys]);
+  if (mask === undefined) return spread;
+  if (mask.dtype === "bool") return and(spread, mask);
+  return select(spread, mask, -Infinity);
+}
+
+function linearly(x: Tensor, { weight, bias }: { readonly weight: Tensor; readonly bias?: Tensor }): Tensor {
+  const dims = { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [1] };
+  const product = dotGeneral(x, weight, dims);
+  return bias === undefined ? product : product.add(bias);
+}
+
+/** Options of {@link sinusoidalPositions}. */
+export interface SinusoidalOptions {
+  /** Of the wavelengths; default 10,000. */
+  readonly base?: number;
+}
+
+/**
+ * Adds sines and cosines of the position (Vaswani et al., 2017) to `[batch, places, size]`, size even: column 2i is
+ * `sin(position / base^(2i / size))`, column 2i + 1 the cosine.
+ *
+ * @throws HeddleError `shape` when the size is odd
+ */
+export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer {
+  checkOptions("sinusoidalPositions", options, ["base"]);
+  const { base = 10_000 } = options;
+  checkNumber("sinusoidalPositions", "base", base, Number.MIN_VALUE);
+  const check = (input: TensorType): void => {
+    if (checkPlaces(input, 1) % 2 !== 0)
+      throw new HeddleError("shape", `takes [batch, places, even size], got ${formatType(input)}`);
+  };
+  return positioned({
+    kind: "sinusoidalPositions",
+    init(_key, input) {
+      check(input);
+      return { params: {}, state: {}, output: input };
+    },
+    apply(_variables, x) {
+      check(x);
+      const [places, size] = x.shape.slice(1) as [number, number];
+      const angles = anglesOf(places, size, base, 0, x.dtype);
+      const columns = [sin(angles), cos(angles)].map((part) => part.reshape([places, size / 2, 1]));
+      return { y: x.add(concat(columns, 2).reshape([places, size])), state: {} };
+    },
+  });
+}
+
+/**
+ * Adds a learned vector for each of the first `count` positions to `[batch, places, size]`. Parameter `weight` `[count, size]`, normal
+ * with deviation 0.02 (as in GPT-2).
+ *
+ * @throws HeddleError `option` when `count` is not a positive whole number; `shape` for more than `count` places
+ */
+export function learnedPositions(count: number): Layer {
+  checkInteger("learnedPositions", "count", count, 1);
+  const check = (input: TensorType): void => {
+    checkPlaces(input, 1);
+    if ((input.shape[1] as number) > count)
+      throw new HeddleError("shape", `has ${count} positions, too few for ${formatType(input)}`);
+  };
+  return positioned({
+    kind: "learnedPositions",
+    init(key, input) {
+      check(input);
+      const shape = [count, input.shape[2] as number];
+      const weight = random.normal(scopeKey(key, 0), shape, { dtype: input.dtype }).mul(0.02);
+      return { params: { weight }, state: {}, output: input };
+    },
+    apply({ params }, x) {
+      check(x);
+      const [places, size] = x.shape.slice(1) as [number, number];
+      return { y: x.add((params["weight"] as Tensor).slice([0, 0], [places, size])), state: {} };
+    },
+  });
+}

@@ -1,0 +1,287 @@
+/**
+ * @module Layers that normalise: PyTorch's parameter names, epsilons and statistics. Each is the one composite `normalize`, and an
+ * affine map after it. The variance is that of distances from the mean, so values far from 0 lose nothing.
+ */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { type Layer, positioned } from "./layer.ts";
+
+function checkFloat(input: TensorType): void {
+  if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+}
+
+/** `[batch, channels, …]`, at least `least` dims. */
+function channelsOf(input: TensorType, least = 2): number {
+  checkFloat(input);
+  if (input.shape.length < least || input.shape.length > 5) {
+    const text =
+      least === 2 ? "[batch, channels] and up to three more dims" : "[batch, channels] and one to three more dims";
+    throw new HeddleError("shape", `takes ${text}, got ${formatType(input)}`);
+  }
+  return input.shape[1] as number;
+}
+
+/** Weight and bias that begin as the identity. */
+const affineParams = (shape: readonly number[], dtype: TensorType["dtype"], bias = true): Tensors =>
+  bias ? { weight: ones(shape, { dtype }), bias: zeros(shape, { dtype }) } : { weight: ones(shape, { dtype }) };
+
+/** The affine map of a layer that may have none. */
+function affine(y: Tensor, params: Tensors, spread: (parameter: Tensor) => Tensor = (parameter) => parameter): Tensor {
+  const { weight, bias } = params as { weight?: Tensor; bias?: Tensor };
+  const scaled = weight === undefined ? y : y.mul(spread(weight));
+  return bias === undefined ? scaled : scaled.add(spread(bias));
+}
+
+/** One value per channel, as it meets `[batch, channels, …]`. */
+const perChannel =
+  (rank: number) =>
+  (value: Tensor): Tensor =>
+    value.reshape([value.shape[0] as number, ...new Array<number>(rank - 2).fill(1)]);
+
+/** Options of {@link batchNorm}. */
+export interface BatchNormOptions {
+  /** Added to the variance; default 1e-5. */
+  readonly epsilon?: number;
+  /** Part of the new statistics in the running ones; default 0.1. `null`: their plain average over all batches. */
+  readonly momentum?: number | null;
+  /** Learned weight and bias; default true. */
+  readonly affine?: boolean;
+  /** Keep running statistics, and use them when not training; default true. Without, those of the batch are always used. */
+  readonly trackRunningStats?: boolean;
+}
+
+/**
+ * Normalises each channel of `[batch, channels, …]` (up to three more dims) over all others (Ioffe and Szegedy, 2015): while
+ * training by the statistics of the batch, which under data parallelism is the global batch on all devices together (PyTorch's
+ * SyncBatchNorm), else by the running ones. Parameters `weight` and `bias` `[channels]`; state `running_mean` and `running_var` (of the
+ * unbiased variance) `[channels]`, and `num_batches_tracked` (i32).
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` when the input is no batch of channels, or while training
+ * a channel has one value only
+ */
+export function batchNorm(options: BatchNormOptions = {}): Layer {
+  checkOptions("batchNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats"]);
+  const { epsilon = 1e-5, momentum = 0.1, affine: learned = true, trackRunningStats = true } = options;
+  checkNumber("batchNorm", "epsilon", epsilon, 0);
+  if (momentum !== null) checkNumber("batchNorm", "momentum", momentum, 0, 1);
+  return positioned({
+    kind: "batchNorm",
+    init(_key, input) {
+      const channels = channelsOf(input);
+      return {
+        params: learned ? affineParams([channels], input.dtype) : {},
+        state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
+        output: input,
+      };
+    },
+    apply({ params, state }, x, { train = false } = {}) {
+      channelsOf(x);
+      const spread = perChannel(x.shape.length);
+      if (!train && trackRunningStats) {
+        const { running_mean: mean, running_var: variance } = state as Statistics;
+        const scale = rsqrt(variance.add(epsilon));
+        return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
+      }
+      const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
+      const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
+      if (train && count === 1)
+        throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
+      const y = affine(normalize(x, dims, { epsilon }), params, spread);
+      return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
+    },
+  });
+}
+
+interface Statistics extends Tensors {
+  readonly running_mean: Tensor;
+  readonly running_var: Tensor;
+  readonly num_batches_tracked: Tensor;
+}
+
+const freshStatistics = (channels: number, dtype: TensorType["dtype"]): Statistics => ({
+  running_mean: zeros([channels], { dtype }),
+  running_var: ones([channels], { dtype }),
+  num_batches_tracked: full([], 0, { dtype: "i32" }),
+});
+
+function updated(
+  state: Statistics,
+  x: Tensor,
+  dims: readonly number[],
+  count: number,
+  momentum: number | null,
+): Statistics {
+  const { mean, variance } = moments(x, dims);
+  const tracked = state.num_batches_tracked.add(1);
+  const { dtype } = state.running_mean;
+  const part = momentum ?? full([], 1, { dtype }).div(tracked.cast(dtype));
+  const moved = (running: Tensor, fresh: Tensor): Tensor =>
+    running.add(fresh.reshape(running.shape).cast(dtype).sub(running).mul(part));
+  return {
+    running_mean: moved(state.running_mean, mean),
+    running_var: moved(state.running_var, variance.mul(count / Math.max(count - 1, 1))),
+    num_batches_tracked: tracked,
+  };
+}
+
+/** Options of {@link layerNorm} and {@link rmsNorm}. */
+export interface LayerNormOptions {
+  /** How many dims, counted from the last, are normalised together; default 1. */
+  readonly dims?: number;
+  /** Added to the variance. */
+  readonly epsilon?: number;
+  /** Learned weight (and bias); default true. */
+  readonly affine?: boolean;
+}
+
+/** Normalises over the last dims; gives them their shape again. */
+function overLast(x: Tensor, dims: number, epsilon: number, centre: boolean): Tensor {
+  if (dims === 1) return normalize(x, -1, { epsilon, centre });
+  const size = x.shape.slice(-dims).reduce((product, length) => product * length, 1);
+  return normalize(x.reshape([...x.shape.slice(0, -dims), size]), -1, { epsilon, centre }).reshape(x.shape);
+}
+
+function lastDims(input: TensorType, dims: number): readonly number[] {
+  checkFloat(input);
+  if (input.shape.length < dims)
+    throw new HeddleError("shape", `normalises the last ${dims} dims, which ${formatType(input)} does not have`);
+  return input.shape.slice(-dims);
+}
+
+/**
+ * Normalises each row over its last dim, or last `dims` dims (Ba et al., 2016). Parameters `weight` and `bias` in the shape of those
+ * dims. `epsilon` is 1e-5 by default.
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
+ */
+export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean } = {}): Layer {
+  checkOptions("layerNorm", options, ["dims", "epsilon", "affine", "bias"]);
+  const { dims = 1, epsilon = 1e-5, affine: learned = true, bias = true } = options;
+  checkInteger("layerNorm", "dims", dims, 1);
+  checkNumber("layerNorm", "epsilon", epsilon, 0);
+  return positioned({
+    kind: "layerNorm",
+    init(_key, input) {
+      const shape = lastDims(input, dims);
+      return { params: learned ? affineParams(shape, input.dtype, bias) : {}, state: {}, output: input };
+    },
+    apply: ({ params }, x) => ({ y: affine(overLast(x, dims, epsilon, true), params), state: {} }),
+  });
+}
+
+/**
+ * Divides each row by the root of the mean of its squares, over its last dim or `dims` dims (Zhang and Sennrich, 2019). Parameter
+ * `weight`. `epsilon` is by default the dtype's: 2^-23 of f32, 2^-52 of f64.
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
+ */
+export function rmsNorm(options: LayerNormOptions = {}): Layer {
+  checkOptions("rmsNorm", options, ["dims", "epsilon", "affine"]);
+  const { dims = 1, epsilon, affine: learned = true } = options;
+  checkInteger("rmsNorm", "dims", dims, 1);
+  if (epsilon !== undefined) checkNumber("rmsNorm", "epsilon", epsilon, 0);
+  return positioned({
+    kind: "rmsNorm",
+    init(_key, input) {
+      const shape = lastDims(input, dims);
+      return { params: learned ? affineParams(shape, input.dtype, false) : {}, state: {}, output: input };
+    },
+    apply: ({ params }, x) => {
+      const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
+      return { y: affine(overLast(x, dims, smallest, false), params), state: {} };
+    },
+  });
+}
+
+/** Options of {@link groupNorm}. */
+export interface GroupNormOptions {
+  /** Added to the variance; default 1e-5. */
+  readonly epsilon?: number;
+  /** Learned weight and bias; default true. */
+  readonly affine?: boolean;
+}
+
+/**
+ * Normalises the channels of `[batch, channels, …]` in groups, each with all its places, for each example alone (Wu and He, 2018).
+ * Parameters `weight` and `bias` `[channels]`.
+ *
+ * @throws HeddleError `option` when `groups` is not a positive whole number; `shape` when it does not divide the channels
+ */
+export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer {
+  checkInteger("groupNorm", "groups", groups, 1);
+  checkOptions("groupNorm", options, ["epsilon", "affine"]);
+  const { epsilon = 1e-5, affine: learned = true } = options;
+  checkNumber("groupNorm", "epsilon", epsilon, 0);
+  return positioned({
+    kind: "groupNorm",
+    init(_key, input) {
+      const channels = channelsOf(input);
+      if (channels % groups !== 0)
+        throw new HeddleError(
+          "shape",
+          `${groups} groups do not divide the ${channels} channels of ${formatType(input)}`,
+        );
+      return { params: learned ? affineParams([channels], input.dtype) : {}, state: {}, output: input };
+    },
+    apply({ params }, x) {
+      const rows = x.reshape([x.shape[0] as number, groups, -1]);
+      const y = normalize(rows, -1, { epsilon }).reshape(x.shape);
+      return { y: affine(y, params, perChannel(x.shape.length)), state: {} };
+    },
+  });
+}
+
+/**
+ * Normalises each channel of each example of `[batch, channels, …]` over its places (Ulyanov et al., 2016). Without parameters and
+ * running statistics by default, as in PyTorch; the options are those of {@link batchNorm}, whose state it then has.
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` when there are no places, or one only while training
+ */
+export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { readonly momentum?: number } = {}): Layer {
+  checkOptions("instanceNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats"]);
+  const { epsilon = 1e-5, momentum = 0.1, affine: learned = false, trackRunningStats = false } = options;
+  checkNumber("instanceNorm", "epsilon", epsilon, 0);
+  checkNumber("instanceNorm", "momentum", momentum, 0, 1);
+  return positioned({
+    kind: "instanceNorm",
+    init(_key, input) {
+      const channels = channelsOf(input, 3);
+      return {
+        params: learned ? affineParams([channels], input.dtype) : {},
+        state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
+        output: input,
+      };
+    },
+    apply({ params, state }, x, { train = false } = {}) {
+      const channels = channelsOf(x, 3);
+      const spread = perChannel(x.shape.length);
+      if (!train && trackRunningStats) {
+        const { running_mean: mean, running_var: variance } = state as Statistics;
+        const scale = rsqrt(variance.add(epsilon));
+        return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
+      }
+      const rows = x.reshape([x.shape[0] as number, channels, -1]);
+      const places = rows.shape[2] as number;
+      if (train && places === 1)
+        throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
+      const y = affine(normalize(rows, -1, { epsilon }).reshape(x.shape), params, spread);
+      if (!trackRunningStats) return { y, state: {} };
+      const { mean, variance } = moments(rows, 2);
+      const { running_mean, running_var, num_batches_tracked } = state as Statistics;
+      const moved = (running: Tensor, fresh: Tensor): Tensor =>
+        running.add(fresh.mean(0).reshape(running.shape).sub(running).mul(momentum));
+      return {
+        y,
+        state: {
+          running_mean: moved(running_mean, mean),
+          running_var: moved(running_var, variance.mul(places / Math.max(places - 1, 1))),
+          // PyTorch keeps it, and does not count.
+          num_batches_tracked,
+        },
+      };
+    },
+  });
+}

@@ -1,0 +1,356 @@
+/**
+ * @module Recurrent networks over sequences: one `scan` per layer and direction, PyTorch's parameter names and gate order. What
+ * the inputs contribute to the gates is one product over the whole sequence.
+ */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import { concat, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { keyOf } from "./dropout.ts";
+import { uniformByFanIn } from "./initialise.ts";
+import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+import { type Cell, gruCellRule, joined, lstmCellRule, plainCell, type RecurrentState } from "./recurrent-cells.ts";
+
+/** Options of {@link lstm} and {@link gru}. */
+export interface RecurrentOptions {
+  /** Width of the state. */
+  readonly hidden: number;
+  /** Layers one above the other; default 1. */
+  readonly layers?: number;
+  /** A second network per layer from the end to the front, its outputs behind those of the first; default false. */
+  readonly bidirectional?: boolean;
+  /** Probability with which an output of a layer is dropped on its way to the next, while training; default 0. */
+  readonly dropout?: number;
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Whether sequences are `[batch, time, features]` (default, unlike PyTorch) or `[time, batch, features]`. */
+  readonly batchFirst?: boolean;
+  /** What `apply` gives: outputs of all steps (default), or the last layer's last states `[batch, directions · hidden]`. */
+  readonly output?: "sequence" | "last";
+}
+
+/** Options of {@link rnn}. */
+export interface RnnOptions extends RecurrentOptions {
+  /** Default `"tanh"`. */
+  readonly nonlinearity?: "tanh" | "relu";
+}
+
+/** Options of a recurrent layer's `run`. */
+export interface RunOptions extends ApplyOptions {
+  /** First states `[layers · directions, batch, hidden]`; default zeros. */
+  readonly initial?: RecurrentState;
+  /** Steps of each sequence (i32 `[batch]`): later ones change no state, and their outputs are 0. Default all. */
+  readonly lengths?: Tensor;
+}
+
+/** What a recurrent layer's `run` gives. */
+export interface RunResult {
+  /** Outputs of the last layer, `[batch, time, directions · hidden]` or with time first. */
+  readonly y: Tensor;
+  /** Last states `[layers · directions, batch, hidden]`: of each sequence that behind its own last step. */
+  readonly final: RecurrentState;
+}
+
+/** A layer over sequences. */
+export interface RecurrentLayer extends Layer {
+  /**
+   * As `apply`, with first states, lengths and last states.
+   *
+   * @throws HeddleError `shape` when states or lengths do not fit
+   */
+  run(variables: Variables, x: Tensor, options?: RunOptions): RunResult;
+}
+
+/**
+ * A plain recurrent network (Elman, 1990): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`. Parameters `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
+ * `bias_hh_l0`, and so on for each layer, `…_reverse` for the way back, uniform within `1 / √hidden`.
+ *
+ * @throws HeddleError `option` for an option out of range
+ */
+export function rnn(options: RnnOptions): RecurrentLayer {
+  const { nonlinearity = "tanh", ...rest } = options;
+  if (nonlinearity !== "tanh" && nonlinearity !== "relu")
+    throw new HeddleError("option", `rnn: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
+  return recurrent("rnn", plainCell(nonlinearity), rest);
+}
+
+/** A network of gated recurrent units (Cho et al., 2014), as PyTorch's: gates reset, update, new. Parameters as {@link rnn}'s, three blocks each. */
+export const gru = (options: RecurrentOptions): RecurrentLayer => recurrent("gru", gruCellRule, options);
+
+/**
+ * A network of long short-term memory (Hochreiter and Schmidhuber, 1997): gates input, forget, cell, output. Parameters as
+ * {@link rnn}'s, four blocks each; states have `c` too.
+ */
+export const lstm = (options: RecurrentOptions): RecurrentLayer => recurrent("lstm", lstmCellRule, options);
+
+/** The options with defaults. */
+type Settings = Required<RecurrentOptions>;
+
+function settingsOf(kind: string, options: RecurrentOptions): Settings {
+  checkOptions(kind, options, ["hidden", "layers", "bidirectional", "dropout", "bias", "batchFirst", "output"]);
+  const settings: Settings = {
+    layers: 1,
+    bidirectional: false,
+    dropout: 0,
+    bias: true,
+    batchFirst: true,
+    output: "sequence",
+    ...options,
+  };
+  checkInteger(kind, "hidden", settings.hidden, 1);
+  checkInteger(kind, "layers", settings.layers, 1);
+  checkNumber(kind, "dropout", settings.dropout, 0, 1);
+  if (settings.output !== "sequence" && settings.output !== "last")
+    throw new HeddleError("option", `${kind}: output must be sequence or last, got ${String(settings.output)}`);
+  return settings;
+}
+
+/** Suffixes of the parameters of each layer, one per direction. */
+const suffixes = ({ layers, bidirectional }: Settings): string[][] =>
+  Array.from({ length: layers }, (_unused, layer) =>
+    bidirectional ? [`_l${layer}`, `_l${layer}_reverse`] : [`_l${layer}`],
+  );
+
+function recurrent(kind: string, cell: Cell, options: RecurrentOptions): RecurrentLayer {
+  const settings = settingsOf(kind, options);
+  const run = (variables: Variables, x: Tensor, given: RunOptions = {}): RunResult => {
+    checkSequences(x);
+    checkOptions(`${kind}: run`, given, ["train", "key", "initial", "lengths"]);
+    return through(cell, settings, variables.params, x, given);
+  };
+  const layer = positioned({
+    kind,
+    init(key, input) {
+      checkSequences(input);
+      const params = freshParams(cell, settings, key, input);
+      return { params, state: {}, output: outputType(settings, input) };
+    },
+    apply(variables, x, given = {}): Applied {
+      checkSequences(x);
+      const { y, final } = through(cell, settings, variables.params, x, given);
+      return { y: settings.output === "sequence" ? y : lastOf(settings, final), state: {} };
+    },
+  });
+  return Object.assign(layer, { run });
+}
+
+function checkSequences(input: TensorType): void {
+  if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+  if (input.shape.length !== 3)
+    throw new HeddleError("shape", `takes sequences [batch, time, features], got ${formatType(input)}`);
+}
+
+const directionsOf = ({ bidirectional }: Settings): number => (bidirectional ? 2 : 1);
+
+function outputType(settings: Settings, input: TensorType): TensorType {
+  const width = settings.hidden * directionsOf(settings);
+  const [first, second] = input.shape as [number, number, number];
+  const batch = settings.batchFirst ? first : second;
+  return { dtype: input.dtype, shape: settings.output === "last" ? [batch, width] : [first, second, width] };
+}
+
+function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorType): Tensors {
+  const { hidden, bias } = settings;
+  const rows = cell.gates * hidden;
+  let width = input.shape[2] as number;
+  const params: { [name: string]: Tensor } = {};
+  let ordinal = 0;
+  const add = (name: string, shape: readonly number[]): void => {
+    params[name] = uniformByFanIn(scopeKey(key, ordinal++), shape, hidden, input.dtype);
+  };
+  for (const layer of suffixes(settings)) {
+    for (const suffix of layer) {
+      add(`weight_ih${suffix}`, [rows, width]);
+      add(`weight_hh${suffix}`, [rows, hidden]);
+      if (!bias) continue;
+      add(`bias_ih${suffix}`, [rows]);
+      add(`bias_hh${suffix}`, [rows]);
+    }
+    width = hidden * directionsOf(settings);
+  }
+  return params;
+}
+
+/** All layers, over `[time, batch, features]`. */
+function through(cell: Cell, settings: Settings, params: Tensors, x: Tensor, options: RunOptions): RunResult {
+  const swap = (value: Tensor): Tensor => (settings.batchFirst ? value.transpose([1, 0, 2]) : value);
+  let sequence = swap(x);
+  const batch = sequence.shape[1] as number;
+  checkRun(cell, settings, batch, x, options);
+  const ends: RecurrentState[] = [];
+  suffixes(settings).forEach((directions, layer) => {
+    const outputs = directions.map((suffix, direction) => {
+      const begin = stateAt(cell, settings, options.initial, ends.length, [batch, settings.hidden], x);
+      const own = overTime(cell, named(params, suffix), sequence, begin, {
+        lengths: options.lengths,
+        reverse: direction > 0,
+      });
+      ends.push(own.end);
+      return own.outputs;
+    });
+    sequence = joined(outputs);
+    if (layer + 1 < settings.layers) sequence = dropped(sequence, settings.dropout, layer, options);
+  });
+  const all = (pick: (state: RecurrentState) => Tensor): Tensor =>
+    concat(ends.map((end) => pick(end).reshape([1, batch, settings.hidden])));
+  const final = { h: all(({ h }) => h), ...(cell.memory ? { c: all(({ c }) => c as Tensor) } : {}) };
+  return { y: swap(sequence), final };
+}
+
+function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { initial, lengths }: RunOptions): void {
+  const wanted: TensorType = {
+    dtype: x.dtype,
+    shape: [settings.layers * directionsOf(settings), batch, settings.hidden],
+  };
+  const fits = (state: Tensor | undefined): boolean =>
+    state !== undefined && sameShape(state.shape, wanted.shape) && state.dtype === wanted.dtype;
+  if (initial !== undefined && !(fits(initial.h) && (!cell.memory || fits(initial.c)))) {
+    const names = cell.memory ? "h and c" : "h";
+    throw new HeddleError("shape", `first states are ${names} of ${formatType(wanted)} each`);
+  }
+  if (lengths === undefined || (lengths.dtype === "i32" && sameShape(lengths.shape, [batch]))) return;
+  throw new HeddleError("shape", `lengths are i32[${batch}], one per sequence, got ${formatType(lengths)}`);
+}
+
+/** First state of layer and direction number `place`. */
+function stateAt(
+  cell: Cell,
+  settings: Settings,
+  initial: RecurrentState | undefined,
+  place: number,
+  shape: readonly [number, number],
+  { dtype }: Tensor,
+): RecurrentState {
+  const pick = (states: Tensor): Tensor =>
+    states.slice([place, 0, 0], [place + 1, shape[0], settings.hidden]).reshape(shape);
+  if (initial !== undefined) return { h: pick(initial.h), ...(cell.memory ? { c: pick(initial.c as Tensor) } : {}) };
+  const nothing = zeros(shape, { dtype });
+  return { h: nothing, ...(cell.memory ? { c: nothing } : {}) };
+}
+
+function dropped(x: Tensor, rate: number, layer: number, options: ApplyOptions): Tensor {
+  if (options.train !== true || rate === 0) return x;
+  if (rate === 1) return x.mul(0);
+  const kept = random.bernoulli(scopeKey(keyOf(options), layer), 1 - rate, x.shape);
+  return select(kept, x.mul(1 / (1 - rate)), 0);
+}
+
+/** Weights and biases of one layer and direction, or of a cell. */
+interface CellParams {
+  readonly weightIh: Tensor;
+  readonly weightHh: Tensor;
+  readonly biasIh: Tensor | undefined;
+  readonly biasHh: Tensor | undefined;
+}
+
+const named = (params: Tensors, suffix = ""): CellParams => ({
+  weightIh: params[`weight_ih${suffix}`] as Tensor,
+  weightHh: params[`weight_hh${suffix}`] as Tensor,
+  biasIh: params[`bias_ih${suffix}`] as Tensor | undefined,
+  biasHh: params[`bias_hh${suffix}`] as Tensor | undefined,
+});
+
+const mapped = (x: Tensor, weight: Tensor, bias: Tensor | undefined): Tensor => {
+  const product = x.matmul(weight.transpose());
+  return bias === undefined ? product : product.add(bias);
+};
+
+function overTime(
+  cell: Cell,
+  params: CellParams,
+  sequence: Tensor,
+  begin: RecurrentState,
+  { lengths, reverse }: { readonly lengths: Tensor | undefined; readonly reverse: boolean },
+): { outputs: Tensor; end: RecurrentState } {
+  const contributions = mapped(sequence, params.weightIh, params.biasIh);
+  const [end, outputs] = scan(
+    (state: RecurrentState, fromInput: Tensor, index: Tensor): [RecurrentState, Tensor] => {
+      const next = cell.next(fromInput, mapped(state.h, params.weightHh, params.biasHh), state);
+      if (lengths === undefined) return [next, next.h];
+      const running = lengths.gt(index).reshape([lengths.shape[0] as number, 1]);
+      const held = (fresh: Tensor, old: Tensor): Tensor => select(running, fresh, old);
+      const h = held(next.h, state.h);
+      const kept = next.c === undefined ? { h } : { h, c: held(next.c, state.c as Tensor) };
+      return [kept, select(running, next.h, 0)];
+    },
+    begin,
+    contributions,
+    { reverse },
+  );
+  return { outputs, end };
+}
+
+/** The last layer's states, directions side by side. */
+function lastOf(settings: Settings, { h }: RecurrentState): Tensor {
+  const [count, batch, hidden] = h.shape as [number, number, number];
+  const directions = directionsOf(settings);
+  return joined(
+    Array.from({ length: directions }, (_unused, direction) => {
+      const place = count - directions + direction;
+      return h.slice([place, 0, 0], [place + 1, batch, hidden]).reshape([batch, hidden]);
+    }),
+  );
+}
+
+/** One step of a network as a layer: `apply` begins from zeros and gives the next `h`. */
+export interface CellLayer extends Layer {
+  /** The next state, from `[batch, features]`; without a state, from zeros. */
+  step(variables: Pick<Variables, "params">, x: Tensor, state?: RecurrentState): RecurrentState;
+}
+
+/** Options of cells. */
+export interface CellOptions {
+  /** Width of the state. */
+  readonly hidden: number;
+  /** Default true. */
+  readonly bias?: boolean;
+}
+
+function cellLayer(kind: string, cell: Cell, options: CellOptions): CellLayer {
+  checkOptions(kind, options, ["hidden", "bias"]);
+  const { hidden, bias = true } = options;
+  checkInteger(kind, "hidden", hidden, 1);
+  const check = (input: TensorType): void => {
+    if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+    if (input.shape.length !== 2) throw new HeddleError("shape", `takes [batch, features], got ${formatType(input)}`);
+  };
+  const step: CellLayer["step"] = ({ params }, x, state) => {
+    check(x);
+    const nothing = (): Tensor => zeros([x.shape[0] as number, hidden], { dtype: x.dtype });
+    const from = state ?? { h: nothing(), ...(cell.memory ? { c: nothing() } : {}) };
+    const own = named(params);
+    return cell.next(mapped(x, own.weightIh, own.biasIh), mapped(from.h, own.weightHh, own.biasHh), from);
+  };
+  const layer = positioned({
+    kind,
+    init(key, input) {
+      check(input);
+      const rows = cell.gates * hidden;
+      const make = (ordinal: number, shape: readonly number[]): Tensor =>
+        uniformByFanIn(scopeKey(key, ordinal), shape, hidden, input.dtype);
+      const biases = bias ? { bias_ih: make(2, [rows]), bias_hh: make(3, [rows]) } : {};
+      return {
+        params: { weight_ih: make(0, [rows, input.shape[1] as number]), weight_hh: make(1, [rows, hidden]), ...biases },
+        state: {},
+        output: { dtype: input.dtype, shape: [input.shape[0] as number, hidden] },
+      };
+    },
+    apply: (variables, x) => ({ y: step(variables, x).h, state: {} }),
+  });
+  return Object.assign(layer, { step });
+}
+
+/** One step of {@link rnn}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
+export function rnnCell(options: CellOptions & { readonly nonlinearity?: "tanh" | "relu" }): CellLayer {
+  const { nonlinearity = "tanh", ...rest } = options;
+  if (nonlinearity !== "tanh" && nonlinearity !== "relu")
+    throw new HeddleError("option", `rnnCell: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
+  return cellLayer("rnnCell", plainCell(nonlinearity), rest);
+}
+
+/** One step of {@link gru}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
+export const gruCell = (options: CellOptions): CellLayer => cellLayer("gruCell", gruCellRule, options);
+
+/** One step of {@link lstm}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
+export const lstmCell = (options: CellOptions): CellLayer => cellLayer("lstmCell", lstmCellRule, options);

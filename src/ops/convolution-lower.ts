@@ -1,0 +1,223 @@
+/** @module How convolutions become calls of native kernels: channels last, three spatial dims, groups. */
+import { dtypes } from "../ir/dtype.ts";
+import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
+import { type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { copyCall } from "./structure.ts";
+
+export type ConvAttrs = {
+  layout: string;
+  strides: readonly number[];
+  padding: readonly (readonly [number, number])[];
+  inputDilation: readonly number[];
+  kernelDilation: readonly number[];
+};
+
+export interface ConvDims {
+  /** Letters of each operand. */
+  readonly x: string;
+  readonly kernel: string;
+  readonly out: string;
+  readonly spatial: readonly string[];
+  /** Whether there is a dim of groups, `g`. */
+  readonly grouped: boolean;
+}
+
+export function convDims(layout: string): ConvDims {
+  const [left, out] = layout.split("->");
+  const [x, kernel] = (left ?? "").split(",");
+  if (x === undefined || kernel === undefined || out === undefined)
+    throw new HeddleError("op", `conv: '${layout}' is not a layout`);
+  const spatial = [...x].filter((letter) => letter >= "0" && letter <= "9").sort();
+  return { x, kernel, out, spatial, grouped: x.includes("g") };
+}
+
+export const sizeAt = (shape: Shape, letters: string, letter: string): number =>
+  shape[letters.indexOf(letter)] as number;
+
+export const orderFor = (letters: string, wanted: string): number[] =>
+  [...wanted].map((letter) => letters.indexOf(letter));
+
+/** The kernel that computes a convolution. */
+export type ConvForm = "conv" | "convFilter" | "convGroups" | "convGroupsFilter";
+
+/** Products of channels within a group up to which the groups are better lanes than the channels. */
+const fewChannels = 8;
+
+/**
+ * Filter forms are for windows larger than the output: gradients by the kernel, better as columns-transposed times
+ * cotangent. Many groups of few channels have kernels in which the groups are the lanes of vectors.
+ */
+export function convForm(dims: ConvDims, kernel: Shape, out: Shape): ConvForm {
+  const spatialSize = (shape: Shape, letters: string): number =>
+    dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
+  const filter = spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
+  // In the filter form, batch and channels are in each other's place.
+  const channels = filter ? sizeAt(out, dims.out, "b") : sizeAt(kernel, dims.kernel, "i");
+  const within = channels * sizeAt(kernel, dims.kernel, "o");
+  const lanes = dims.grouped && within <= fewChannels && sizeAt(kernel, dims.kernel, "g") > within;
+  if (filter) return lanes ? "convGroupsFilter" : "convFilter";
+  return lanes ? "convGroups" : "conv";
+}
+
+/** Order of dims, by letters, in which a kernel reads x and the weights (`undefined`: any) and writes its results. */
+export function convOrders(
+  form: ConvForm,
+  { spatial, grouped }: ConvDims,
+): { readonly x: string; readonly kernel: string | undefined; readonly out: string } {
+  const digits = spatial.join("");
+  const g = grouped ? "g" : "";
+  switch (form) {
+    case "conv":
+      return { x: `b${digits}${g}f`, kernel: undefined, out: `b${digits}${g}f` };
+    case "convFilter":
+      return { x: `f${digits}${g}b`, kernel: `i${digits}${g}o`, out: `${g}${digits}bf` };
+    case "convGroups":
+      return { x: `b${digits}fg`, kernel: `${digits}iog`, out: `b${digits}fg` };
+    case "convGroupsFilter":
+      return { x: `f${digits}bg`, kernel: `i${digits}og`, out: `${digits}bfg` };
+  }
+}
+
+/** Channels last, as the kernels write. */
+export function convOutputOrder(attrs: ConvAttrs, inputs: readonly View[], output: TensorType): number[] {
+  const dims = convDims(attrs.layout);
+  const form = convForm(dims, (inputs[1] as View).shape, output.shape);
+  return orderFor(dims.out, convOrders(form, dims).out);
+}
+
+const roundUp64 = (bytes: number): number => Math.ceil(bytes / 64) * 64;
+
+/** The view with dims in the wanted order of letters; a letter that it lacks is a dim of size 1. */
+function arranged(view: View, letters: string, wanted: string): View {
+  const known = [...wanted].filter((letter) => letters.includes(letter)).join("");
+  const moved = permuteView(view, orderFor(letters, known));
+  const spread = (list: readonly number[], missing: number): number[] =>
+    [...wanted].map((letter) => (known.includes(letter) ? (list[known.indexOf(letter)] as number) : missing));
+  return { ...moved, shape: spread(moved.shape, 1), strides: spread(moved.strides, 0) };
+}
+
+const isDense = ({ shape, strides }: View): boolean => {
+  const dense = stridesOf(shape);
+  return strides.every((stride, dim) => stride === dense[dim] || shape[dim] === 1);
+};
+
+/** Sizes of one image, its weights and its result, as the kernels name them. */
+interface Sizes {
+  readonly n: number;
+  readonly g: number;
+  readonly input: Shape;
+  readonly c: number;
+  readonly window: Shape;
+  readonly o: number;
+  readonly output: Shape;
+}
+
+const three = <T>(list: readonly T[], neutral: T): T[] => [...new Array<T>(3 - list.length).fill(neutral), ...list];
+
+/** Fields of a call that all forms have; filter forms have strides and kernel dilation in each other's place. */
+function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean): { readonly [field: string]: unknown } {
+  const [d, h, w] = sizes.input;
+  const [kd, kh, kw] = sizes.window;
+  const [od, oh, ow] = sizes.output;
+  const [strides, kernelDilation] = filter
+    ? [attrs.kernelDilation, attrs.strides]
+    : [attrs.strides, attrs.kernelDilation];
+  return {
+    ...{ n: sizes.n, g: sizes.g, d, h, w, c: sizes.c, kd, kh, kw, o: sizes.o, od, oh, ow },
+    strides: three(strides, 1),
+    padding: three<readonly [number, number]>(attrs.padding, [0, 0]),
+    inputDilation: three(attrs.inputDilation, 1),
+    kernelDilation: three(kernelDilation, 1),
+  };
+}
+
+/** Bytes of an image as it is read: padded, or as columns. */
+function slotBytes(attrs: ConvAttrs, { c, window, output }: Sizes, bytes: number, filter: boolean): number {
+  const strides = three(filter ? attrs.kernelDilation : attrs.strides, 1);
+  const gaps = three(filter ? attrs.strides : attrs.kernelDilation, 1);
+  const extent = output.map(
+    (size, d) =>
+      Math.max(0, size - 1) * (strides[d] as number) + Math.max(0, (window[d] as number) - 1) * (gaps[d] as number) + 1,
+  );
+  return roundUp64(Math.min(sizeOf(extent), sizeOf(window) * sizeOf(output)) * c * bytes);
+}
+
+/** Dims of the kernels, with three spatial ones: letters of the user's digits, and others for those that are missing. */
+function threeDigits(order: string, spatial: readonly string[]): string {
+  const digits = spatial.join("");
+  const missing = "xyz".slice(0, 3 - spatial.length);
+  return digits === "" ? order : order.replace(digits, `${missing}${digits}`);
+}
+
+export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
+  const { attrs } = context;
+  const dims = convDims(attrs.layout);
+  const rank = dims.spatial.length;
+  if (rank < 1 || rank > 3) throw new HeddleError("lower", `conv: no native kernel for ${rank} spatial dims`);
+  const [x, kernel] = context.inputs as [View, View];
+  const out = context.outputs[0] as View;
+  const form = convForm(dims, kernel.shape, out.shape);
+  const orders = convOrders(form, dims);
+  const wide = (order: string): string => {
+    const full = threeDigits(order, dims.spatial);
+    return full.includes("g") ? full : withGroup(full, form, order === orders.kernel || order === kernelOrder);
+  };
+  const kernelOrder = `${dims.grouped ? "g" : ""}${dims.spatial.join("")}io`;
+  const input = context.contiguous(arranged(x, dims.x, wide(orders.x)));
+  const target = arranged(out, dims.out, wide(orders.out));
+  const made = isDense(target) ? target : context.temporary({ shape: target.shape, dtype: target.dtype });
+  const filter = form === "convFilter" || form === "convGroupsFilter";
+  const weight = arranged(kernel, dims.kernel, wide(orders.kernel ?? kernelOrder));
+  const dense = form === "conv" ? { view: weight, calls: [] } : context.contiguous(weight);
+  const sizes = sizesOf(form, input.view.shape, dense.view.shape, made.shape);
+  const bytes = dtypes[x.dtype].bytes;
+  const weights = roundUp64(sizes.g * sizeOf(sizes.window) * sizes.c * sizes.o * bytes);
+  const slots = form === "conv" || form === "convFilter" ? context.slots : 0;
+  const scratch =
+    (form === "convGroups" ? 0 : weights * (filter ? Math.min(sizes.n, 8) : 1)) +
+    slots * slotBytes(attrs, sizes, bytes, filter);
+  const call = {
+    k: form,
+    dtype: x.dtype,
+    ...convFields(attrs, sizes, filter),
+    x: context.at(input.view),
+    ...(filter
+      ? { dy: context.at(dense.view) }
+      : { weight: { at: context.at(dense.view), strides: dense.view.strides } }),
+    out: context.at(made),
+    scratch: context.scratch(scratch),
+    slots: context.slots,
+  };
+  const calls = [...input.calls, ...dense.calls, call];
+  return made === target ? calls : [...calls, copyCall(context, made, target)];
+}
+
+/** The order with a dim of one group where the kernels have it. */
+function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
+  if (form === "conv" && isKernel) return `g${order}`;
+  if (form === "convFilter" && order.endsWith("bf")) return `g${order}`;
+  return `${order.slice(0, -1)}g${order.slice(-1)}`;
+}
+
+function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape): Sizes {
+  const at = (shape: Shape, dim: number): number => shape[dim] as number;
+  switch (form) {
+    case "conv": {
+      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
+      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(1, 4), output: out.slice(1, 4) };
+    }
+    case "convFilter": {
+      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
+      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(1, 4), output: kernel.slice(1, 4) };
+    }
+    case "convGroups": {
+      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
+      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(0, 3), output: out.slice(1, 4) };
+    }
+    case "convGroupsFilter": {
+      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
+      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(0, 3), output: kernel.slice(1, 4) };
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/** @module How windows become calls of native kernels. */
+import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
+import { range, sizeOf } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { copyCall } from "./structure.ts";
+import type { WindowAttrs } from "./window.ts";
+
+export const untouched = (attrs: WindowAttrs, dim: number): boolean =>
+  attrs.window[dim] === 1 && attrs.strides[dim] === 1 && attrs.padding[dim]?.[0] === 0 && attrs.padding[dim]?.[1] === 0;
+
+/**
+ * The order in which the kernels see dims: the input's own, if in it the moving dims are neighbours in ascending order
+ * (so that the first of ties is the same); else row-major.
+ */
+export function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
+  const rank = (input as View).shape.length;
+  const order = denseOrder(input as View) ?? range(rank);
+  const moving = range(rank).filter((dim) => !untouched(attrs, dim));
+  const first = order.indexOf(moving[0] ?? 0);
+  return moving.every((dim, index) => order[first + index] === dim) ? order : range(rank);
+}
+
+/** Dims over which the kernels slide. */
+const slides = 3;
+
+/** The kernels slide over three neighbouring dims; dims before them merge into n, dims after into c. */
+export function windowCalls(
+  context: KernelContext<WindowAttrs>,
+  k: string,
+  operands: { readonly in: number; readonly source?: number },
+): KernelCall[] {
+  const given = context.attrs;
+  const order = windowOrder(given, context.inputs);
+  const arranged = (index: number): ReturnType<typeof context.contiguous> =>
+    context.contiguous(permuteView(context.inputs[index] as View, order));
+  const x = arranged(operands.in);
+  const source = operands.source === undefined ? undefined : arranged(operands.source);
+  const target = permuteView(context.outputs[0] as View, order);
+  const out = isContiguous(target) ? target : context.temporary(target);
+  const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
+  const { shape } = x.view;
+  const moving = order.flatMap((dim, place) => (untouched(given, dim) ? [] : [place]));
+  const last = moving.at(-1) ?? Math.max(0, shape.length - 1);
+  const first = Math.max(0, Math.min(moving[0] ?? last, last - 1));
+  const count = last - first + 1;
+  if (count > slides)
+    throw new HeddleError("lower", `${k}: no native kernel for windows over ${count} neighbouring dims`);
+  /** Entries of the dims that the kernel slides over; dims that are missing come first. */
+  const slid = <T>(list: readonly T[], neutral: T): T[] => [
+    ...range(slides - count).map(() => neutral),
+    ...list.slice(first, last + 1),
+  ];
+  const own = <T>(list: readonly T[], neutral: T): T[] =>
+    slid(
+      order.map((dim) => list[dim] as T),
+      neutral,
+    );
+  const [d, h, w] = slid(shape, 1);
+  const [od, oh, ow] = slid(windowed, 1);
+  const call: KernelCall = {
+    k,
+    op: given.op,
+    dtype: x.view.dtype,
+    n: sizeOf(shape.slice(0, first)),
+    ...{ d, h, w, c: sizeOf(shape.slice(last + 1)), od, oh, ow },
+    window: own(given.window, 1),
+    strides: own(given.strides, 1),
+    dilation: given.dilation === undefined ? [1, 1, 1] : own(given.dilation, 1),
+    padding: own<readonly [number, number]>(given.padding, [0, 0]),
+    in: context.at(x.view),
+    ...(source === undefined ? {} : { source: context.at(source.view) }),
+    out: context.at(out),
+  };
+  return [...x.calls, ...(source?.calls ?? []), call, ...(out === target ? [] : [copyCall(context, out, target)])];
+}

@@ -1,0 +1,89 @@
+/** @module Ending a training that no longer gets better. */
+import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
+import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";
+import { checkMonitor, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
+import type { Snapshot } from "../snapshot.ts";
+
+/** Options of {@link earlyStopping}. */
+export interface EarlyStoppingOptions extends MonitorOptions {
+  /** Epochs without progress after which the training ends; 0 (default) and 1 are the first one. */
+  readonly patience?: number;
+  /** By how much a value must be better than the best one; default 0. */
+  readonly minDelta?: number;
+  /** Put the values of the best epoch back at the end, whether it was ended or not; default false. They are kept in memory. */
+  readonly restoreBest?: boolean;
+  /** A value that must be passed for an epoch to count as progress; default none. */
+  readonly baseline?: number;
+  /** Epochs of the beginning that count for nothing; default 0. */
+  readonly startFromEpoch?: number;
+}
+
+/**
+ * Ends the training when what it watches has not become better for `patience` epochs, as Keras' `EarlyStopping`. NaN is no
+ * progress. After a resume it knows the epochs before from their history, but not their values: if none later is better,
+ * `restoreBest` leaves the last ones and says so.
+ *
+ * @throws HeddleError `option`; when the training begins, for a `monitor` that it does not have
+ */
+export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
+  const what = "earlyStopping";
+  const names = ["monitor", "mode", "patience", "minDelta", "restoreBest", "baseline", "startFromEpoch"];
+  checkOptions(what, options, names);
+  checkMonitor(what, options);
+  const { patience = 0, minDelta = 0, restoreBest = false, baseline, startFromEpoch = 0 } = options;
+  checkInteger(what, "patience", patience);
+  checkInteger(what, "startFromEpoch", startFromEpoch);
+  checkNumber(what, "minDelta", minDelta, 0);
+  if (baseline !== undefined) checkNumber(what, "baseline", baseline);
+  let watch: Watched;
+  let print: (text: string) => void;
+  let known: { value: number; epoch: number } | undefined;
+  let waited = 0;
+  let kept: Snapshot | undefined;
+
+  /** Counts an epoch; tells whether it is the best. */
+  const count = (record: EpochRecord): boolean => {
+    if (record.epoch < startFromEpoch) return false;
+    const value = logsOf(record)[watch.name] as number;
+    waited++;
+    if (!watch.better(value, known?.value, minDelta)) return false;
+    known = { value, epoch: record.epoch };
+    if (baseline === undefined || watch.better(value, baseline, 0)) waited = 0;
+    return true;
+  };
+  const onEpoch = (record: EpochRecord, control: TrainControl): void => {
+    if (count(record)) {
+      kept?.dispose();
+      kept = restoreBest ? control.snapshot() : undefined;
+      return;
+    }
+    // As in Keras, the first epoch never ends a training.
+    if (record.epoch === 0) return;
+    if (record.epoch < startFromEpoch || waited < Math.max(1, patience)) return;
+    print(
+      `no better ${watch.name} for ${waited} ${waited === 1 ? "epoch" : "epochs"}: ending after epoch ${record.epoch + 1}`,
+    );
+    control.stop();
+  };
+  return {
+    onBegin: (start) => {
+      watch = watched(what, options, start);
+      ({ print } = start);
+      [known, waited, kept] = [undefined, 0, undefined];
+      for (const record of start.history) count(record);
+    },
+    onEpoch,
+    onEnd: (_end, control) => {
+      if (!restoreBest || known === undefined) return;
+      if (kept === undefined) {
+        print(
+          `earlyStopping: epoch ${known.epoch + 1} was the best, before the training was resumed; its values are not here`,
+        );
+        return;
+      }
+      control.restore(kept);
+      kept.dispose();
+      kept = undefined;
+    },
+  };
+}

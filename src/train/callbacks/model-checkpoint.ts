@@ -1,0 +1,84 @@
+/** @module Weights written after epochs: of the best so far, or of each. */
+import { HeddleError } from "../../util/errors.ts";
+import { checkNumber, checkOptions } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
+import type { Callbacks, EpochRecord } from "../history.ts";
+import { checkMonitor, logNames, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
+import { exportWeights, writeWeights } from "../weights-file.ts";
+
+/** Options of {@link modelCheckpoint}. */
+export interface ModelCheckpointOptions extends MonitorOptions {
+  /**
+   * The file, such as `"best.safetensors"`; `{epoch}` (counted from 1) and the numbers of the epoch, such as `{val_loss}`, stand
+   * for their values.
+   */
+  readonly path: string;
+  /** Write only when what is watched is better than ever before; default true. With false after every epoch. */
+  readonly bestOnly?: boolean;
+  /** By how much it must be better; default 0. */
+  readonly minDelta?: number;
+}
+
+/**
+ * Writes the weights (those that are evaluated: with `ema` their average) after epochs, on rank 0, as safetensors with PyTorch's
+ * names. What a run needs to go on is in the checkpoints of the option `checkpoint`.
+ *
+ * @throws HeddleError `option`; from the training `disk` or `file` when a file cannot be written
+ */
+export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
+  const what = "modelCheckpoint";
+  checkOptions(what, options, ["path", "monitor", "mode", "bestOnly", "minDelta"]);
+  checkMonitor(what, options);
+  const { path, bestOnly = true, minDelta = 0 } = options;
+  if (typeof path !== "string" || path === "")
+    throw new HeddleError("option", `${what}: path must name a file, got ${shown(path)}`);
+  checkNumber(what, "minDelta", minDelta, 0);
+  let watch: Watched;
+  let rank = 0;
+  let best: number | undefined;
+  const isBest = (record: EpochRecord): boolean => {
+    const value = logsOf(record)[watch.name] as number;
+    if (!watch.better(value, best, minDelta)) return false;
+    best = value;
+    return true;
+  };
+  return {
+    onBegin: (start) => {
+      watch = watched(what, options, start);
+      ({ rank } = start);
+      best = undefined;
+      for (const record of start.history) isBest(record);
+      checkPlaceholders(path, ["epoch", ...logNames(start)]);
+    },
+    onEpoch: async (record, control) => {
+      const due = isBest(record) || !bestOnly;
+      if (!due) return;
+      const snapshot = control.snapshot();
+      try {
+        const { averaged, params, state } = snapshot;
+        const tensors = await exportWeights({ params: averaged ?? params, state });
+        if (rank === 0) await writeWeights(fileName(path, record), tensors);
+      } finally {
+        snapshot.dispose();
+      }
+    },
+  };
+}
+
+const placeholder = /\{(\w+)\}/g;
+
+function checkPlaceholders(path: string, names: readonly string[]): void {
+  for (const [, name = ""] of path.matchAll(placeholder)) {
+    if (!names.includes(name))
+      throw new HeddleError("option", `modelCheckpoint: path has {${name}}, which is no number of this training`, {
+        hint: `it has ${names.join(", ")}`,
+      });
+  }
+}
+
+function fileName(path: string, record: EpochRecord): string {
+  const values = logsOf(record);
+  return path.replace(placeholder, (_all, name: string) =>
+    name === "epoch" ? String(record.epoch + 1).padStart(2, "0") : (values[name] as number).toFixed(4),
+  );
+}

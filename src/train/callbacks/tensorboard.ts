@@ -1,0 +1,127 @@
+/** @module Curves for TensorBoard. */
+import { join } from "node:path";
+import { isTensor, type Tensor, type Tensors } from "../../tensor/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { checkInteger, checkOptions } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
+import { flattenTree } from "../../util/tree.ts";
+import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";
+import { wholeData } from "../state.ts";
+import { appendWhole } from "./append.ts";
+import { type EventValue, eventFilePath, eventRecord } from "./event-file.ts";
+
+/** Options of {@link tensorBoard}. */
+export interface TensorBoardOptions {
+  /** The folder to point `tensorboard --logdir` at: `train` and `validation` are made in it. Default `"logs"`. */
+  readonly directory?: string;
+  /** After every epoch (default); a number: also the loss and the learning rate of every so many steps. */
+  readonly updateFrequency?: "epoch" | number;
+  /** Epochs between two histograms of the parameters; default 0, none. */
+  readonly histogramFrequency?: number;
+  /** Texts by name, in Markdown, shown once: what the run is about. */
+  readonly texts?: { readonly [name: string]: string };
+}
+
+/**
+ * Writes the numbers of each epoch as events, on rank 0, with the tags of Keras' `TensorBoard`: `epoch_loss`, `epoch_accuracy`,
+ * `epoch_learning_rate` by epoch, `batch_loss` and `batch_learning_rate` by step. What is written after a resume goes to a file of
+ * its own.
+ *
+ * @throws HeddleError `option`; from the training `disk` or `file` when a file cannot be written
+ */
+export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
+  const what = "tensorBoard";
+  checkOptions(what, options, ["directory", "updateFrequency", "histogramFrequency", "texts"]);
+  const { directory = "logs", updateFrequency = "epoch", histogramFrequency = 0, texts = {} } = options;
+  if (typeof directory !== "string" || directory === "")
+    throw new HeddleError("option", `${what}: directory must name a folder, got ${shown(directory)}`);
+  if (updateFrequency !== "epoch") checkInteger(what, "updateFrequency", updateFrequency, 1);
+  checkInteger(what, "histogramFrequency", histogramFrequency, 0);
+  let rank = 0;
+  let train = new EventLog("");
+  let validation = new EventLog("");
+  const histograms = async ({ epoch }: EpochRecord, control: TrainControl): Promise<void> => {
+    if (histogramFrequency === 0 || (epoch + 1) % histogramFrequency !== 0) return;
+    const snapshot = control.snapshot();
+    try {
+      for (const [tag, values] of await valuesOf(snapshot.params))
+        if (rank === 0) train.add(epoch, { kind: "histogram", tag, values });
+    } finally {
+      snapshot.dispose();
+    }
+  };
+  return {
+    onBegin: async (start) => {
+      ({ rank } = start);
+      train = new EventLog(join(directory, "train"));
+      validation = new EventLog(join(directory, "validation"));
+      if (rank !== 0) return;
+      for (const [tag, text] of Object.entries(texts)) train.add(start.epoch, { kind: "text", tag, text });
+      await train.flush();
+    },
+    onStep: async ({ step, loss, learningRate, rejected }) => {
+      if (rank !== 0 || updateFrequency === "epoch" || step % updateFrequency !== 0) return;
+      if (!rejected) train.add(step, { kind: "scalar", tag: "batch_loss", value: loss });
+      train.add(step, { kind: "scalar", tag: "batch_learning_rate", value: learningRate });
+      await train.flushSometimes();
+    },
+    onEpoch: async (record, control) => {
+      await histograms(record, control);
+      if (rank !== 0) return;
+      const { epoch, loss, metrics, evaluation, learningRate } = record;
+      train.scalars(epoch, { loss, ...metrics, learning_rate: learningRate });
+      if (evaluation !== undefined) validation.scalars(epoch, { loss: evaluation.loss, ...evaluation.metrics });
+      await train.flush();
+      await validation.flush();
+    },
+  };
+}
+
+async function valuesOf(params: Tensors): Promise<[string, ArrayLike<number>][]> {
+  const { leaves, paths } = flattenTree(params, isTensor);
+  const named: [string, ArrayLike<number>][] = [];
+  for (const [index, path] of paths.entries()) named.push([path, await wholeData(leaves[index] as Tensor)]);
+  return named;
+}
+
+const flushMilliseconds = 2000;
+
+/** A file of events, made when the first are written. */
+class EventLog {
+  private readonly folder: string;
+  private path: string | undefined;
+  private waiting: Uint8Array[] = [];
+  private flushed = performance.now();
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  add(step: number, value: EventValue): void {
+    this.waiting.push(eventRecord({ wallTime: Date.now() / 1000, step, value }));
+  }
+
+  /** Numbers of an epoch. */
+  scalars(epoch: number, values: { readonly [name: string]: number }): void {
+    for (const [name, value] of Object.entries(values))
+      this.add(epoch, { kind: "scalar", tag: `epoch_${name}`, value });
+  }
+
+  /** Writes what has waited for long; steps are often too short for a write each. */
+  async flushSometimes(): Promise<void> {
+    if (performance.now() - this.flushed > flushMilliseconds) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    this.flushed = performance.now();
+    if (this.waiting.length === 0) return;
+    const records = this.waiting;
+    this.waiting = [];
+    const wallTime = Date.now() / 1000;
+    if (this.path === undefined) {
+      this.path = eventFilePath(this.folder, wallTime);
+      records.unshift(eventRecord({ wallTime, step: 0, value: { kind: "version" } }));
+    }
+    await appendWhole("tensorBoard", this.path, Buffer.concat(records));
+  }
+}
