@@ -207,6 +207,7 @@ defineOp<{ batchDims: number }>({
     gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
   lower: {
     kind: "kernel",
+    moves: true,
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
@@ -392,6 +393,7 @@ defineOp<{ sizes: Shape }>({
     hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
   lower: {
     kind: "kernel",
+    moves: true,
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
@@ -479,6 +481,7 @@ defineOp({
   stablehlo: hloSame("dynamic_update_slice"),
   lower: {
     kind: "kernel",
+    moves: true,
     inPlace: 0,
     emit: (context) => {
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];

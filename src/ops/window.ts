@@ -213,7 +213,7 @@ defineOp<WindowAttrs>({
     const out = dtypes[dtype].create(sizeOf(outShape)).fill(identityOf(attrs.op, dtype));
     eachWindow(shape, outShape, attrs, (position, offsets, count) => {
       if (attrs.op === "sum") {
-        let total = 0;
+        let total = identityOf("sum", dtype);
         for (let index = 0; index < count; index++) total += data[offsets[index] as number] as number;
         out[position] = total;
       } else if (count > 0) out[position] = data[winner(data, offsets, count, attrs.op)] as number;
@@ -240,7 +240,8 @@ function inferWithSource(name: string, source: "input" | "output") {
     const outside = windowShape(name, x, attrs);
     const expected = source === "input" ? x.shape : outside;
     if (attrs.op === "sum") throw new HeddleError("op", `${name}: a sum has no extreme; use max or min`);
-    if (!isFloat(x.dtype) || values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
+    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${formatType(x)}`);
+    if (values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
       throw new HeddleError(
         "shape",
         `${name}: for ${formatType(x)} the second input must be ${formatType({ dtype: x.dtype, shape: expected })}, got ${formatType(values)}`,

@@ -43,6 +43,9 @@ impl Window {
         if sizes.iter().any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
             bail!("sizes of a window must be below 2^24");
         }
+        if j.dtype.is_half() {
+            bail!("windows of {} are not supported", j.dtype.name());
+        }
         if j.window.contains(&0) || j.strides.contains(&0) {
             bail!("window and strides must be positive");
         }
