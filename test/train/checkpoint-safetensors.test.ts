@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { type DType, dtypeNames, dtypes } from "../../src/ir/dtype.ts";
 import {
   decodeSafetensors,
   encodeSafetensors,
@@ -13,6 +12,7 @@ import {
   safetensorsChunks,
   saveSafetensors,
 } from "../../src/io/safetensors.ts";
+import { type DType, dtypeNames, dtypes } from "../../src/ir/dtype.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-safetensors-"));

@@ -14,6 +14,8 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
+import { encodeSafetensors, readSafetensors } from "../../src/io/safetensors.ts";
 import {
   checkpointFileName,
   latestCheckpoint,
@@ -22,8 +24,6 @@ import {
   saveCheckpoint,
   tensorsUnder,
 } from "../../src/train/checkpoint.ts";
-import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
-import { encodeSafetensors, readSafetensors } from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 import { expectWhole, stateOfStep } from "./checkpoint-state.ts";
 
