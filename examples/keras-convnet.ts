@@ -2,8 +2,8 @@
  * The convnet for CIFAR-10 of Keras's examples: four convolutions, two poolings, dropout, RMSProp. No package ships CIFAR-10 or
  * Fashion-MNIST, so it reads MNIST; with the four files of Fashion-MNIST in a folder, `HEDDLE_DATA=folder` trains on that.
  *
- *     npx heddle run examples/keras-convnet.ts                # 3 epochs: @FULL@
- *     npx heddle run examples/keras-convnet.ts -- --small     # 640 images
+ *     npx heddle run examples/keras-convnet.ts                # 2 epochs: 98.1 % of the test images, 160 s
+ *     npx heddle run examples/keras-convnet.ts -- --small     # 1,280 images, 10 times the learning rate
  */
 import { data, losses, nn, optim, train } from "heddle";
 
@@ -21,12 +21,16 @@ const model = nn.sequential(
 const [images, test] = [data.mnist("train"), data.mnist("test")];
 const result = await train({
   model,
-  data: (small ? images.take(640) : images).shuffle().batch(32),
+  data: (small ? images.take(1280) : images).shuffle().batch(32),
   evaluate: small ? test.take(200) : test,
   loss: losses.softmaxCrossEntropy,
   // Keras's decay: the learning rate is divided by 1 + 1e-6 · step.
-  optimizer: optim.rmsProp({ learningRate: (step) => 1e-4 / (1 + 1e-6 * step), alpha: 0.9, epsilon: 1e-7 }),
-  epochs: small ? 1 : 3,
+  optimizer: optim.rmsProp({
+    learningRate: (step) => (small ? 1e-3 : 1e-4) / (1 + 1e-6 * step),
+    alpha: 0.9,
+    epsilon: 1e-7,
+  }),
+  epochs: small ? 1 : 2,
 });
 
 result.print(`accuracy on the test images: ${(100 * result.accuracy!).toFixed(2)} %`);

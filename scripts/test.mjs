@@ -18,6 +18,7 @@ const bin = (name) => join(root, "node_modules", ...name.split("/"));
 /** Suites that do little but start processes and wait for them. */
 const processSuites = [
   "test/native/memory.test.ts",
+  "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
   "test/repo/docs.test.ts",

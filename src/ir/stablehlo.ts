@@ -8,8 +8,8 @@ import { encodeHalf } from "./half.ts";
 import type { Attrs, Graph } from "./node.ts";
 import type { Shape, TensorType } from "./shape.ts";
 
-/** StableHLO has more dtypes than graphs do; `u64` is used within some ops. */
-export type HloDType = DType | "u64";
+/** StableHLO has more dtypes than graphs do; `u64` and the complex ones are used within some ops. */
+export type HloDType = DType | "u64" | "c64" | "c128";
 
 export interface HloType {
   readonly shape: Shape;
@@ -64,6 +64,8 @@ const elementNames: { readonly [D in HloDType]: string } = {
   u32: "ui32",
   i64: "i64",
   u64: "ui64",
+  c64: "complex<f32>",
+  c128: "complex<f64>",
   u8: "ui8",
   i8: "i8",
   bool: "i1",
@@ -78,7 +80,7 @@ export function hloType({ shape, dtype }: HloType): string {
 export function hloLiteral(dtype: HloDType, value: number | bigint): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
   if (dtype === "i64" || dtype === "u64") return String(BigInt(value));
-  if (typeof value === "bigint" || !isFloat(dtype)) return String(value);
+  if (typeof value === "bigint" || dtype === "c64" || dtype === "c128" || !isFloat(dtype)) return String(value);
   if (Number.isFinite(value)) {
     const [digits, exponent] = (Object.is(value, -0) ? "-0" : String(value)).split("e") as [string, string?];
     return `${digits.includes(".") ? digits : `${digits}.0`}${exponent === undefined ? "" : `e${exponent}`}`;

@@ -125,6 +125,23 @@ const attentionRows = (step: LoweredStep, last: string): number[] => [
 const output = (step: LoweredStep, name: string, shape: Shape): Access =>
   whole(name, "write", at(step, name), dtypeOf(step), shape);
 
+/** Elements of each operand and result of a factorisation of one matrix. */
+function factorSizes(what: string, m: number, n: number): { inputs: number[]; outputs: number[] } {
+  const k = Math.min(m, n);
+  switch (what) {
+    case "cholesky":
+      return { inputs: [m * m], outputs: [m * m] };
+    case "triangularSolve":
+      return { inputs: [m * m, m * n], outputs: [m * n] };
+    case "qr":
+      return { inputs: [m * n], outputs: [m * k, k * n, 1] };
+    case "svd":
+      return { inputs: [m * n], outputs: [m * k, k, k * n] };
+    default:
+      return { inputs: [m * m], outputs: [m, m * m] };
+  }
+}
+
 type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
 
 const table: Table = {
@@ -196,8 +213,8 @@ const table: Table = {
   ],
   scatter: (step) => [
     read(step, "in", shapeOf(step, "outer size inner")),
-    read(step, "updates", shapeOf(step, "outer count inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    read(step, "updates", shapeOf(step, "outer count inner")),
     write(step, shapeOf(step, "outer size inner")),
   ],
   dynamicSlice: (step) => [
@@ -216,6 +233,43 @@ const table: Table = {
     read(step, "start", [(step["shape"] as Shape).length], "i32"),
     write(step, step["shape"] as Shape, "u32"),
   ],
+  sort: (step) =>
+    (step["operands"] as { dtype: DType; in: Address; out: Address }[]).flatMap((operand, index) => [
+      whole(`in[${index}]`, "read", operand.in, operand.dtype, shapeOf(step, "rows cols")),
+      whole(`out[${index}]`, "write", operand.out, operand.dtype, shapeOf(step, "rows cols")),
+    ]),
+  topK: (step) => [
+    read(step, "in", shapeOf(step, "rows cols")),
+    ...(["values", "indices"] as const).map((name, index) =>
+      whole(
+        name,
+        "write",
+        (step["out"] as Address[])[index] as Address,
+        index === 0 ? dtypeOf(step) : "i32",
+        shapeOf(step, "rows count"),
+      ),
+    ),
+  ],
+  fft: (step) => {
+    const length = step["length"] as number[];
+    const half = [...length.slice(0, -1), Math.floor((length.at(-1) as number) / 2) + 1, 2];
+    const [kind, batch] = [step["kind"], num(step, "batch")];
+    const complex = [...length, 2];
+    const [from, to] = kind === "fromReal" ? [length, half] : kind === "toReal" ? [half, length] : [complex, complex];
+    return [read(step, "in", [batch, ...from]), write(step, [batch, ...to])];
+  },
+  factor: (step) => {
+    const [batch, m, n] = shapeOf(step, "batch m n") as [number, number, number];
+    const { inputs, outputs } = factorSizes(step["what"] as string, m, n);
+    return [
+      ...(step["in"] as Address[]).map((address, index) =>
+        whole(`in[${index}]`, "read", address, dtypeOf(step), [batch, inputs[index] as number]),
+      ),
+      ...(step["out"] as Address[]).map((address, index) =>
+        whole(`out[${index}]`, "write", address, dtypeOf(step), [batch, outputs[index] as number]),
+      ),
+    ];
+  },
   softmaxCrossEntropy: (step) => [
     read(step, "logits", shapeOf(step, "rows cols")),
     read(step, "labels", [num(step, "rows")], "i32"),

@@ -1,83 +1,112 @@
-/** @module The 2-D convolution layer. */
+/** @module Convolution layers. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { checkPadding } from "../tensor/arguments.ts";
-import { conv2d as convolve, evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
+import {
+  conv1d as convolve1d,
+  conv2d as convolve2d,
+  conv3d as convolve3d,
+  evalShape,
+  padBorder,
+  type Tensor,
+  type Tensors,
+} from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
 import { type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
 export type Size2d = number | readonly [number, number];
 
-/** Options of {@link conv2d}. */
-export interface Conv2dOptions {
+/** A size for all spatial dims, or one for each. */
+export type Size = number | readonly number[];
+
+/** What lies around an image: zeros, its mirror image, its nearest element, or its other side. */
+export type PaddingMode = "zeros" | "reflect" | "replicate" | "circular";
+
+/** Options that convolution layers share. */
+export interface ConvLayerOptions<S = Size> {
   /** Number of output channels. */
   readonly out: number;
-  /** Height and width of the kernel. */
-  readonly kernel: Size2d;
+  /** Sizes of the kernel. */
+  readonly kernel: S;
   /** Default 1. */
-  readonly strides?: Size2d;
-  /** Zeros around the image: a size, `"valid"` for none, `"same"` to keep height and width. Default 0. */
-  readonly padding?: Size2d | "same" | "valid";
+  readonly strides?: S;
+  /** What is added around the image: a size, `"valid"` for none, `"same"` to keep its sizes. Default 0. */
+  readonly padding?: S | "same" | "valid";
+  /** What padding holds; default zeros. Others need a padding in numbers. */
+  readonly paddingMode?: PaddingMode;
   /** Distance of the kernel's elements; default 1. */
-  readonly dilation?: Size2d;
+  readonly dilation?: S;
+  /** Parts into which channels are cut; each result depends on the channels of its own part. Default 1. */
+  readonly groups?: number;
   /** Add a bias; default true. */
   readonly bias?: boolean;
   /** What the parameters begin with, such as `{ weight: nn.init.kaimingNormal() }`; default PyTorch's. */
   readonly init?: LayerInit;
 }
 
-/** Checks a size and gives it for both dims. */
-export function sizePair(what: string, name: string, size: Size2d, lowest: number): [number, number] {
-  if (typeof size !== "number" && (!Array.isArray(size) || size.length !== 2))
-    throw new HeddleError("option", `${what}: ${name} must be a number or [height, width], got ${String(size)}`);
-  const [height, width] = typeof size === "number" ? [size, size] : size;
-  checkInteger(what, name, height, lowest);
-  checkInteger(what, name, width, lowest);
-  return [height, width];
+/** Options of {@link conv1d}. */
+export type Conv1dOptions = ConvLayerOptions<number | readonly [number]>;
+/** Options of {@link conv2d}. */
+export type Conv2dOptions = ConvLayerOptions<Size2d>;
+/** Options of {@link conv3d}. */
+export type Conv3dOptions = ConvLayerOptions<number | readonly [number, number, number]>;
+
+/** Spatial dims by name, for messages. */
+const dimNames = [["width"], ["height", "width"], ["depth", "height", "width"]] as const;
+const namesOf = (rank: number): string => (dimNames[rank - 1] as readonly string[]).join(", ");
+
+/** Checks a size and gives one for each spatial dim. */
+export function sizesOf(what: string, name: string, size: Size, lowest: number, rank: number): number[] {
+  const list = typeof size === "number" ? new Array<number>(rank).fill(size) : size;
+  if (!Array.isArray(list) || list.length !== rank)
+    throw new HeddleError("option", `${what}: ${name} must be a number or [${namesOf(rank)}], got ${String(size)}`);
+  for (const one of list as number[]) checkInteger(what, name, one, lowest);
+  return [...(list as number[])];
 }
 
 /** Checks padding and gives it as the operations take it. */
-export function imagePadding(what: string, padding: Size2d | "same" | "valid"): [number, number] | "same" | "valid" {
-  if (typeof padding !== "string") return sizePair(what, "padding", padding, 0);
-  checkPadding(what, padding);
+export function imagePadding(
+  what: string,
+  padding: Size | "same" | "valid",
+  rank: number,
+): number[] | "same" | "valid" {
+  if (typeof padding !== "string") return sizesOf(what, "padding", padding, 0, rank);
+  checkPadding(what, padding, rank);
   return padding;
 }
 
 /** Throws unless the input is a batch of images. */
-export function checkImages(input: TensorType): void {
-  if (input.shape.length !== 4) {
-    throw new HeddleError("shape", `takes images [batch, channels, height, width], got ${formatType(input)}`);
+export function checkImages(input: TensorType, rank = 2): void {
+  if (input.shape.length !== rank + 2) {
+    throw new HeddleError("shape", `takes images [batch, channels, ${namesOf(rank)}], got ${formatType(input)}`);
   }
 }
 
-/**
- * Cross-correlation of images `[batch, in, height, width]` with `out` kernels. Parameters `weight`
- * `[out, in, height, width]` and `bias` `[out]` in the dtype of the input, initialised as PyTorch does.
- *
- * @throws HeddleError `option` when a size is not a whole number in its range.
- */
-export function conv2d(options: Conv2dOptions): Layer {
-  checkOptions("conv2d", options, ["out", "kernel", "strides", "padding", "dilation", "bias", "init"]);
-  const { out, padding = 0, bias = true, init = {} } = options;
-  checkInit("conv2d", init);
-  checkInteger("conv2d", "out", out, 1);
-  const kernel = sizePair("conv2d", "kernel", options.kernel, 1);
-  const window = {
-    strides: sizePair("conv2d", "strides", options.strides ?? 1, 1),
-    dilation: sizePair("conv2d", "dilation", options.dilation ?? 1, 1),
-    padding: imagePadding("conv2d", padding),
-  };
-  const apply = (x: Tensor, weight: Tensor): Tensor => convolve(x, weight, window);
+/** A layer of `weight` and `bias`: one result channel per value of the bias. */
+export function weighted(
+  kind: string,
+  rank: number,
+  options: {
+    readonly bias?: boolean | undefined;
+    readonly init?: LayerInit | undefined;
+    readonly out: (channels: number) => number;
+  },
+  shapeOf: (channels: number) => number[],
+  apply: (x: Tensor, weight: Tensor) => Tensor,
+): Layer {
+  const { bias = true, init = {} } = options;
+  checkInit(kind, init);
   return positioned({
-    kind: "conv2d",
+    kind,
     init(key, input) {
-      checkImages(input);
+      checkImages(input, rank);
       if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
       const { dtype } = input;
-      const shape = [out, input.shape[1] as number, ...kernel];
+      const shape = shapeOf(input.shape[1] as number);
       const fanIn = shape.slice(1).reduce((product, size) => product * size, 1);
       // Before anything is drawn, so that an image too small for the kernel is told at once.
       const output = evalShape(apply, input, { dtype, shape });
@@ -85,12 +114,153 @@ export function conv2d(options: Conv2dOptions): Layer {
       const make = (name: "weight" | "bias", ordinal: number, sizes: readonly number[]): Tensor =>
         initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape: sizes, dtype });
       const weight = make("weight", 0, shape);
+      const out = options.out(input.shape[1] as number);
       const params: Tensors = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
       return { params, state: {}, output };
     },
     apply({ params }, x) {
       const y = apply(x, params["weight"] as Tensor);
-      return { y: bias ? y.add((params["bias"] as Tensor).reshape([out, 1, 1])) : y, state: {} };
+      if (!bias) return { y, state: {} };
+      const add = params["bias"] as Tensor;
+      return { y: y.add(add.reshape([-1, ...new Array<number>(rank).fill(1)])), state: {} };
+    },
+  });
+}
+
+const optionNames = ["out", "kernel", "strides", "padding", "paddingMode", "dilation", "groups", "bias", "init"];
+const functions = [convolve1d, convolve2d, convolve3d] as const;
+
+function checkMode(what: string, mode: unknown, padding: unknown): void {
+  if (mode === "zeros") return;
+  if (mode !== "reflect" && mode !== "replicate" && mode !== "circular")
+    throw new HeddleError("option", `${what}: paddingMode is ${shown(mode)}`, {
+      hint: 'it can be "zeros", "reflect", "replicate" or "circular"',
+    });
+  if (typeof padding === "string")
+    throw new HeddleError("option", `${what}: paddingMode "${mode}" needs a padding in numbers, got "${padding}"`);
+}
+
+/** The convolution of a layer, by its options. */
+function convolution(what: string, rank: number, options: Omit<ConvLayerOptions, "out">) {
+  const { groups = 1, paddingMode = "zeros" } = options;
+  checkInteger(what, "groups", groups, 1);
+  const padding = imagePadding(what, options.padding ?? 0, rank);
+  checkMode(what, paddingMode, padding);
+  const kernel = sizesOf(what, "kernel", options.kernel, 1, rank);
+  const window = {
+    strides: sizesOf(what, "strides", options.strides ?? 1, 1, rank),
+    dilation: sizesOf(what, "dilation", options.dilation ?? 1, 1, rank),
+  };
+  const convolve = functions[rank - 1] as typeof convolve2d;
+  const run = (x: Tensor, weight: Tensor, parts: number): Tensor => {
+    if (paddingMode === "zeros" || typeof padding === "string")
+      return convolve(x, weight, { ...window, padding, groups: parts });
+    const border = [[0, 0] as const, [0, 0] as const, ...padding.map((size) => [size, size] as const)];
+    return convolve(padBorder(x, border, paddingMode), weight, { ...window, groups: parts });
+  };
+  return { kernel, groups, run };
+}
+
+function convLayer(what: string, rank: number, options: ConvLayerOptions): Layer {
+  checkOptions(what, options, optionNames);
+  checkInteger(what, "out", options.out, 1);
+  const { kernel, groups, run } = convolution(what, rank, options);
+  const shapeOf = (channels: number): number[] => {
+    if (channels % groups !== 0 || options.out % groups !== 0)
+      throw new HeddleError("shape", `${groups} groups do not divide ${channels} channels and ${options.out} results`);
+    return [options.out, channels / groups, ...kernel];
+  };
+  const made = { bias: options.bias, init: options.init, out: () => options.out };
+  return weighted(what, rank, made, shapeOf, (x, weight) => run(x, weight, groups));
+}
+
+/**
+ * Cross-correlation of sequences `[batch, in, width]` with `out` kernels. Parameters `weight` `[out, in / groups, width]`
+ * and `bias` `[out]` in the dtype of the input, initialised as PyTorch does.
+ *
+ * @throws HeddleError `option` when a size is not a whole number in its range.
+ */
+export const conv1d = (options: Conv1dOptions): Layer => convLayer("conv1d", 1, options);
+
+/**
+ * Cross-correlation of images `[batch, in, height, width]` with `out` kernels. Parameters `weight`
+ * `[out, in / groups, height, width]` and `bias` `[out]` in the dtype of the input, initialised as PyTorch does.
+ *
+ * @throws HeddleError `option` when a size is not a whole number in its range.
+ */
+export const conv2d = (options: Conv2dOptions): Layer => convLayer("conv2d", 2, options);
+
+/**
+ * Cross-correlation of volumes `[batch, in, depth, height, width]` with `out` kernels. Parameters `weight`
+ * `[out, in / groups, depth, height, width]` and `bias` `[out]` in the dtype of the input, initialised as PyTorch does.
+ *
+ * @throws HeddleError `option` when a size is not a whole number in its range.
+ */
+export const conv3d = (options: Conv3dOptions): Layer => convLayer("conv3d", 3, options);
+
+/** Options of {@link depthwiseConv2d}. */
+export interface DepthwiseConv2dOptions extends Omit<Conv2dOptions, "out" | "groups"> {
+  /** Results per input channel; default 1. */
+  readonly multiplier?: number;
+}
+
+const depthwiseNames = optionNames.filter((name) => name !== "out" && name !== "groups").concat("multiplier");
+
+/**
+ * A convolution of each channel by kernels of its own: {@link conv2d} with as many groups as there are channels. Parameters
+ * `weight` `[in * multiplier, 1, height, width]` and `bias` `[in * multiplier]`.
+ */
+export function depthwiseConv2d(options: DepthwiseConv2dOptions): Layer {
+  const what = "depthwiseConv2d";
+  checkOptions(what, options, depthwiseNames);
+  const { multiplier = 1 } = options;
+  checkInteger(what, "multiplier", multiplier, 1);
+  const { kernel, run } = convolution(what, 2, options);
+  const made = { bias: options.bias, init: options.init, out: (channels: number) => channels * multiplier };
+  return weighted(
+    what,
+    2,
+    made,
+    (channels) => [channels * multiplier, 1, ...kernel],
+    (x, weight) => run(x, weight, x.shape[1] as number),
+  );
+}
+
+/** Options of {@link separableConv2d}: those of the depthwise part, and the number of results. */
+export interface SeparableConv2dOptions extends Omit<DepthwiseConv2dOptions, "init"> {
+  /** Number of output channels. */
+  readonly out: number;
+  /** What the parameters of both parts begin with. */
+  readonly init?: { readonly depthwise?: LayerInit; readonly pointwise?: LayerInit };
+}
+
+/**
+ * A depthwise convolution without bias, then one by kernels of one element that mixes the channels. Parameters
+ * `depthwise.weight` `[in * multiplier, 1, height, width]`, `pointwise.weight` `[out, in * multiplier, 1, 1]` and
+ * `pointwise.bias` `[out]`.
+ */
+export function separableConv2d(options: SeparableConv2dOptions): Layer {
+  checkOptions("separableConv2d", options, [...depthwiseNames, "out"]);
+  const { out, bias = true, init = {}, ...own } = options;
+  checkOptions("separableConv2d init", init, ["depthwise", "pointwise"]);
+  const first = depthwiseConv2d({
+    ...own,
+    bias: false,
+    ...(init.depthwise === undefined ? {} : { init: init.depthwise }),
+  });
+  const then = conv2d({ out, kernel: 1, bias, ...(init.pointwise === undefined ? {} : { init: init.pointwise }) });
+  return positioned({
+    kind: "separableConv2d",
+    init(key, input) {
+      const depthwise = first.init(scopeKey(key, "depthwise"), input);
+      const pointwise = then.init(scopeKey(key, "pointwise"), depthwise.output);
+      const params: Tensors = { depthwise: depthwise.params, pointwise: pointwise.params };
+      return { params, state: {}, output: pointwise.output };
+    },
+    apply({ params }, x) {
+      const { depthwise, pointwise } = params as { depthwise: Tensors; pointwise: Tensors };
+      const { y } = first.apply({ params: depthwise, state: {} }, x);
+      return { y: then.apply({ params: pointwise, state: {} }, y).y, state: {} };
     },
   });
 }

@@ -39,7 +39,22 @@ export {
   type SinusoidalOptions,
   sinusoidalPositions,
 } from "./attention.ts";
-export { type Conv2dOptions, conv2d, type Size2d } from "./convolution.ts";
+export {
+  type Conv1dOptions,
+  type Conv2dOptions,
+  type Conv3dOptions,
+  type ConvLayerOptions,
+  conv1d,
+  conv2d,
+  conv3d,
+  type DepthwiseConv2dOptions,
+  depthwiseConv2d,
+  type PaddingMode,
+  type SeparableConv2dOptions,
+  type Size,
+  type Size2d,
+  separableConv2d,
+} from "./convolution.ts";
 export { alphaDropout, dropout, dropout1d, dropout2d, dropout3d } from "./dropout.ts";
 export { type EmbeddingBagOptions, type EmbeddingOptions, embedding, embeddingBag } from "./embedding.ts";
 export * as functional from "./functional-index.ts";
@@ -67,8 +82,25 @@ export {
   layerNorm,
   rmsNorm,
 } from "./norms.ts";
-export { type MaxPool2dOptions, maxPool2d } from "./pooling.ts";
-export { remat } from "./remat.ts";
+export {
+  type AvgPoolLayerOptions,
+  adaptiveAvgPool1d,
+  adaptiveAvgPool2d,
+  adaptiveAvgPool3d,
+  adaptiveMaxPool1d,
+  adaptiveMaxPool2d,
+  adaptiveMaxPool3d,
+  avgPool1d,
+  avgPool2d,
+  avgPool3d,
+  globalAvgPool,
+  globalMaxPool,
+  type MaxPool2dOptions,
+  type MaxPoolLayerOptions,
+  maxPool1d,
+  maxPool2d,
+  maxPool3d,
+} from "./pooling.ts";
 export {
   type CellLayer,
   type CellOptions,
@@ -85,6 +117,7 @@ export {
   rnnCell,
 } from "./recurrent.ts";
 export type { RecurrentState } from "./recurrent-cells.ts";
+export { remat } from "./remat.ts";
 export { sequential } from "./sequential.ts";
 export {
   decoderBlock,
@@ -97,3 +130,12 @@ export {
   transformerEncoder,
   transformerEncoderLayer,
 } from "./transformer.ts";
+export {
+  type ConvTranspose1dOptions,
+  type ConvTranspose2dOptions,
+  type ConvTranspose3dOptions,
+  type ConvTransposeLayerOptions,
+  convTranspose1d,
+  convTranspose2d,
+  convTranspose3d,
+} from "./transposed.ts";

@@ -1,30 +1,137 @@
 /** @module Pooling layers. */
-import { evalShape, maxPool2d as pool, type Tensor } from "../tensor/index.ts";
+import * as tensors from "../tensor/index.ts";
+import { evalShape, type Tensor } from "../tensor/index.ts";
 import { checkOptions } from "../util/options.ts";
-import { checkImages, imagePadding, type Size2d, sizePair } from "./convolution.ts";
+import { checkImages, imagePadding, type Size, type Size2d, sizesOf } from "./convolution.ts";
 import { type Layer, positioned } from "./layer.ts";
 
-/** Options of {@link maxPool2d}. */
-export interface MaxPool2dOptions {
+type Size1d = number | readonly [number];
+type Size3d = number | readonly [number, number, number];
+
+/** Options of max pooling layers. */
+export interface MaxPoolLayerOptions<S = Size> {
   /** Default: the size of the window. */
-  readonly strides?: Size2d;
+  readonly strides?: S;
   /** Padding around the image, never the maximum; default 0. */
-  readonly padding?: Size2d | "same" | "valid";
+  readonly padding?: S | "same" | "valid";
+  /** Distance of a window's elements; default 1. */
+  readonly dilation?: S;
+  /** Whether an incomplete window at the edge counts; default false. */
+  readonly ceilMode?: boolean;
 }
 
-/** The maximum of each window of images `[batch, channels, height, width]`; an incomplete window at the edge is left out. */
-export function maxPool2d(size: Size2d, options: MaxPool2dOptions = {}): Layer {
-  checkOptions("maxPool2d", options, ["strides", "padding"]);
-  const window = sizePair("maxPool2d", "size", size, 1);
-  const strides = sizePair("maxPool2d", "strides", options.strides ?? size, 1);
-  const padding = imagePadding("maxPool2d", options.padding ?? 0);
-  const apply = (x: Tensor): Tensor => pool(x, window, { strides, padding });
+/** Options of {@link maxPool2d}. */
+export type MaxPool2dOptions = MaxPoolLayerOptions<Size2d>;
+
+/** Options of average pooling layers. */
+export interface AvgPoolLayerOptions<S = Size> {
+  /** Default: the size of the window. */
+  readonly strides?: S;
+  /** Padding around the image; default 0. */
+  readonly padding?: S | "same" | "valid";
+  /** Whether an incomplete window at the edge counts; default false. */
+  readonly ceilMode?: boolean;
+  /** Whether padding counts as elements that are 0; default true, as in PyTorch. */
+  readonly countIncludePad?: boolean;
+}
+
+/** A layer without variables over images of some spatial dims. */
+function pooling(kind: string, rank: number, apply: (x: Tensor) => Tensor): Layer {
   return positioned({
-    kind: "maxPool2d",
+    kind,
     init(_key, input) {
-      checkImages(input);
+      checkImages(input, rank);
       return { params: {}, state: {}, output: evalShape(apply, input) };
     },
     apply: (_variables, x) => ({ y: apply(x), state: {} }),
   });
 }
+
+const maxFunctions = [tensors.maxPool1d, tensors.maxPool2d, tensors.maxPool3d] as const;
+const averageFunctions = [tensors.avgPool1d, tensors.avgPool2d, tensors.avgPool3d] as const;
+
+function maxLayer(rank: number, size: Size, options: MaxPoolLayerOptions): Layer {
+  const kind = `maxPool${rank}d`;
+  checkOptions(kind, options, ["strides", "padding", "dilation", "ceilMode"]);
+  const window = sizesOf(kind, "size", size, 1, rank);
+  const own = {
+    strides: sizesOf(kind, "strides", options.strides ?? size, 1, rank),
+    padding: imagePadding(kind, options.padding ?? 0, rank),
+    dilation: sizesOf(kind, "dilation", options.dilation ?? 1, 1, rank),
+    ceilMode: options.ceilMode ?? false,
+  };
+  const pool = maxFunctions[rank - 1] as typeof tensors.maxPool2d;
+  return pooling(kind, rank, (x) => pool(x, window, own));
+}
+
+function averageLayer(rank: number, size: Size, options: AvgPoolLayerOptions): Layer {
+  const kind = `avgPool${rank}d`;
+  checkOptions(kind, options, ["strides", "padding", "ceilMode", "countIncludePad"]);
+  const window = sizesOf(kind, "size", size, 1, rank);
+  const own = {
+    strides: sizesOf(kind, "strides", options.strides ?? size, 1, rank),
+    padding: imagePadding(kind, options.padding ?? 0, rank),
+    ceilMode: options.ceilMode ?? false,
+    countIncludePad: options.countIncludePad ?? true,
+  };
+  const pool = averageFunctions[rank - 1] as typeof tensors.avgPool2d;
+  return pooling(kind, rank, (x) => pool(x, window, own));
+}
+
+function adaptiveLayer(kind: string, rank: number, size: Size, pool: typeof tensors.adaptiveAvgPool2d): Layer {
+  const sizes = sizesOf(kind, "size", size, 1, rank);
+  return pooling(kind, rank, (x) => pool(x, sizes));
+}
+
+/** The maximum of each window of sequences `[batch, channels, width]`. */
+export const maxPool1d = (size: Size1d, options: MaxPoolLayerOptions<Size1d> = {}): Layer => maxLayer(1, size, options);
+/** The maximum of each window of images `[batch, channels, height, width]`; an incomplete window at the edge is left out. */
+export const maxPool2d = (size: Size2d, options: MaxPool2dOptions = {}): Layer => maxLayer(2, size, options);
+/** The maximum of each window of volumes `[batch, channels, depth, height, width]`. */
+export const maxPool3d = (size: Size3d, options: MaxPoolLayerOptions<Size3d> = {}): Layer => maxLayer(3, size, options);
+
+/** The mean of each window of sequences `[batch, channels, width]`. */
+export const avgPool1d = (size: Size1d, options: AvgPoolLayerOptions<Size1d> = {}): Layer =>
+  averageLayer(1, size, options);
+/** The mean of each window of images `[batch, channels, height, width]`. */
+export const avgPool2d = (size: Size2d, options: AvgPoolLayerOptions<Size2d> = {}): Layer =>
+  averageLayer(2, size, options);
+/** The mean of each window of volumes `[batch, channels, depth, height, width]`. */
+export const avgPool3d = (size: Size3d, options: AvgPoolLayerOptions<Size3d> = {}): Layer =>
+  averageLayer(3, size, options);
+
+/** The maxima of `size` parts of sequences, whatever their width. */
+export const adaptiveMaxPool1d = (size: Size1d): Layer =>
+  adaptiveLayer("adaptiveMaxPool1d", 1, size, tensors.adaptiveMaxPool1d);
+/** The maxima of `size` parts of images, whatever their height and width. */
+export const adaptiveMaxPool2d = (size: Size2d): Layer =>
+  adaptiveLayer("adaptiveMaxPool2d", 2, size, tensors.adaptiveMaxPool2d);
+/** The maxima of `size` parts of volumes, whatever their sizes. */
+export const adaptiveMaxPool3d = (size: Size3d): Layer =>
+  adaptiveLayer("adaptiveMaxPool3d", 3, size, tensors.adaptiveMaxPool3d);
+/** The means of `size` parts of sequences, whatever their width. */
+export const adaptiveAvgPool1d = (size: Size1d): Layer =>
+  adaptiveLayer("adaptiveAvgPool1d", 1, size, tensors.adaptiveAvgPool1d);
+/** The means of `size` parts of images, whatever their height and width. */
+export const adaptiveAvgPool2d = (size: Size2d): Layer =>
+  adaptiveLayer("adaptiveAvgPool2d", 2, size, tensors.adaptiveAvgPool2d);
+/** The means of `size` parts of volumes, whatever their sizes. */
+export const adaptiveAvgPool3d = (size: Size3d): Layer =>
+  adaptiveLayer("adaptiveAvgPool3d", 3, size, tensors.adaptiveAvgPool3d);
+
+/** Dims after batch and channels. */
+const spatial = (x: Tensor): number[] => x.shape.map((_size, dim) => dim).slice(2);
+
+/** A layer over images of any number of spatial dims. */
+function globalPooling(kind: string, apply: (x: Tensor) => Tensor): Layer {
+  return positioned({
+    kind,
+    init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
+    apply: (_variables, x) => ({ y: apply(x), state: {} }),
+  });
+}
+
+/** The mean of each channel: `[batch, channels, …]` to `[batch, channels]`. */
+export const globalAvgPool = (): Layer => globalPooling("globalAvgPool", (x) => x.mean(spatial(x)));
+/** The maximum of each channel: `[batch, channels, …]` to `[batch, channels]`; ties share the gradient. */
+export const globalMaxPool = (): Layer => globalPooling("globalMaxPool", (x) => x.max(spatial(x)));

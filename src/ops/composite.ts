@@ -73,8 +73,8 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
     stablehlo: absent("its body is spelled, as a function"),
-    forward,
     localize: definition.localize ?? absent("attributes hold no sizes"),
+    forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
     cost: (inputs, _outputs, attrs) =>

@@ -395,8 +395,21 @@ export const gather = (x: Node, indices: Node, batchDims = 0): Node => call("gat
 export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node =>
   call("scatterAdd", [updates, indices], { size, batchDims });
 
+/** Lines of a tensor along a dim as rows, and the way back. */
+export interface Rows {
+  readonly rows: Node;
+  readonly back: (rows: Node) => Node;
+}
+
+/** What becomes of a held element and an update. */
+export type ScatterOp = "sum" | "prod" | "max" | "min" | "replace";
+
+/** A copy of x in which rows of `updates` are combined at `indices` (i32). */
+export const scatter = (op: ScatterOp, x: Node, indices: Node, updates: Node, batchDims = 0): Node =>
+  call("scatter", [x, indices, updates], { op, batchDims });
+
 /** Rows `[everything else, dim]` of a tensor, and the way back. */
-function asRows(x: Node, dim: number): { readonly rows: Node; readonly back: (rows: Node) => Node } {
+export function asRows(x: Node, dim: number): Rows {
   const order = [...otherDims(x.shape.length, [dim]), dim];
   const moved = transpose(x, order);
   const lead = moved.shape.slice(0, -1);

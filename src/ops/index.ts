@@ -7,6 +7,8 @@ import "./convolution.ts";
 import "./cumulative.ts";
 import "./custom.ts";
 import "./exchange.ts";
+import "./factor.ts";
+import "./fourier.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
 import "./pieces.ts";
@@ -15,11 +17,14 @@ import "./random.ts";
 import "./reduce.ts";
 import "./remat.ts";
 import "./scalar-ops.ts";
+import "./sort.ts";
+import "./scatter.ts";
 import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
 export { relu, stopGradient } from "./activation.ts";
+export * from "./arrange.ts";
 export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
@@ -32,18 +37,33 @@ export {
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";
+export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
 export { einsum } from "./einsum.ts";
-export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
+export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
+export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
 export { sliceOf } from "./host.ts";
+export {
+  choleskySolve,
+  determinant,
+  inverse,
+  lstsq,
+  type MatrixNorm,
+  matrixNorm,
+  pinv,
+  slogdet,
+  solve,
+  trace,
+} from "./linear-algebra.ts";
 export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
+export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
 export type { WindowAttrs } from "./window.ts";

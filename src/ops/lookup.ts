@@ -79,7 +79,7 @@ interface Block {
 }
 
 /** Calls `row` for each index with its position and the offset of its row; rows outside the block are passed over. */
-function eachRow(
+export function eachRow(
   name: string,
   shape: Shape,
   indices: HostTensor,

@@ -61,12 +61,12 @@ export const notOf = (what: string, dtype: DType, reason: string): HeddleError =
   });
 
 /** Throws unless the padding is one of the forms of `Padding`. */
-export function checkPadding(what: string, padding: unknown): void {
+export function checkPadding(what: string, padding: unknown, rank = 2): void {
   if (padding === "same" || padding === "valid" || Number.isInteger(padding)) return;
   const amount = (part: unknown): boolean =>
     Number.isInteger(part) || (Array.isArray(part) && part.length === 2 && part.every(Number.isInteger));
-  if (Array.isArray(padding) && padding.length === 2 && padding.every(amount)) return;
+  if (Array.isArray(padding) && padding.length === rank && padding.every(amount)) return;
   throw new HeddleError("option", `${what}: padding is ${shown(padding)}`, {
-    hint: 'it can be a number, [height, width], [[top, bottom], [left, right]], "same" or "valid"',
+    hint: `it can be a number, ${["[width], [[left, right]]", "[height, width], [[top, bottom], [left, right]]", "[depth, height, width]"][rank - 1]}, "same" or "valid"`,
   });
 }

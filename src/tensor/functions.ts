@@ -2,12 +2,12 @@
 
 import type { DType } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatShape, type Shape } from "../ir/shape.ts";
+import type { Shape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkDType, checkPadding, checkWhole } from "./arguments.ts";
+import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
 import { type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
 
@@ -139,8 +139,15 @@ export function reverse(x: Tensor, dims: readonly number[]): Tensor {
   checkWhole("reverse", "dims", dims);
   return operate("reverse", ops.reverse, [x], dims);
 }
-/** Pads with a value: `amounts[dim] = [low, high]`. */
-export function pad(x: Tensor, amounts: readonly (readonly [number, number])[], value = 0): Tensor {
+/**
+ * Pads with a value: `amounts[dim] = [low, high]`, or `[low, high, interior]` with that many between neighbours; negative
+ * `low` and `high` cut off.
+ */
+export function pad(
+  x: Tensor,
+  amounts: readonly (readonly [number, number] | readonly [number, number, number])[],
+  value = 0,
+): Tensor {
   if (!Array.isArray(amounts))
     throw new HeddleError("argument", `pad: amounts must be [low, high] per dim, got ${shown(amounts)}`);
   amounts.forEach((amount, dim) => {
@@ -148,12 +155,13 @@ export function pad(x: Tensor, amounts: readonly (readonly [number, number])[], 
   });
   return operate(
     `pad${value}`,
-    (node: Node, list: readonly (readonly [number, number])[]) =>
+    (node: Node, list: readonly (readonly [number, number, number?])[]) =>
       ops.pad(
         node,
         ops.constant(node.dtype, value),
         list.map(([low]) => low),
         list.map(([, high]) => high),
+        list.map(([, , interior]) => interior ?? 0),
       ),
     [x],
     amounts,
@@ -204,84 +212,6 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
 export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
-/** One number for all spatial dims, one per dim, low and high per dim, or by the rule of TensorFlow. */
-export type Padding = number | readonly (number | readonly [number, number])[] | "same" | "valid";
-
-interface WindowOptions {
-  readonly strides?: number | readonly number[];
-  readonly padding?: Padding;
-}
-
-function perSpatial(what: string, name: string, value: number | readonly number[]): number[] {
-  checkWhole(what, name, value, true);
-  const list = typeof value === "number" ? [value, value] : [...value];
-  if (list.length === 2) return list;
-  throw new HeddleError("argument", `${what}: ${name} must be one number or two, got ${shown(value)}`);
-}
-
-function padding2d(
-  padding: Padding,
-  sizes: readonly number[],
-  spans: readonly number[],
-  strides: readonly number[],
-): [number, number][] {
-  if (padding === "valid") return spans.map(() => [0, 0]);
-  if (padding === "same") {
-    return spans.map((span, dim) => {
-      const [size, stride] = [sizes[dim] as number, strides[dim] as number];
-      const total = Math.max(0, (Math.ceil(size / stride) - 1) * stride + span - size);
-      return [Math.floor(total / 2), Math.ceil(total / 2)];
-    });
-  }
-  const list = typeof padding === "number" ? spans.map(() => padding) : padding;
-  return list.map((amount) => (typeof amount === "number" ? [amount, amount] : [amount[0], amount[1]]));
-}
-
-/** Options of {@link conv2d}. */
-export interface Conv2dOptions extends WindowOptions {
-  readonly dilation?: number | readonly number[];
-  /** Which dim plays which part; default PyTorch's `"bf01,oi01->bf01"`. */
-  readonly layout?: string;
-}
-
-/** 2-D convolution of x [batch, features, height, width] by weight [out, in, kernel height, kernel width]. */
-export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): Tensor {
-  checkOptions("conv2d", options, ["strides", "padding", "dilation", "layout"]);
-  checkPadding("conv2d", options.padding ?? 0);
-  return operate("conv2d", buildConv2d, [x, weight], options);
-}
-
-function buildConv2d(x: Node, weight: Node, options: Conv2dOptions = {}): Node {
-  const layout = options.layout ?? "bf01,oi01->bf01";
-  const dims = ops.convDims(layout);
-  const strides = perSpatial("conv2d", "strides", options.strides ?? 1);
-  const kernelDilation = perSpatial("conv2d", "dilation", options.dilation ?? 1);
-  const sizes = dims.spatial.map((digit) => x.shape[dims.x.indexOf(digit)] as number);
-  const spans = dims.spatial.map(
-    (digit, dim) => ((weight.shape[dims.kernel.indexOf(digit)] as number) - 1) * (kernelDilation[dim] as number) + 1,
-  );
-  const padding = padding2d(options.padding ?? 0, sizes, spans, strides);
-  return ops.call("conv", [x, weight], { layout, strides, padding, inputDilation: [1, 1], kernelDilation });
-}
-
-/** Largest element of each window over the last two dims; strides are the window's size by default. */
-export function maxPool2d(x: Tensor, window: number | readonly number[], options: WindowOptions = {}): Tensor {
-  checkOptions("maxPool2d", options, ["strides", "padding"]);
-  checkPadding("maxPool2d", options.padding ?? 0);
-  return operate("maxPool2d", buildMaxPool2d, [x], window, options);
-}
-
-function buildMaxPool2d(x: Node, window: number | readonly number[], options: WindowOptions = {}): Node {
-  const rank = x.shape.length;
-  if (rank < 2) throw new HeddleError("shape", `maxPool2d: needs at least two dims, got ${formatShape(x.shape)}`);
-  const sizes = perSpatial("maxPool2d", "window", window);
-  const strides = perSpatial("maxPool2d", "strides", options.strides ?? window);
-  const padding = padding2d(options.padding ?? 0, x.shape.slice(-2), sizes, strides);
-  const lead = x.shape.slice(0, -2);
-  return ops.call("reduceWindow", [x], {
-    op: "max",
-    window: [...lead.map(() => 1), ...sizes],
-    strides: [...lead.map(() => 1), ...strides],
-    padding: [...lead.map((): [number, number] => [0, 0]), ...padding],
-  });
-}
+export * from "./arrange.ts";
+export * from "./pooling.ts";
+export * from "./windows.ts";

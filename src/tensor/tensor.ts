@@ -333,7 +333,33 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
+  return operateNamed(name, (...inputs) => [build(...inputs)], operands, statics)[0] as Tensor;
+}
+
+/** {@link operate} for functions of several results. */
+export function operateAll<Statics extends readonly unknown[]>(
+  name: string,
+  build: (...inputs: never[]) => readonly Node[],
+  operands: readonly TensorLike[],
+  ...statics: Statics
+): Tensor[] {
   return operateNamed(name, build, operands, statics);
+}
+
+let made = 0;
+
+/**
+ * A function of tensors from one of nodes: how an op of one's own is called. Eager and traced alike, it composes with every
+ * transform that its ops have rules for.
+ *
+ * @param name for messages
+ * @param build makes the result's node of the operands' nodes; nothing else may decide what it makes
+ * @example const roll = tensorFunction("roll", (x) => apply(rollOp, [x], { by: 1 }));
+ */
+export function tensorFunction(name: string, build: (...inputs: Node[]) => Node): (...inputs: Tensor[]) => Tensor {
+  // Two functions of one name are two functions.
+  const own = `${name}#${made++}`;
+  return (...inputs) => operate(own, build as (...inputs: never[]) => Node, inputs);
 }
 
 /** Throws unless all are tensors or numbers, and at least one a tensor. */
@@ -356,15 +382,17 @@ function checkOperands(name: string, operands: readonly unknown[]): void {
 
 function operateNamed(
   name: string,
-  build: (...inputs: never[]) => Node,
+  build: (...inputs: never[]) => readonly Node[],
   operands: readonly TensorLike[],
   statics: readonly unknown[],
-): Tensor {
+): Tensor[] {
   checkOperands(name, operands);
-  const apply = (nodes: readonly ops.Operand[]): Node =>
-    (build as unknown as (...inputs: unknown[]) => Node)(...nodes, ...trimmed(statics));
+  const apply = (nodes: readonly ops.Operand[]): readonly Node[] =>
+    (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {
-    return Tensor.ofNode(apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))));
+    return apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))).map((node) =>
+      Tensor.ofNode(node),
+    );
   }
   const first = operands.find(isTensor);
   const runtime = first?.value.runtime ?? deviceRuntime();
@@ -378,13 +406,13 @@ function operateNamed(
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
-    const { graph } = traceFunction(name, specs, (nodes) => [apply(nodes)]);
+    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes));
     compiled = compileGraph(graph, runtime, {
       inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
     });
     eagerCache.set(runtime, key, compiled);
   }
-  return Tensor.ofValue(runCompiled(compiled, values)[0] as Value);
+  return runCompiled(compiled, values).map((value) => Tensor.ofValue(value as Value));
 }
 
 /** A number as a scalar of the other operand's dtype. */

@@ -57,11 +57,6 @@ export class Ending {
     return true;
   }
 
-  /** Whether this rank is about to end with an error. */
-  get failing(): boolean {
-    return this.failure !== undefined;
-  }
-
   /** Whether this rank wishes to end now. */
   get wished(): boolean {
     return this.kind !== kinds.none;

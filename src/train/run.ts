@@ -57,6 +57,8 @@ export class Run {
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
+  /** Callbacks that have thrown. */
+  private readonly broken = new Set<Callbacks>();
   /** The learning rate of the last step launched. */
   private lastRate = 0;
 
@@ -134,16 +136,17 @@ export class Run {
 
   /**
    * Calls the callbacks one after the other. What one throws on this rank ends the training once all ranks know of it; until
-   * then the others are left alone here.
+   * then the others are called as on the other ranks, with whom they may communicate.
    */
   private async tell(call: (callbacks: Callbacks) => void | Promise<void> | undefined): Promise<void> {
     const { settings, ending } = this.parts;
     for (const callbacks of settings.callbackList) {
-      if (ending.failing) return;
+      if (this.broken.has(callbacks)) continue;
       try {
         await call(callbacks);
       } catch (error) {
         if (!ending.fail(error)) throw error;
+        this.broken.add(callbacks);
       }
     }
   }

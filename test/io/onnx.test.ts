@@ -150,6 +150,40 @@ describe("models", () => {
     ]);
   });
 
+  test("loops: of a known count with what they stack, and until a computed condition ends them", async () => {
+    const bool = port("more", 9);
+    const body: GraphProto = {
+      node: [
+        node("Add", ["held", "held"], ["twice"]),
+        node("Less", ["twice", "limit"], ["next"]),
+        node("Identity", ["twice"], ["out"]),
+      ],
+      initializer: [],
+      input: [port("i", 7), bool, port("held", 1, 1)],
+      output: [{ name: "next" }, { name: "twice" }],
+    };
+    const limit: TensorProto = { name: "limit", dims: [1], dataType: 1, floatData: [100] };
+    const loop = (graph: GraphProto, count: string, outputs: string[]) =>
+      io.parseOnnx(
+        model({
+          input: [port("x", 1, 1)],
+          node: [node("Loop", [count, "", "x"], outputs, [{ name: "body", g: graph, type: 5 }])],
+          initializer: [limit, { name: "three", dims: [], dataType: 7, int64Data: [3n] }],
+          output: outputs.map((name) => ({ ...port(name, 1) })),
+        }),
+      );
+    const x = tensor([3]);
+    const until = loop({ ...body, output: [{ name: "next" }, { name: "twice" }] }, "", ["y"]);
+    expect(await (until.run({ x })["y"] as Tensor).item()).toBe(192);
+    const known: GraphProto = { ...body, node: body.node.slice(0, 1).concat(node("Identity", ["more"], ["same"])) };
+    const stacked = loop({ ...known, output: [{ name: "same" }, { name: "twice" }, { name: "twice" }] }, "three", [
+      "y",
+      "ys",
+    ]);
+    const { y, ys } = stacked.run({ x });
+    expect([await y?.item(), ys?.shape, Array.from((await ys?.data()) ?? [])]).toEqual([24, [3, 1], [6, 12, 24]]);
+  });
+
   const fine = { node: [node("Relu", ["x"], ["y"])] };
   test.each([
     [
@@ -303,11 +337,11 @@ describe("models", () => {
 
   test("a file is written whole, and what ONNX cannot say is refused by name", async () => {
     const path = join(folder, "written.onnx");
-    await io.saveOnnx(path, ({ x }) => ({ y: (x as Tensor).relu() }), { x: { shape: [2], dtype: "f32" } });
+    await io.saveOnnx(path, ({ x }) => ({ y: x.relu() }), { x: { shape: [2], dtype: "f32" } });
     expect(io.parseOnnx(new Uint8Array(readFileSync(path))).outputs).toEqual([{ name: "y", dtype: "f32", shape: [2] }]);
     const key = random.key(0);
     await expect(
-      io.exportOnnx(({ x }) => (x as Tensor).add(random.uniform(key, [2])), { x: { shape: [2], dtype: "f32" } }),
+      io.exportOnnx(({ x }) => x.add(random.uniform(key, [2])), { x: { shape: [2], dtype: "f32" } }),
     ).rejects.toThrow(/randomBits .* has no spelling in ONNX/);
   });
 });

@@ -29,6 +29,8 @@ function whySkipped(error: unknown): string | undefined {
   if (dtype !== undefined) return `dtype: ${dtype}`;
   if (text.includes("is no tensor")) return "sequences and optional values";
   if (/uses opset (\d+)/.test(text)) return "opset below 7";
+  const kernel = /no native kernel for (.*)/.exec(text)?.[1];
+  if (kernel !== undefined) return `no native kernel: ${kernel}`;
   if (error.code === "dynamic") return "a shape that depends on values";
   return (
     /: ((?!.*: ).* not imported)/.exec(text)?.[1] ?? (text.includes("gives no result") ? "a second result" : undefined)

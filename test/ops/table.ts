@@ -1,10 +1,12 @@
 /** @module The one table of ops: every executor, planned or not, runs it. Sizes that may be split are divisible by 4. */
 import { inDouble, type Row } from "../support/row.ts";
+import { algebraTable } from "./rows/algebra.ts";
 import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
+import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
 import { reportTable } from "./rows/reports.ts";
@@ -25,8 +27,10 @@ export const baseRows: readonly Row[] = [
   ...sparseTable,
   ...controlTable,
   ...reportTable,
+  ...algebraTable,
   ...transformTable,
   ...attentionTable,
+  ...normalizeTable,
 ];
 
 /** All rows, those with floats in f64 too. */

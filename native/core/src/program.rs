@@ -9,6 +9,9 @@ use crate::dtype::DType;
 use crate::exec::Step;
 use crate::flights::Flights;
 use crate::generate::Generate;
+use crate::kernels::factor::FactorJson;
+use crate::kernels::fft::FftJson;
+use crate::kernels::sort::{SortJson, TopKJson};
 use crate::verify::At;
 use crate::{bail, Error, Result};
 
@@ -301,84 +304,6 @@ pub struct RandomBitsJson {
     pub total: Vec<usize>,
     pub stream: u32,
     pub out: At,
-}
-
-#[derive(Deserialize)]
-pub struct OperandJson {
-    pub dtype: DType,
-    #[serde(rename = "in")]
-    pub input: At,
-    pub out: At,
-}
-
-#[derive(Deserialize)]
-pub struct SortJson {
-    pub rows: usize,
-    pub cols: usize,
-    pub descending: bool,
-    /// The first one has the keys.
-    pub operands: Vec<OperandJson>,
-}
-
-#[derive(Deserialize)]
-pub struct TopKJson {
-    pub dtype: DType,
-    pub rows: usize,
-    pub cols: usize,
-    pub count: usize,
-    #[serde(rename = "in")]
-    pub input: At,
-    pub values: At,
-    pub indices: At,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FftKind {
-    Forward,
-    Inverse,
-    FromReal,
-    ToReal,
-}
-
-#[derive(Deserialize)]
-pub struct FftJson {
-    pub kind: FftKind,
-    pub dtype: DType,
-    pub batch: usize,
-    pub length: Vec<usize>,
-    #[serde(rename = "in")]
-    pub input: At,
-    pub out: At,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FactorKind {
-    Cholesky,
-    TriangularSolve,
-    Qr,
-    Svd,
-    Eigh,
-}
-
-#[derive(Deserialize)]
-pub struct FactorJson {
-    pub what: FactorKind,
-    pub dtype: DType,
-    pub batch: usize,
-    pub m: usize,
-    pub n: usize,
-    #[serde(rename = "in")]
-    pub inputs: Vec<At>,
-    #[serde(rename = "out")]
-    pub outputs: Vec<At>,
-    #[serde(default)]
-    pub lower: bool,
-    #[serde(default)]
-    pub transpose: bool,
-    #[serde(default)]
-    pub unit: bool,
 }
 
 #[derive(Deserialize)]

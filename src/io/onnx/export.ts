@@ -30,9 +30,11 @@ export interface ExportOnnxOptions {
 }
 
 /** What can be written: tensors in, a tensor or tensors by name out. */
-export type ExportableFunction = (inputs: {
-  readonly [name: string]: Tensor;
-}) => Tensor | { readonly [name: string]: Tensor };
+export type ExportableFunction<Names extends string = string> = (
+  inputs: {
+    readonly [Name in Names]: Tensor;
+  },
+) => Tensor | { readonly [name: string]: Tensor };
 
 const portOf = (name: string, { dtype, shape }: TensorType): ValueInfo => ({
   name,
@@ -75,18 +77,18 @@ function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): 
  * @param example types of the inputs by name
  * @throws HeddleError `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
-export async function exportOnnx(
-  fn: ExportableFunction,
-  example: { readonly [name: string]: TensorType },
+export async function exportOnnx<Names extends string>(
+  fn: ExportableFunction<Names>,
+  example: { readonly [Name in Names]: TensorType },
   options: ExportOnnxOptions = {},
 ): Promise<Uint8Array> {
   checkOptions("exportOnnx", options, ["name", "names"]);
   const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
-  const specs = Object.entries(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
+  const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
   let outputs: readonly string[] = [];
   const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
     const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
-    const made = fn(inputs);
+    const made = fn(inputs as { readonly [Name in Names]: Tensor });
     const named = isTensor(made) ? { output: made } : made;
     outputs = Object.keys(named);
     return Object.values(named).map(({ node }) => node);
@@ -116,10 +118,10 @@ export async function exportOnnx(
 }
 
 /** Writes {@link exportOnnx}'s model to a file, which appears whole or not at all. */
-export async function saveOnnx(
+export async function saveOnnx<Names extends string>(
   path: string,
-  fn: ExportableFunction,
-  example: { readonly [name: string]: TensorType },
+  fn: ExportableFunction<Names>,
+  example: { readonly [Name in Names]: TensorType },
   options: ExportOnnxOptions = {},
 ): Promise<void> {
   const bytes = await exportOnnx(fn, example, options);

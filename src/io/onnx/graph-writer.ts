@@ -1,6 +1,7 @@
 /** @module Nodes and weights of an ONNX graph being written, each under a name of its own. */
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
+import { bytesOfHost } from "../host.ts";
 import type { AttributeProto, NodeProto, TensorProto } from "./messages.ts";
 import { codeOfDType } from "./tensors.ts";
 
@@ -51,10 +52,10 @@ export class GraphWriter {
   }
 
   /** A tensor that is kept in the file. */
-  weight(wanted: string, { dtype, shape, data }: HostTensor): string {
+  weight(wanted: string, host: HostTensor): string {
     const name = this.#fresh(wanted);
-    const rawData = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    this.weights.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData });
+    const { dtype, shape } = host;
+    this.weights.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: bytesOfHost(host) });
     return name;
   }
 

@@ -3,6 +3,7 @@ import { isFloat } from "../../ir/dtype.ts";
 import { range } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { einsum } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
 import type { Window } from "../windows.ts";
@@ -106,6 +107,7 @@ export const productRows: Rows = {
   Conv: row(1, conv),
   ConvInteger: row(10, convInteger),
   ConvTranspose: row(1, convTranspose),
+  Einsum: row(12, (c) => einsum(c.string("equation"), ...c.all())),
   Gemm: row(7, gemm),
   MatMul: row(1, (c) => matmul(c.x(0), c.x(1))),
   MatMulInteger: row(10, matmulInteger),

@@ -11,7 +11,9 @@ import { lookupRows } from "./ops-lookup.ts";
 import { lossRows } from "./ops-loss.ts";
 import { normRows } from "./ops-norm.ts";
 import { productRows } from "./ops-product.ts";
+import { recurrentRows } from "./ops-recurrent.ts";
 import { reduceRows } from "./ops-reduce.ts";
+import { resizeRows } from "./ops-resize.ts";
 import { shapeRows } from "./ops-shape.ts";
 import { windowRows } from "./ops-window.ts";
 
@@ -28,6 +30,8 @@ const rows: Rows = {
   ...windowRows,
   ...normRows,
   ...lossRows,
+  ...recurrentRows,
+  ...resizeRows,
   ...controlRows,
 };
 

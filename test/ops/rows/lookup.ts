@@ -261,9 +261,81 @@ const crossEntropyRows: readonly Row[] = [
   },
 ];
 
+type Fold = (held: number, update: number) => number;
+const folds: { readonly [op: string]: Fold } = {
+  sum: (a, b) => a + b,
+  prod: (a, b) => a * b,
+  max: (a, b) => Math.max(a, b),
+  min: (a, b) => Math.min(a, b),
+  replace: (_a, b) => b,
+};
+
+/** Rows of updates into a copy of x, one after another. */
+const combined = (x: HostTensor, where: HostTensor, updates: HostTensor, fold: Fold): number[] =>
+  build(x.shape, (a, b) =>
+    [...where.data].reduce<number>(
+      (held, row, position) => (row === a ? fold(held, at(updates, [position, b])) : held),
+      at(x, [a, b]),
+    ),
+  );
+
+const scatterInto: readonly Row[] = [
+  ...Object.entries(folds).map(
+    ([op, fold]): Row => ({
+      op: "scatter",
+      title: `${op} of rows`,
+      inputs: [floats([5, 4], -2, 2, [0]), index(3, 0, 3, 1), floats([4, 4], -2, 2, [0])],
+      attrs: { op, batchDims: 0 },
+      expected: (x, where, updates) => [combined(x, where, updates, fold)],
+      gradient: op === "prod" ? { step: 1e-5, tolerance: 1e-6 } : true,
+      shardings: [
+        "S(1), R, S(1) -> S(1)",
+        ...(op === "sum" || op === "replace" ? ["P(sum), R, P(sum) -> P(sum)"] : []),
+      ],
+    }),
+  ),
+  {
+    op: "scatter",
+    title: "one of each row, in batches",
+    inputs: [floats([4, 3]), index(2, 0, 1, 1), floats([4])],
+    attrs: { op: "sum", batchDims: 1 },
+    expected: (x, where, updates) => [
+      build([4, 3], (a, b) => at(x, [a, b]) + (at(where, [a]) === b ? at(updates, [a]) : 0)),
+    ],
+    gradient: true,
+  },
+  {
+    op: "scatter",
+    title: "integer prods wrap",
+    inputs: [given("i32", [2], [65536, 5]), index(0, 0), given("i32", [2], [65537, 3])],
+    attrs: { op: "prod", batchDims: 0 },
+    expected: () => [[196608, 5]],
+    gradient: false,
+  },
+  ...(["max", "min"] as const).map(
+    (op): Row => ({
+      op: "scatter",
+      title: `${op} keeps NaN`,
+      inputs: [given("f32", [3], [Number.NaN, 1, 2]), index(0, 1, 1), given("f32", [3], [1, Number.NaN, 3])],
+      attrs: { op, batchDims: 0 },
+      expected: () => [[Number.NaN, Number.NaN, 2]],
+      gradient: false,
+    }),
+  ),
+  {
+    op: "scatter",
+    title: "index outside",
+    inputs: [given("f32", [2], [1, 2]), index(0, -1), given("f32", [2], [1, 2])],
+    attrs: { op: "max", batchDims: 0 },
+    fails: /scatter.*-1.*position 1.*\[0, 2\)/,
+    gradient: false,
+  },
+];
+
 export const lookupTable: readonly Row[] = [
   ...gatherRows,
   ...scatterRows,
+  ...scatterInto,
   ...dynamicRows,
   ...randomRows,
   ...crossEntropyRows,

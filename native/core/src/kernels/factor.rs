@@ -3,12 +3,41 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nalgebra::{DMatrix, SymmetricEigen, SVD};
+use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
-use crate::program::{FactorJson, FactorKind};
 use crate::verify::{At, Checker};
 use crate::{bail, bail_value, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FactorKind {
+    Cholesky,
+    TriangularSolve,
+    Qr,
+    Svd,
+    Eigh,
+}
+
+#[derive(Deserialize)]
+pub struct FactorJson {
+    pub what: FactorKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    #[serde(rename = "in")]
+    pub inputs: Vec<At>,
+    #[serde(rename = "out")]
+    pub outputs: Vec<At>,
+    #[serde(default)]
+    pub lower: bool,
+    #[serde(default)]
+    pub transpose: bool,
+    #[serde(default)]
+    pub unit: bool,
+}
 
 pub struct Factor {
     kind: FactorKind,

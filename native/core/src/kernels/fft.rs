@@ -4,13 +4,33 @@ use std::sync::Arc;
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft as Plan, FftDirection, FftNum, FftPlanner, FftPlannerScalar};
+use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
 use crate::isa::Isa;
-use crate::program::{FftJson, FftKind};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FftKind {
+    Forward,
+    Inverse,
+    FromReal,
+    ToReal,
+}
+
+#[derive(Deserialize)]
+pub struct FftJson {
+    pub kind: FftKind,
+    pub dtype: DType,
+    pub batch: usize,
+    pub length: Vec<usize>,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
 
 /// Complex numbers of one task.
 const TASK: usize = 1 << 12;

@@ -1,11 +1,42 @@
 //! Sorting along the last dim, and its k largest elements: keys become integers in the order wanted, pairs of key and
 //! position are sorted, and operands follow the positions. The order is total, so threads change nothing.
 
+use serde::Deserialize;
+
 use crate::dtype::{for_dtype, DType};
 use crate::exec::Run;
-use crate::program::{OperandJson, SortJson, TopKJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
+
+#[derive(Deserialize)]
+pub struct OperandJson {
+    pub dtype: DType,
+    #[serde(rename = "in")]
+    pub input: At,
+    pub out: At,
+}
+
+#[derive(Deserialize)]
+pub struct SortJson {
+    pub rows: usize,
+    pub cols: usize,
+    pub descending: bool,
+    /// The first one has the keys.
+    pub operands: Vec<OperandJson>,
+}
+
+#[derive(Deserialize)]
+pub struct TopKJson {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub count: usize,
+    #[serde(rename = "in")]
+    pub input: At,
+    /// Values and indices.
+    #[serde(rename = "out")]
+    pub outputs: (At, At),
+}
 
 /// Longer rows are sorted digit by digit.
 const RADIX: usize = 1024;
@@ -199,10 +230,11 @@ impl TopK {
         refuse_half(json.dtype)?;
         positions(cols)?;
         checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
-        checker.write_all("values", json.values, json.dtype, &[rows, k])?;
-        checker.write_all("indices", json.indices, DType::I32, &[rows, k])?;
+        let (values, indices) = json.outputs;
+        checker.write_all("out[0]", values, json.dtype, &[rows, k])?;
+        checker.write_all("out[1]", indices, DType::I32, &[rows, k])?;
         checker.finish(false)?;
-        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values: json.values, indices: json.indices })
+        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {

@@ -1,0 +1,156 @@
+/** @module ONNX's Resize: each dim by a matrix of weights, which its rules of coordinates and interpolation make. */
+import { range } from "../../ir/shape.ts";
+import type { Tensor } from "../../tensor/index.ts";
+import * as h from "../../tensor/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { type NodeContext, type Rows, row } from "./context.ts";
+import { moved } from "./helpers.ts";
+
+/** One dim: its sizes, the scale, and the part of the input that is looked at. */
+interface Dim {
+  readonly from: number;
+  readonly to: number;
+  readonly scale: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Where an element of the result lies in the input. */
+function coordinate(mode: string, { from, to, scale, start, end }: Dim, place: number): number {
+  const length = scale * from;
+  switch (mode) {
+    case "half_pixel":
+      return (place + 0.5) / scale - 0.5;
+    case "half_pixel_symmetric": {
+      const centre = (from / 2) * (1 - to / length);
+      return centre + (place + 0.5) / scale - 0.5;
+    }
+    case "pytorch_half_pixel":
+      return to > 1 ? (place + 0.5) / scale - 0.5 : 0;
+    case "align_corners":
+      return to === 1 ? 0 : (place * (from - 1)) / (length - 1);
+    case "asymmetric":
+      return place / scale;
+    case "tf_crop_and_resize":
+      if (to === 1) return 0.5 * (start + end) * (from - 1);
+      return start * (from - 1) + (place * (end - start) * (from - 1)) / (to - 1);
+    default:
+      throw new HeddleError("op", `coordinate_transformation_mode ${mode} is not imported`);
+  }
+}
+
+function nearest(mode: string, x: number): number {
+  switch (mode) {
+    case "floor":
+      return Math.floor(x);
+    case "ceil":
+      return Math.ceil(x);
+    case "round_prefer_ceil":
+      return Math.floor(x + 0.5);
+    default:
+      return Math.ceil(x - 0.5);
+  }
+}
+
+/** Weight of an element at a distance, for one cubic or linear kernel. */
+function weightAt(mode: string, distance: number, a: number): number {
+  const d = Math.abs(distance);
+  if (mode === "linear") return Math.max(0, 1 - d);
+  if (d <= 1) return (a + 2) * d ** 3 - (a + 3) * d ** 2 + 1;
+  return d < 2 ? a * d ** 3 - 5 * a * d ** 2 + 8 * a * d - 4 * a : 0;
+}
+
+/** Weights `[to, from]`, and which rows lie outside of the input, where that has a value of its own. */
+function weights(c: NodeContext, dim: Dim): { matrix: Float64Array; outside: readonly number[] } {
+  const { from, to } = dim;
+  const mode = c.string("mode", "nearest");
+  const coordinates = c.string("coordinate_transformation_mode", "half_pixel");
+  const rounding = c.string("nearest_mode", "round_prefer_floor");
+  const exclude = c.flag("exclude_outside", false);
+  // With antialiasing the kernel is as wide as what one element of the result stands for.
+  const stretch = c.flag("antialias", false) && mode !== "nearest" ? Math.max(1, 1 / dim.scale) : 1;
+  const reach = (mode === "cubic" ? 2 : 1) * stretch;
+  const matrix = new Float64Array(to * from);
+  const outside: number[] = [];
+  for (let place = 0; place < to; place++) {
+    const x = coordinate(coordinates, dim, place);
+    if (coordinates === "tf_crop_and_resize" && (x < 0 || x > from - 1)) outside.push(place);
+    const put = (at: number, weight: number): void => {
+      const inside = Math.max(0, Math.min(from - 1, at));
+      if (exclude && inside !== at) return;
+      (matrix[place * from + inside] as number) += weight;
+    };
+    if (mode === "nearest") {
+      put(Math.max(0, Math.min(from - 1, nearest(rounding, x))), 1);
+      continue;
+    }
+    for (let at = Math.ceil(x - reach); at <= Math.floor(x + reach); at++)
+      put(at, weightAt(mode, (at - x) / stretch, c.float("cubic_coeff_a", -0.75)));
+    const row = matrix.subarray(place * from, (place + 1) * from);
+    const total = row.reduce((sum, weight) => sum + weight, 0);
+    if (total !== 0 && (stretch > 1 || exclude)) for (let at = 0; at < from; at++) (row[at] as number) /= total;
+  }
+  return { matrix, outside };
+}
+
+/** The sizes asked for, by scales or sizes, of some axes, kept in proportion where that is wanted. */
+function dimsOf(c: NodeContext): Dim[] {
+  const rank = c.rank();
+  const axes = c.dims(c.ints("axes", range(rank)));
+  const region = c.has(1) ? c.numbers(1) : [];
+  const scales = c.has(2) && c.numbers(2).length > 0 ? c.numbers(2) : undefined;
+  const sizes = scales === undefined ? c.numbers(3) : undefined;
+  const policy = c.string("keep_aspect_ratio_policy", "stretch");
+  const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
+  const shared =
+    policy === "stretch" || ratios === undefined
+      ? undefined
+      : policy === "not_larger"
+        ? Math.min(...ratios)
+        : Math.max(...ratios);
+  return c.shape().map((from, dim): Dim => {
+    const index = axes.indexOf(dim);
+    if (index < 0) return { from, to: from, scale: 1, start: 0, end: 1 };
+    const [start, end] = [region[index] ?? 0, region[index + axes.length] ?? 1];
+    const scale = scales?.[index] ?? shared ?? (ratios?.[index] as number);
+    const to =
+      scales !== undefined
+        ? Math.floor(from * scale)
+        : shared !== undefined
+          ? Math.floor(from * shared + 0.5)
+          : (sizes?.[index] as number);
+    return { from, to, scale, start, end };
+  });
+}
+
+function resize(c: NodeContext): Tensor {
+  const rank = c.rank();
+  const outer = c.float("extrapolation_value", 0);
+  const dims = dimsOf(c);
+  const crops = c.string("coordinate_transformation_mode", "half_pixel") === "tf_crop_and_resize";
+  let x = c.x().cast("f64");
+  const outside: [dim: number, places: readonly number[]][] = [];
+  dims.forEach((dim, axis) => {
+    if (dim.from === dim.to && dim.scale === 1 && !crops) return;
+    const made = weights(c, dim);
+    const matrix = h.tensor(made.matrix, { shape: [dim.to, dim.from] });
+    if (made.outside.length > 0) outside.push([axis, made.outside]);
+    const last = x.transpose(moved(rank, axis, rank - 1));
+    x = last.matmul(matrix.transpose()).transpose(moved(rank, rank - 1, axis));
+  });
+  for (const [axis, places] of outside) {
+    const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, place) =>
+      Number(places.includes(place)),
+    );
+    const mask = h.tensor(flags, {
+      shape: x.shape.map((_size, dim) => (dim === axis ? flags.length : 1)),
+      dtype: "bool",
+    });
+    x = h.select(mask, outer, x);
+  }
+  return x.cast(c.dtype());
+}
+
+export const resizeRows: Rows = {
+  Resize: row(11, resize),
+};

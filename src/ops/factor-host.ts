@@ -1,0 +1,205 @@
+/** @module Factorisations of one matrix in row-major f64: what the ops of `factor.ts` mean. */
+import { range } from "../ir/shape.ts";
+
+/** Row-major numbers. */
+export type Matrix = Float64Array;
+
+const at = (a: Matrix, index: number): number => a[index] as number;
+
+/** L of L·Lᵀ from the lower triangle; undefined where it is not positive definite. NaN stays NaN. */
+export function cholesky(a: Matrix, n: number): Matrix | undefined {
+  const l = new Float64Array(n * n);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j <= i; j++) {
+      let sum = at(a, i * n + j);
+      for (let k = 0; k < j; k++) sum -= at(l, i * n + k) * at(l, j * n + k);
+      if (i === j && sum <= 0) return undefined;
+      l[i * n + j] = i === j ? Math.sqrt(sum) : sum / at(l, j * n + j);
+    }
+  }
+  return l;
+}
+
+export interface Triangle {
+  readonly lower: boolean;
+  readonly transpose: boolean;
+  readonly unit: boolean;
+}
+
+/** X of op(A)·X = B by substitution; undefined where the diagonal has a zero. */
+export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, triangle: Triangle): Matrix | undefined {
+  const x = Float64Array.from(b);
+  const element = (row: number, column: number): number =>
+    at(a, triangle.transpose ? column * m + row : row * m + column);
+  const forward = triangle.lower !== triangle.transpose;
+  for (const step of range(m)) {
+    const row = forward ? step : m - 1 - step;
+    const pivot = triangle.unit ? 1 : element(row, row);
+    if (pivot === 0) return undefined;
+    for (let column = 0; column < n; column++) {
+      let sum = at(x, row * n + column);
+      for (let other = forward ? 0 : row + 1; other < (forward ? row : m); other++)
+        sum -= element(row, other) * at(x, other * n + column);
+      x[row * n + column] = sum / pivot;
+    }
+  }
+  return x;
+}
+
+/** Q, R and the determinant of a square Q (else 1), by Householder's reflections; the diagonal of R is not negative. */
+export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
+  const k = Math.min(m, n);
+  const work = Float64Array.from(a);
+  const q = new Float64Array(m * k);
+  for (let i = 0; i < k; i++) q[i * k + i] = 1;
+  const reflectors: Float64Array[] = [];
+  let sign = 1;
+  for (let j = 0; j < k; j++) {
+    const v = Float64Array.from({ length: m }, (_unused, i) => (i < j ? 0 : at(work, i * n + j)));
+    const tail = v.reduce((sum, x, i) => (i > j ? sum + x * x : sum), 0);
+    if (tail > 0) {
+      v[j] = at(v, j) + (at(v, j) < 0 ? -1 : 1) * Math.sqrt(at(v, j) ** 2 + tail);
+      reflect(work, n, v);
+      reflectors.push(v);
+      sign = -sign;
+    } else reflectors.push(new Float64Array(m));
+  }
+  for (const v of [...reflectors].reverse()) reflect(q, k, v);
+  const r = new Float64Array(k * n);
+  for (let i = 0; i < k; i++) {
+    const flip = at(work, i * n + i) < 0 ? -1 : 1;
+    sign *= flip;
+    for (let j = i; j < n; j++) r[i * n + j] = flip * at(work, i * n + j);
+    for (let row = 0; row < m; row++) q[row * k + i] = flip * at(q, row * k + i);
+  }
+  return [q, r, Float64Array.of(m === n ? sign : 1)];
+}
+
+/** The rows of a matrix of `n` columns, reflected at the plane across v. */
+function reflect(a: Matrix, n: number, v: Float64Array): void {
+  const square = v.reduce((sum, x) => sum + x * x, 0);
+  if (square === 0) return;
+  for (let column = 0; column < n; column++) {
+    let dot = 0;
+    v.forEach((x, row) => {
+      dot += x * at(a, row * n + column);
+    });
+    v.forEach((x, row) => {
+      a[row * n + column] = at(a, row * n + column) - ((2 * dot) / square) * x;
+    });
+  }
+}
+
+/** Whether a matrix has numbers without which there is no decomposition. */
+const undefinedIn = (a: Matrix): boolean => a.some((x) => !Number.isFinite(x));
+const noNumbers = (size: number): Matrix => new Float64Array(size).fill(Number.NaN);
+
+/** -1 where the first component that is no less than 0.3 of the largest in size is negative, else 1. */
+function direction(components: readonly number[]): number {
+  const largest = Math.max(...components.map(Math.abs));
+  return (components.find((x) => Math.abs(x) >= 0.3 * largest) ?? 0) < 0 ? -1 : 1;
+}
+
+/** The rotation of two columns that makes them orthogonal in the metric of (alpha, beta, gamma); tan from Rutishauser. */
+function rotation(alpha: number, beta: number, gamma: number): [number, number] {
+  const zeta = (beta - alpha) / (2 * gamma);
+  const t = (zeta < 0 ? -1 : 1) / (Math.abs(zeta) + Math.hypot(1, zeta));
+  const c = 1 / Math.hypot(1, t);
+  return [c, c * t];
+}
+
+function rotate(a: Matrix, n: number, rows: number, p: number, q: number, [c, s]: [number, number]): void {
+  for (let row = 0; row < rows; row++) {
+    const [x, y] = [at(a, row * n + p), at(a, row * n + q)];
+    a[row * n + p] = c * x - s * y;
+    a[row * n + q] = s * x + c * y;
+  }
+}
+
+const sweeps = 60;
+
+/** Eigenvalues, ascending, and vectors as columns, of the symmetric matrix in the lower triangle: Jacobi's method. */
+export function eigh(a: Matrix, n: number): [Matrix, Matrix] {
+  if (undefinedIn(a)) return [noNumbers(n), noNumbers(n * n)];
+  const work = Float64Array.from({ length: n * n }, (_unused, index) => {
+    const [i, j] = [Math.floor(index / n), index % n];
+    return at(a, Math.max(i, j) * n + Math.min(i, j));
+  });
+  const vectors = new Float64Array(n * n);
+  for (let i = 0; i < n; i++) vectors[i * n + i] = 1;
+  for (let sweep = 0, done = false; sweep < sweeps && !done; sweep++) {
+    done = true;
+    for (let p = 0; p < n; p++) {
+      for (let q = p + 1; q < n; q++) {
+        const gamma = at(work, p * n + q);
+        if (Math.abs(gamma) <= 1e-18 * Math.hypot(at(work, p * n + p), at(work, q * n + q)) || gamma === 0) continue;
+        done = false;
+        const turn = rotation(at(work, p * n + p), at(work, q * n + q), gamma);
+        rotate(work, n, n, p, q, turn);
+        for (let column = 0; column < n; column++) {
+          const [x, y] = [at(work, p * n + column), at(work, q * n + column)];
+          work[p * n + column] = turn[0] * x - turn[1] * y;
+          work[q * n + column] = turn[1] * x + turn[0] * y;
+        }
+        rotate(vectors, n, n, p, q, turn);
+      }
+    }
+  }
+  const order = range(n).sort((i, j) => at(work, i * n + i) - at(work, j * n + j));
+  const out = new Float64Array(n * n);
+  order.forEach((from, to) => {
+    const column = range(n).map((row) => at(vectors, row * n + from));
+    const sign = direction(column);
+    column.forEach((x, row) => {
+      out[row * n + to] = sign * x;
+    });
+  });
+  return [Float64Array.from(order, (i) => at(work, i * n + i)), out];
+}
+
+const transposed = (a: Matrix, m: number, n: number): Matrix =>
+  Float64Array.from({ length: m * n }, (_unused, index) => at(a, (index % m) * n + Math.floor(index / m)));
+
+/** U, singular values, descending, and Vᵀ: Hestenes' one-sided Jacobi method. */
+export function svd(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
+  const k = Math.min(m, n);
+  if (undefinedIn(a)) return [noNumbers(m * k), noNumbers(k), noNumbers(k * n)];
+  const [tall, wide] = [Math.max(m, n), k];
+  const work = m < n ? transposed(a, m, n) : Float64Array.from(a);
+  const turns = new Float64Array(k * k);
+  for (let i = 0; i < k; i++) turns[i * k + i] = 1;
+  const dot = (p: number, q: number): number => {
+    let sum = 0;
+    for (let row = 0; row < tall; row++) sum += at(work, row * wide + p) * at(work, row * wide + q);
+    return sum;
+  };
+  for (let sweep = 0, done = false; sweep < sweeps && !done; sweep++) {
+    done = true;
+    for (let p = 0; p < k; p++) {
+      for (let q = p + 1; q < k; q++) {
+        const [alpha, beta, gamma] = [dot(p, p), dot(q, q), dot(p, q)];
+        if (Math.abs(gamma) <= 1e-17 * Math.sqrt(alpha * beta) || gamma === 0) continue;
+        done = false;
+        const turn = rotation(alpha, beta, gamma);
+        rotate(work, wide, tall, p, q, turn);
+        rotate(turns, k, k, p, q, turn);
+      }
+    }
+  }
+  const sizes = range(k).map((column) => Math.sqrt(dot(column, column)));
+  const order = range(k).sort((i, j) => (sizes[j] as number) - (sizes[i] as number));
+  const values = Float64Array.from(order, (i) => sizes[i] as number);
+  const [long, short] = [new Float64Array(tall * k), new Float64Array(k * k)];
+  order.forEach((from, to) => {
+    for (let row = 0; row < tall; row++) long[row * k + to] = at(work, row * wide + from) / (sizes[from] as number);
+    for (let row = 0; row < k; row++) short[row * k + to] = at(turns, row * k + from);
+  });
+  const [u, v] = m < n ? [short, long] : [long, short];
+  const [rows, columns] = [u.length / k, v.length / k];
+  for (let column = 0; column < k; column++) {
+    const sign = direction(range(rows).map((row) => at(u, row * k + column)));
+    for (let row = 0; row < rows; row++) u[row * k + column] = sign * at(u, row * k + column);
+    for (let row = 0; row < columns; row++) v[row * k + column] = sign * at(v, row * k + column);
+  }
+  return [u, values, transposed(v, columns, k)];
+}

@@ -1,0 +1,336 @@
+/**
+ * @module Factorisations of matrices in the last two dims, any others being a batch: cholesky, triangularSolve, qr, svd, eigh.
+ * f32 is computed in f64 and rounded once. Signs are made unique, so that executors agree: R has no negative diagonal; in a
+ * singular vector of U or an eigenvector the first component that is no less than 0.3 of the largest in size is positive.
+ */
+import { dtypes, isFloat } from "../ir/dtype.ts";
+import { type Equation, equationOf, letters } from "../ir/equation.ts";
+import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type Attrs, absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { defineOp } from "../ir/op.ts";
+import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
+import { apply } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
+import { batchByEquation } from "./batch.ts";
+import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
+import * as host from "./factor-host.ts";
+import * as spell from "./hlo-factor.ts";
+import { resultsOf } from "./results.ts";
+
+type None = Record<string, never>;
+export type TriangularAttrs = { lower: boolean; transpose: boolean; unit: boolean };
+
+const rowsOf = (x: { readonly shape: Shape }): number => x.shape.at(-2) as number;
+const columnsOf = (x: { readonly shape: Shape }): number => x.shape.at(-1) as number;
+const batchOf = (x: { readonly shape: Shape }): Shape => x.shape.slice(0, -2);
+
+function checked(name: string, inputs: readonly TensorType[], arity: number, square: boolean): TensorType {
+  const [input] = inputs;
+  if (input === undefined || inputs.length !== arity)
+    throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
+  const given = inputs.map(formatType).join(", ");
+  if (!isFloat(input.dtype) || inputs.some(({ dtype }) => dtype !== input.dtype))
+    throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${given}`);
+  if (input.shape.length < 2 || (square && rowsOf(input) !== columnsOf(input)))
+    throw new HeddleError(
+      "shape",
+      `${name}: needs ${square ? "square " : ""}matrices in the last two dims, got ${given}`,
+    );
+  return input;
+}
+
+/** Letters of the batch, and those of the other dims of each operand, none of which may be split. */
+function batchEquation(input: TensorType, inputs: readonly number[], outputs: readonly number[]): Equation {
+  const batch = letters(input.shape.length - 2);
+  const whole = new Set<string>();
+  const operand =
+    (side: string) =>
+    (rank: number, place: number): string[] => {
+      const own = letters(rank, `${side}${place}m`);
+      for (const letter of own) whole.add(letter);
+      return [...batch, ...own];
+    };
+  return equationOf(inputs.map(operand("x")), outputs.map(operand("y")), { whole });
+}
+
+/** Runs a rule on each matrix of a batch and joins what it gives; undefined is an error that names the matrix. */
+function eachMatrix(
+  inputs: readonly HostTensor[],
+  outputs: readonly TensorType[],
+  refusal: string,
+  rule: (...matrices: host.Matrix[]) => readonly host.Matrix[] | undefined,
+) {
+  const [first] = inputs as [HostTensor];
+  const batch = sizeOf(batchOf(first));
+  const results = outputs.map(({ dtype, shape }) => dtypes[dtype].create(sizeOf(shape)));
+  for (let index = 0; index < batch; index++) {
+    const matrices = inputs.map(({ data }) => {
+      const size = data.length / batch;
+      return Float64Array.from(data.subarray(index * size, (index + 1) * size));
+    });
+    const made = rule(...matrices);
+    if (made === undefined) throw new HeddleError("value", `${refusal.replace("#", `matrix ${index} of the batch`)}`);
+    made.forEach((values, place) => {
+      results[place]?.set(values, index * values.length);
+    });
+  }
+  return results;
+}
+
+function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly View[]) => number) {
+  return (context: KernelContext<A>): KernelCall[] => {
+    const [x] = context.inputs as [View];
+    return [
+      {
+        k: "factor",
+        what,
+        dtype: x.dtype,
+        batch: sizeOf(batchOf(x)),
+        m: rowsOf(x),
+        n: columns(context.inputs),
+        in: context.inputs.map((input) => context.at(input)),
+        out: context.outputs.map((output) => context.at(output)),
+        ...context.attrs,
+      },
+    ];
+  };
+}
+
+/** Does something to matrices with one dim of batch, and gives the results their shapes. */
+function flat(
+  hlo: HloBlock,
+  inputs: readonly HloValue[],
+  outputs: readonly TensorType[],
+  body: (inputs: HloValue[]) => HloValue[],
+): HloValue[] {
+  const given = inputs.map((x) => {
+    const { shape } = x.type;
+    return spell.reshaped(hlo, x, [sizeOf(shape.slice(0, -2)), ...shape.slice(-2)]);
+  });
+  return body(given).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
+}
+
+const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
+const cubic = ([input]: readonly TensorType[]): number => {
+  const x = input as TensorType;
+  return sizeOf(x.shape) * Math.min(rowsOf(x), columnsOf(x));
+};
+
+const choleskyOp: OpDef<None> = defineOp<None>({
+  name: "cholesky",
+  doc: "The lower triangular L with L Lᵀ the symmetric positive definite matrix whose lower triangle is given; zeros above. A matrix that is not positive definite is an error of the run.",
+  example: { inputs: [f32([2, 2], 4, 0, 2, 5)], attrs: {}, outputs: [f32([2, 2], 2, 0, 1, 2)] },
+  infer: (inputs) => checked("cholesky", inputs, 1, true),
+  equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
+  linear: [],
+  gradient: ({ node, cotangents }) => [choleskyGradient(node, cotangents[0] as Node)],
+  batch: batchByEquation(),
+  localize: absent("attributes hold no sizes"),
+  cost: (inputs) => cubic(inputs) / 3,
+  reference: (inputs, _attrs, outputs) =>
+    eachMatrix(inputs, outputs, "cholesky: # is not positive definite", (a) => {
+      const l = host.cholesky(a, rowsOf(inputs[0] as HostTensor));
+      return l && [l];
+    }),
+  stablehlo: ({ hlo, inputs, outputs }) => [
+    spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
+  ],
+  lower: { kind: "kernel", emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
+});
+
+const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
+  name: "triangularSolve",
+  doc: "X with op(A) X = B, where A is the lower (or upper) triangle of the first input, op its transpose if `transpose`, and the diagonal counts as 1 if `unit`. A zero on the diagonal is an error of the run.",
+  example: {
+    inputs: [f32([2, 2], 2, 0, 1, 4), f32([2, 1], 2, 9)],
+    attrs: { lower: true, transpose: false, unit: false },
+    outputs: [f32([2, 1], 1, 2)],
+  },
+  infer: (inputs) => {
+    const a = checked("triangularSolve", inputs, 2, true);
+    const b = inputs[1] as TensorType;
+    if (b.shape.length !== a.shape.length || !sameShape(batchOf(a), batchOf(b)) || rowsOf(a) !== rowsOf(b))
+      throw new HeddleError("shape", `triangularSolve: ${formatType(a)} does not go with ${formatType(b)}`);
+    return b;
+  },
+  equation: ([input]) => {
+    const batch = letters((input as TensorType).shape.length - 2);
+    return equationOf(
+      [
+        [...batch, "i", "j"],
+        [...batch, "k", "c"],
+      ],
+      [[...batch, "o", "c"]],
+      {
+        whole: ["i", "j", "k", "o"],
+      },
+    );
+  },
+  linear: [[1]],
+  gradient: ({ node, cotangents }) => triangularGradient(node, cotangents[0] as Node),
+  batch: batchByEquation(),
+  localize: absent("attributes hold no sizes"),
+  cost: ([a, b]) => sizeOf((b as TensorType).shape) * rowsOf(a as TensorType),
+  reference: (inputs, attrs, outputs) => {
+    const [m, n] = [rowsOf(inputs[1] as HostTensor), columnsOf(inputs[1] as HostTensor)];
+    return eachMatrix(inputs, outputs, "triangularSolve: # is singular", (a, b) => {
+      const x = host.triangularSolve(a, b as host.Matrix, m, n, attrs);
+      return x && [x];
+    });
+  },
+  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+    hlo.op("triangular_solve", inputs, outputs, {
+      left_side: "true",
+      lower: String(attrs.lower),
+      unit_diagonal: String(attrs.unit),
+      transpose_a: `#stablehlo<transpose ${attrs.transpose ? "TRANSPOSE" : "NO_TRANSPOSE"}>`,
+    }),
+  lower: { kind: "kernel", emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
+});
+
+const qrOp: OpDef<None> = defineOp<None>({
+  name: "qr",
+  doc: "Q with orthonormal columns [m, k] and upper triangular R [k, n] with Q R = A and k = min(m, n), no negative number on R's diagonal; and the determinant of Q where it is square, else 1.",
+  example: {
+    inputs: [f32([2, 2], 0, 2, 3, 0)],
+    attrs: {},
+    outputs: [f32([2, 2], 0, 1, 1, 0), f32([2, 2], 3, 0, 0, 2), f32([], -1)],
+  },
+  infer: (inputs) => {
+    const { dtype, shape } = checked("qr", inputs, 1, false);
+    const [m, n] = shape.slice(-2) as [number, number];
+    const batch = shape.slice(0, -2);
+    const k = Math.min(m, n);
+    return [[m, k], [k, n], []].map((last) => ({ dtype, shape: [...batch, ...last] }));
+  },
+  equation: ([input]) => batchEquation(input as TensorType, [2], [2, 2, 0]),
+  linear: [],
+  gradient: ({ node, cotangents }) => [qrGradient(node, cotangents)],
+  batch: batchByEquation(),
+  localize: absent("attributes hold no sizes"),
+  cost: (inputs) => 4 * cubic(inputs),
+  reference: (inputs, _attrs, outputs) => {
+    const [x] = inputs as [HostTensor];
+    return eachMatrix(inputs, outputs, "", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
+  },
+  stablehlo: ({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue)),
+  lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
+});
+
+function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
+  const [batch, m, n] = x.type.shape as [number, number, number];
+  const { dtype } = x.type;
+  const k = Math.min(m, n);
+  const [packed, taus] = spell.lapack(hlo, "geqrf", [x], [x.type, { shape: [batch, k], dtype }]) as [
+    HloValue,
+    HloValue,
+  ];
+  const [q] = spell.lapack(hlo, "orgqr", [spell.firstColumns(hlo, packed, k), taus], [{ shape: [batch, m, k], dtype }]);
+  const r = spell.triangle(hlo, spell.firstColumns(hlo, packed, n, k), false);
+  const flips = spell.signs(hlo, spell.diagonals(hlo, r));
+  const reflected = hlo.select(hlo.compare("NE", taus, hlo.like(taus, 0)), hlo.like(taus, -1), hlo.like(taus, 1));
+  const own = hlo.same("multiply", spell.products(hlo, reflected), spell.products(hlo, flips));
+  const sign = m === n ? own : hlo.like(own, 1);
+  return [spell.timesColumns(hlo, q as HloValue, flips), spell.timesColumns(hlo, r, flips, 1), sign];
+}
+
+const svdOp: OpDef<None> = defineOp<None>({
+  name: "svd",
+  doc: "U [m, k], singular values [k], descending, and Vᵀ [k, n] with U diag(s) Vᵀ = A and k = min(m, n); NaN all over for a matrix with numbers that are not finite.",
+  example: {
+    inputs: [f32([2, 2], 0, 2, 3, 0)],
+    attrs: {},
+    outputs: [f32([2, 2], 0, 1, 1, 0), f32([2], 3, 2), f32([2, 2], 1, 0, 0, 1)],
+  },
+  infer: (inputs) => {
+    const { dtype, shape } = checked("svd", inputs, 1, false);
+    const [m, n] = shape.slice(-2) as [number, number];
+    const k = Math.min(m, n);
+    return [[m, k], [k], [k, n]].map((last) => ({ dtype, shape: [...shape.slice(0, -2), ...last] }));
+  },
+  equation: ([input]) => batchEquation(input as TensorType, [2], [2, 1, 2]),
+  linear: [],
+  gradient: ({ node, cotangents }) => [svdGradient(node, cotangents)],
+  batch: batchByEquation(),
+  localize: absent("attributes hold no sizes"),
+  cost: (inputs) => 20 * cubic(inputs),
+  reference: (inputs, _attrs, outputs) => {
+    const [x] = inputs as [HostTensor];
+    return eachMatrix(inputs, outputs, "", (a) => host.svd(a, rowsOf(x), columnsOf(x)));
+  },
+  stablehlo: ({ hlo, inputs, outputs }) =>
+    flat(hlo, inputs, outputs, ([x]) => {
+      const [batch, m, n] = (x as HloValue).type.shape as [number, number, number];
+      const { dtype } = (x as HloValue).type;
+      const k = Math.min(m, n);
+      const types = [
+        [batch, m, n],
+        [batch, k],
+        [batch, m, k],
+        [batch, k, n],
+      ].map((shape) => ({ shape, dtype }));
+      const made = spell.lapack(hlo, "gesdd", [x as HloValue], [...types, { shape: [batch], dtype: "i32" }], {
+        mode: "S",
+      });
+      const [, s, u, vt] = made as [HloValue, HloValue, HloValue, HloValue];
+      const flips = spell.columnSigns(hlo, u);
+      return [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
+    }),
+  lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
+});
+
+const eighOp: OpDef<None> = defineOp<None>({
+  name: "eigh",
+  doc: "Eigenvalues [n], ascending, and eigenvectors, the columns of [n, n], of the symmetric matrix whose lower triangle is given; NaN all over for a matrix with numbers that are not finite.",
+  example: {
+    inputs: [f32([2, 2], 3, 0, 0, 2)],
+    attrs: {},
+    outputs: [f32([2], 2, 3), f32([2, 2], 0, 1, 1, 0)],
+  },
+  infer: (inputs) => {
+    const { dtype, shape } = checked("eigh", inputs, 1, true);
+    return [
+      { dtype, shape: shape.slice(0, -1) },
+      { dtype, shape },
+    ];
+  },
+  equation: ([input]) => batchEquation(input as TensorType, [2], [1, 2]),
+  linear: [],
+  gradient: ({ node, cotangents }) => [eighGradient(node, cotangents)],
+  batch: batchByEquation(),
+  localize: absent("attributes hold no sizes"),
+  cost: (inputs) => 10 * cubic(inputs),
+  reference: (inputs, _attrs, outputs) =>
+    eachMatrix(inputs, outputs, "", (a) => host.eigh(a, rowsOf(inputs[0] as HostTensor))),
+  stablehlo: ({ hlo, inputs, outputs }) =>
+    flat(hlo, inputs, [...outputs].reverse(), ([x]) => {
+      const { shape, dtype } = (x as HloValue).type;
+      const [batch, n] = shape as [number, number];
+      const types = [
+        { shape, dtype },
+        { shape: [batch, n], dtype },
+        { shape: [batch], dtype: "i32" as const },
+      ];
+      const made = spell.lapack(hlo, "syevd", [x as HloValue], types, { mode: "V", uplo: "L" });
+      const [vectors, values] = made as [HloValue, HloValue];
+      return [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
+    }).reverse(),
+  lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
+});
+
+export const cholesky = (a: Node): Node => apply(choleskyOp, [a], {});
+export const triangularSolve = (a: Node, b: Node, attrs: Partial<TriangularAttrs> = {}): Node =>
+  apply(triangularSolveOp, [a, b], { lower: true, transpose: false, unit: false, ...attrs });
+/** Q and R. */
+export const qr = (a: Node): Node[] => resultsOf(apply(qrOp, [a], {})).slice(0, 2);
+/** Q, R, and the determinant of Q. */
+export const qrWithSign = (a: Node): Node[] => resultsOf(apply(qrOp, [a], {}));
+/** U, the singular values, and the transpose of V. */
+export const svd = (a: Node): Node[] => resultsOf(apply(svdOp, [a], {}));
+/** Eigenvalues and eigenvectors. */
+export const eigh = (a: Node): Node[] => resultsOf(apply(eighOp, [a], {}));

@@ -1,0 +1,88 @@
+/**
+ * @module Linear algebra: matrices in the last two dims, any dims before them being a batch; f32 or f64, f32 being computed
+ * in f64 and rounded. Sources of the gradients are named in `src/ops/factor-gradient.ts`.
+ */
+import * as ops from "../ops/index.ts";
+import { checkOptions } from "../util/options.ts";
+import { operate, operateAll, type Tensor } from "./tensor.ts";
+
+export type { MatrixNorm } from "../ops/index.ts";
+
+/**
+ * The lower triangular L [..., n, n] with L Lᵀ = A, of a symmetric positive definite A, of which the lower triangle alone is
+ * read: the gradient is there too.
+ *
+ * @throws HeddleError `value` from the run, with the index in the batch, when A is not positive definite.
+ */
+export const cholesky = (a: Tensor): Tensor => operate("cholesky", ops.cholesky, [a]);
+
+/** Options of {@link triangularSolve}. */
+export interface TriangularOptions {
+  /** Whether A is the lower triangle of the first operand, else the upper one; default true. */
+  readonly lower?: boolean;
+  /** Solve with Aᵀ; default false. */
+  readonly transpose?: boolean;
+  /** Take the diagonal for ones; default false. */
+  readonly unit?: boolean;
+}
+
+/**
+ * X [..., m, n] with A X = B for a triangle A [..., m, m] and B [..., m, n].
+ *
+ * @throws HeddleError `value` from the run, with the index in the batch, when the diagonal has a zero.
+ */
+export function triangularSolve(a: Tensor, b: Tensor, options: TriangularOptions = {}): Tensor {
+  checkOptions("triangularSolve", options, ["lower", "transpose", "unit"]);
+  return operate("triangularSolve", ops.triangularSolve, [a, b], options);
+}
+
+/**
+ * Q [..., m, k] with orthonormal columns and upper triangular R [..., k, n] with Q R = A, k = min(m, n). R has no negative
+ * number on its diagonal. The gradient needs the first k columns to be independent.
+ */
+export function qr(a: Tensor): { readonly q: Tensor; readonly r: Tensor } {
+  const [q, r] = operateAll("qr", ops.qr, [a]) as [Tensor, Tensor];
+  return { q, r };
+}
+
+/**
+ * U [..., m, k], singular values s [..., k], descending, and Vᵀ [..., k, n] with U diag(s) Vᵀ = A, k = min(m, n). In a column of
+ * U the first component that is no less than 0.3 of the largest in size is positive. The gradient by vectors needs singular
+ * values that differ and are not 0; by s alone it needs nothing. NaN where A has numbers that are not finite.
+ */
+export function svd(a: Tensor): { readonly u: Tensor; readonly s: Tensor; readonly vt: Tensor } {
+  const [u, s, vt] = operateAll("svd", ops.svd, [a]) as [Tensor, Tensor, Tensor];
+  return { u, s, vt };
+}
+
+/**
+ * Eigenvalues [..., n], ascending, and eigenvectors, the columns of [..., n, n], of a symmetric A, of which the lower triangle
+ * alone is read. Signs as in {@link svd}. The gradient by vectors needs eigenvalues that differ.
+ */
+export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Tensor } {
+  const [values, vectors] = operateAll("eigh", ops.eigh, [a]) as [Tensor, Tensor];
+  return { values, vectors };
+}
+
+/** X with A X = B, by QR, for square A; B [..., n, k], or [..., n], a vector for each matrix. A singular A, by an exact zero, is an error of the run. */
+export const solve = (a: Tensor, b: Tensor): Tensor => operate("solve", ops.solve, [a, b]);
+/** {@link solve} for symmetric positive definite A, by {@link cholesky}: faster. */
+export const choleskySolve = (a: Tensor, b: Tensor): Tensor => operate("choleskySolve", ops.choleskySolve, [a, b]);
+/** X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns. */
+export const lstsq = (a: Tensor, b: Tensor): Tensor => operate("lstsq", ops.lstsq, [a, b]);
+/** The inverse of square A; {@link solve} is better where a product with it is wanted. */
+export const inverse = (a: Tensor): Tensor => operate("inverse", ops.inverse, [a]);
+/** Moore and Penrose's inverse, by {@link svd}; singular values up to `tolerance` (default the larger size by the distance of 1 to the next number) times the largest count as 0. */
+export const pinv = (a: Tensor, tolerance?: number): Tensor => operate("pinv", ops.pinv, [a], tolerance);
+/** The determinant, by QR; its gradient needs A that is not singular. */
+export const determinant = (a: Tensor): Tensor => operate("determinant", ops.determinant, [a]);
+/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A. */
+export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
+  const [sign, logSize] = operateAll("slogdet", ops.slogdet, [a]) as [Tensor, Tensor];
+  return { sign, logSize };
+}
+/** Norm of each matrix: `"fro"` (default) the root of the sum of squares, `"nuc"` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of sizes in a column and a row. */
+export const matrixNorm = (a: Tensor, kind: ops.MatrixNorm = "fro"): Tensor =>
+  operate("matrixNorm", ops.matrixNorm, [a], kind);
+/** Sum of the diagonal of square matrices. */
+export const trace = (a: Tensor): Tensor => operate("trace", ops.trace, [a]);

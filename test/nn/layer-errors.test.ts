@@ -1,0 +1,104 @@
+/** What layers refuse, in their own words. */
+import { nn, random, scaledDotProductAttention, type Tensor, tensor, zeros } from "heddle";
+import { describe, expect, test } from "vitest";
+
+const key = random.key(0);
+const f32 = (...shape: number[]) => ({ shape, dtype: "f32" as const });
+const made = (layer: nn.Layer, ...shape: number[]) => layer.init(key, f32(...shape));
+const applied = (layer: nn.Layer, init: readonly number[], shape: readonly number[], options: nn.ApplyOptions = {}) =>
+  layer.apply(layer.init(key, f32(...init)), zeros(shape), options);
+
+type Case = readonly [string, () => unknown, RegExp];
+
+const shapes: readonly Case[] = [
+  ["a vector for batchNorm", () => made(nn.batchNorm(), 4), /takes \[batch, channels\].*got f32\[4\]/],
+  [
+    "integers for layerNorm",
+    () => nn.layerNorm().init(key, { shape: [2], dtype: "i32" }),
+    /takes floats, got i32\[2\]/,
+  ],
+  ["one value per channel", () => applied(nn.batchNorm(), [1, 3], [1, 3], { train: true }), /more than one value/],
+  [
+    "one place per channel",
+    () => applied(nn.instanceNorm(), [2, 3, 1], [2, 3, 1], { train: true }),
+    /more than one place/,
+  ],
+  ["rows for instanceNorm", () => made(nn.instanceNorm(), 2, 3), /one to three more dims, got f32\[2,3\]/],
+  ["more dims than there are", () => made(nn.layerNorm({ dims: 3 }), 2, 3), /last 3 dims, which f32\[2,3\]/],
+  ["groups that do not divide", () => made(nn.groupNorm(3), 2, 4), /3 groups do not divide the 4 channels/],
+  ["rows for an lstm", () => made(nn.lstm({ hidden: 2 }), 2, 3), /takes sequences \[batch, time, features\]/],
+  ["sequences for a cell", () => made(nn.gruCell({ hidden: 2 }), 2, 3, 4), /takes \[batch, features\]/],
+  ["heads that do not divide", () => made(nn.multiHeadAttention({ heads: 3 }), 2, 3, 4), /3 heads do not divide/],
+  ["rows for a transformer", () => made(nn.decoderBlock({ heads: 1 }), 2, 4), /takes \[batch, places, size\]/],
+  ["an odd size of sines", () => made(nn.sinusoidalPositions(), 2, 3, 5), /even size\], got f32\[2,3,5\]/],
+  ["too many places", () => made(nn.learnedPositions(2), 2, 3, 4), /has 2 positions, too few for f32\[2,3,4\]/],
+  ["images for dropout1d", () => made(nn.dropout1d(0.5), 2, 3, 4, 5), /takes \[batch, channels, length\], got/],
+  ["floats for a bag", () => made(nn.embeddingBag(3, 2), 2, 3), /takes ids, which are whole numbers/],
+];
+
+const options: readonly Case[] = [
+  ["momentum", () => nn.batchNorm({ momentum: 2 }), /momentum must be .*at most 1, got 2/],
+  ["a name", () => nn.layerNorm({ epsilons: 1 } as never), /unknown option 'epsilons'.*epsilon/s],
+  ["hidden", () => nn.lstm({ hidden: 0 }), /lstm: hidden must be at least 1/],
+  ["nonlinearity", () => nn.rnn({ hidden: 2, nonlinearity: "sin" as never }), /must be tanh or relu, got sin/],
+  ["output", () => nn.gru({ hidden: 2, output: "all" as never }), /must be sequence or last, got all/],
+  ["groups", () => nn.multiHeadAttention({ heads: 4, groups: 3 }), /4 heads cannot share 3 groups/],
+  [
+    "activation",
+    () => nn.transformerEncoderLayer({ heads: 2, activation: "cube" as never }),
+    /relu, gelu or a function/,
+  ],
+  ["paddingIdx", () => nn.embedding(3, 2, { paddingIdx: 3 }), /paddingIdx must be .*at most 2, got 3/],
+  ["mode", () => nn.embeddingBag(3, 2, { mode: "min" as never }), /must be sum, mean or max, got min/],
+];
+
+const lstm = nn.lstm({ hidden: 2 });
+const run = (given: nn.RunOptions) => lstm.run(lstm.init(key, f32(3, 4, 5)), zeros([3, 4, 5]), given);
+const qkv = (q: number[], k: number[], v: number[], mask?: Tensor) => () =>
+  scaledDotProductAttention(zeros(q), zeros(k), zeros(v), { mask });
+const attention: readonly Case[] = [
+  [
+    "states of another shape",
+    () => run({ initial: { h: zeros([1, 3, 2]), c: zeros([1, 3, 3]) } }),
+    /first states are h and c of f32\[1,3,2\]/,
+  ],
+  ["lengths of floats", () => run({ lengths: zeros([3]) }), /lengths are i32\[3\], one per sequence, got f32\[3\]/],
+  ["sizes that differ", qkv([2, 3, 4], [2, 3, 5], [2, 3, 5]), /last dims of queries and keys differ; got f32\[2,3,4\]/],
+  ["keys without values", qkv([2, 3, 4], [2, 5, 4], [2, 6, 4]), /keys and values differ in number/],
+  ["heads that do not share", qkv([3, 3, 4], [2, 5, 4], [2, 5, 4]), /3 heads of queries cannot share 2 of keys/],
+  ["no keys", qkv([2, 3, 4], [2, 0, 4], [2, 0, 4]), /there are no keys/],
+  ["batches that differ", qkv([2, 1, 3, 4], [3, 1, 3, 4], [3, 1, 3, 4]), /batch dims differ/],
+  [
+    "a mask that does not fit",
+    qkv([2, 3, 4], [2, 5, 4], [2, 5, 4], zeros([3, 4])),
+    /does not broadcast to the scores \[2,3,5\]/,
+  ],
+  [
+    "a mask of integers",
+    qkv([2, 3], [2, 3], [2, 3], tensor([1, 1], { dtype: "i32" })),
+    /a mask is bool or f32, got i32\[2\]/,
+  ],
+  [
+    "dropout without a key",
+    () => scaledDotProductAttention(zeros([2, 3]), zeros([2, 3]), zeros([2, 3]), { dropout: 0.5 }),
+    /needs a random key/,
+  ],
+  ["an odd size to turn", () => nn.functional.rotaryEmbedding(zeros([2, 3])), /even size\], got f32\[2,3\]/],
+];
+
+describe.each([
+  ["shapes", shapes],
+  ["options", options],
+  ["inputs", attention],
+])("%s", (_name, cases) => {
+  test.each(cases)("%s", (_what, fn, message) => {
+    expect(fn).toThrow(message);
+  });
+});
+
+test("errors name the layer's place", () => {
+  const model = nn.sequential(nn.linear(6), nn.transformerEncoder({ layers: 1, heads: 4 }));
+  expect(() => model.init(key, f32(2, 3, 5))).toThrow(
+    /layer 1\.layers\.0\.self_attn \(multiHeadAttention\): 4 heads do not/,
+  );
+});
