@@ -10,6 +10,7 @@ import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { commitFile } from "./commit.ts";
+import { bytesOfHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
@@ -165,8 +166,8 @@ export function encodeNpy({ dtype, shape, data }: HostTensor): Uint8Array {
   const text = `{'descr': '${order}${kind}', 'fortran_order': False, 'shape': (${sizes}), }`;
   // Shapes are bounded by their rank, so version 1 with its 16-bit length always does.
   const start = Math.ceil((10 + text.length + 1) / alignment) * alignment;
-  const values = dtypes[dtype].bytesOf(data);
-  const bytes = new Uint8Array(start + values.byteLength);
+  const values = bytesOfHost({ dtype, shape, data });
+  const bytes = new Uint8Array(start + values.length);
   bytes.set(magic);
   bytes[6] = 1;
   new DataView(bytes.buffer).setUint16(8, start - 10, true);
