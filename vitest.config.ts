@@ -1,9 +1,18 @@
 import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
+import { transformSource } from "./src/autograph/transform.ts";
 
 const source = fileURLToPath(new URL("./src/", import.meta.url));
 
 export default defineConfig({
+  // What `heddle run` does to a user's files.
+  plugins: [
+    {
+      name: "autograph",
+      enforce: "pre",
+      transform: (code, id) => (/\/test\/autograph\/.*\.ts$/.test(id) ? transformSource(code, id) : undefined),
+    },
+  ],
   resolve: {
     // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
     alias: [

@@ -5,6 +5,7 @@ import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import type { CommandContext } from "./context.ts";
 import { doctorCommand } from "./doctor.ts";
+import { exportCommand } from "./export.ts";
 import { planCommand } from "./plan.ts";
 import { profileCommand } from "./profile.ts";
 import { runCommand } from "./run.ts";
@@ -73,7 +74,7 @@ export function heddleCommand(context: CommandContext): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists what there is)")
     .enablePositionalOptions();
-  const commands = [runCommand, planCommand, profileCommand, workerCommand, doctorCommand];
+  const commands = [runCommand, planCommand, exportCommand, profileCommand, workerCommand, doctorCommand];
   for (const command of commands.map((make) => make(context))) {
     program.addCommand(command.copyInheritedSettings(program));
   }

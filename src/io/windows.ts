@@ -5,7 +5,6 @@ import { range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { pad, type Tensor, tensor } from "../tensor/index.ts";
 import { operate } from "../tensor/tensor.ts";
-import { HeddleError } from "../util/errors.ts";
 
 /** One entry per spatial dim. */
 export interface Window {
@@ -33,7 +32,6 @@ export function withLastWindow(sizes: readonly number[], window: Window): Window
 
 /** Reduces windows of an input that is padded with `fill`. */
 export function reduceWindows(op: "max" | "sum", x: Tensor, window: Window, fill: number): Tensor {
-  if (window.dilations.some((step) => step !== 1)) throw new HeddleError("op", "dilated pooling is not imported");
   const padded = window.padding.some(([low, high]) => low > 0 || high > 0)
     ? pad(x, [[0, 0], [0, 0], ...window.padding], fill)
     : x;
@@ -41,6 +39,7 @@ export function reduceWindows(op: "max" | "sum", x: Tensor, window: Window, fill
     op,
     window: [1, 1, ...window.sizes],
     strides: [1, 1, ...window.strides],
+    dilation: [1, 1, ...window.dilations],
     padding: padded.shape.map((): [number, number] => [0, 0]),
   };
   return operate(

@@ -3,7 +3,7 @@
 import type { ProfileRequest } from "../runtime/index.ts";
 
 /** What of a plan is printed: a summary, the graph of one device, its program, or data. */
-export type PlanForm = "summary" | "graph" | "program" | "json";
+export type PlanForm = "summary" | "graph" | "program" | "json" | "stablehlo";
 
 /** What all workers of a run share. */
 export interface RunEnvironment {

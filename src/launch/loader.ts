@@ -6,10 +6,13 @@ import { pathToFileURL } from "node:url";
 
 /** Arguments for `node` that run `file`, TypeScript included, with this package's preload first. */
 export function nodeArguments(file: string, args: readonly string[]): string[] {
-  const preload = new URL(`./preload${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
+  const own = (name: string): URL => new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
+  const preload = own("preload");
   const typescript = isTypeScript(file) || preload.pathname.endsWith(".ts");
   const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
-  return [...loader, "--import", preload.href, file, ...args];
+  // Hooks that are registered later run around those before: the transform sees the file as the user wrote it.
+  const transform = ["--import", own("autograph-register").href];
+  return [...(preload.pathname.endsWith(".ts") ? [] : transform), ...loader, "--import", preload.href, file, ...args];
 }
 
 /** Whether this Node runs TypeScript by itself (from 22.18 and 23.6 on). */

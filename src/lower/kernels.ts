@@ -213,8 +213,8 @@ const table: Table = {
   ],
   scatter: (step) => [
     read(step, "in", shapeOf(step, "outer size inner")),
-    read(step, "updates", shapeOf(step, "outer count inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
+    read(step, "updates", shapeOf(step, "outer count inner")),
     write(step, shapeOf(step, "outer size inner")),
   ],
   dynamicSlice: (step) => [

@@ -42,7 +42,7 @@ export const orderFor = (letters: string, wanted: string): number[] =>
 export type ConvForm = "conv" | "convFilter" | "convGroups" | "convGroupsFilter";
 
 /** Products of channels within a group up to which the groups are better lanes than the channels. */
-const fewChannels = 8;
+const fewChannels = 16;
 
 /**
  * Filter forms are for windows larger than the output: gradients by the kernel, better as columns-transposed times

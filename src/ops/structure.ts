@@ -108,7 +108,7 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
 });
 
 /** Runs of input dims and output dims with equal products, outermost first. */
-function reshapeGroups(from: Shape, to: Shape): { input: number[]; output: number[] }[] {
+export function reshapeGroups(from: Shape, to: Shape): { input: number[]; output: number[] }[] {
   const groups: { input: number[]; output: number[] }[] = [];
   let i = 0;
   let o = 0;

@@ -7,7 +7,8 @@ import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { apply } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
 import { inverseOrder } from "../ops/host.ts";
-import { type ConvAttrs, call, convDims, convForm, convOrders, transpose } from "../ops/index.ts";
+import { type ConvAttrs, call, convDims, convForm, convOrders, reshape, transpose } from "../ops/index.ts";
+import { reshapeGroups } from "../ops/structure.ts";
 import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
 import { input, isOp, isPointwise, orderOf } from "./match.ts";
 import { simplifyRules } from "./simplify.ts";
@@ -100,12 +101,47 @@ function towardsOutput(orders: ReadonlySet<string>) {
   };
 }
 
+/**
+ * reshape(transpose(x)) = transpose(reshape(x)) where the dims that the reshape merges or splits are neighbours in x, too:
+ * groups and channels become channels, and back, without a copy.
+ */
+function reshapeTowardsOutput(orders: ReadonlySet<string>) {
+  return (node: Node): Node | undefined => {
+    const moved = input(node);
+    if (!isOp(moved, "transpose") || !orders.has(String(orderOf(moved)))) return undefined;
+    const order = orderOf(moved);
+    const source = input(moved);
+    const runs = reshapeGroups(moved.shape, node.shape);
+    // Where each run begins in x; dims of size 1 lie anywhere.
+    const large = order.flatMap((_dim, dim) => (moved.shape[dim] === 1 ? [] : [dim]));
+    const inSource = [...large].sort((a, b) => (order[a] as number) - (order[b] as number));
+    const places = runs.map((run) =>
+      run.input.filter((dim) => large.includes(dim)).map((dim) => inSource.indexOf(dim)),
+    );
+    const adjacent = places.every((list) => list.every((place, index) => place === (list[0] as number) + index));
+    if (!adjacent || node.shape.includes(0)) return undefined;
+    const sorted = runs.map((_run, run) => run).sort((a, b) => (places[a]?.[0] ?? -1) - (places[b]?.[0] ?? -1));
+    const dims = sorted.flatMap((run) => runs[run]?.output as number[]);
+    return transpose(
+      reshape(
+        source,
+        dims.map((dim) => node.shape[dim] as number),
+      ),
+      inverseOrder(dims),
+    );
+  };
+}
+
 /** Orders of the transposes that follow convolutions of the forward kind. */
 function broughtOrders(graph: Graph): Set<string> {
   const orders = new Set<string>();
   for (const node of nodesWithin(graph)) {
     if (!isOp(node, "conv") || nativeForm(node).kernel !== undefined) continue;
-    orders.add(String(orderOfLetters(nativeForm(node).out, convDims((node.attrs as ConvAttrs).layout).out)));
+    const [made, wanted] = [nativeForm(node).out, convDims((node.attrs as ConvAttrs).layout).out];
+    orders.add(String(orderOfLetters(made, wanted)));
+    // What is left when groups are channels again.
+    const plain = (letters: string): string => letters.replace("fg", "f").replace("gf", "f");
+    if (made.includes("g")) orders.add(String(orderOfLetters(plain(made), plain(wanted))));
   }
   return orders;
 }
@@ -118,6 +154,12 @@ const layoutRules = (orders: ReadonlySet<string>): readonly Rule[] => [
     "transpose towards output",
     "op(transpose(x), y) = transpose(op(x, transpose⁻¹(y)))",
     towardsOutput(orders),
+  ),
+  rule(
+    "reshape",
+    "transpose before a reshape of neighbours",
+    "reshape(transpose(x)) = transpose(reshape(x))",
+    reshapeTowardsOutput(orders),
   ),
 ];
 

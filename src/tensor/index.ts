@@ -13,6 +13,7 @@ export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
 export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
 export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
+export { type StableHloOptions, stablehlo } from "./export.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
@@ -28,7 +29,7 @@ export {
 export * as random from "./random.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
-export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export { isTensor, Tensor, type TensorLike, tensorFunction } from "./tensor.ts";
 export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,

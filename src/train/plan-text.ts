@@ -2,8 +2,9 @@
 import { deliverPlan } from "../comm/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
-import { type PipelinePlan, type Program, printPipeline, printProgram } from "../program/index.ts";
+import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
+import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
@@ -29,12 +30,17 @@ function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
     summary: () => formatPlanReport(input),
     graph: () => printPlan(plan),
     program: () => printProgram(program),
+    stablehlo: () => stablehloText(plan.local, { axes: plan.mesh.axes }),
     json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
   };
   return texts[readEnvironment().planAs ?? "summary"]();
 }
 
 function pipelineText(settings: Settings, pipeline: PipelineTraining, types: ModelTypes, mesh: Mesh): string {
+  if (readEnvironment().planAs === "stablehlo")
+    throw new HeddleError("layout", "a pipeline is one program for each stage, and StableHLO has one for all devices", {
+      hint: "export the training without the option pipeline",
+    });
   const { plan } = planPipelineStep(settings, pipeline, types, mesh);
   const lines = predictedMemory(settings, types, mesh).map((memory, rank) => {
     const { parameters, optimizer, state, step = 0, batches, batchCount, dataset } = memory;

@@ -42,7 +42,7 @@ export interface Environment {
   /** `HEDDLE_PLAN`: the mesh of a plan to print instead of training. */
   readonly plan: string | undefined;
   /** `HEDDLE_PLAN_AS`: what of the plan is printed. */
-  readonly planAs: "summary" | "graph" | "program" | "json" | undefined;
+  readonly planAs: "summary" | "graph" | "program" | "json" | "stablehlo" | undefined;
   /** `HEDDLE_PROFILE`: what `heddle profile` asks of a worker, as JSON. */
   readonly profile: string | undefined;
   /** `HEDDLE_DATA`: the folder of datasets. */
@@ -129,7 +129,7 @@ const readers = {
   } satisfies Reader<string>,
   HEDDLE_WORKERS_SECRET: text,
   HEDDLE_PLAN: meshText,
-  HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json"),
+  HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json", "stablehlo"),
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,

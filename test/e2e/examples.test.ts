@@ -14,6 +14,15 @@ type Case = readonly [command: string, ends: RegExp];
 
 // The example of MNIST is the demo, which trains for minutes: here it is planned.
 const cases: readonly Case[] = [
+  [
+    "run autograph.ts",
+    /roots 1\.414 3\.000 1000\.\d+ 0\.000\nsteps \d+ \d+ \d+ 0\nslopes Float32Array\(1\) \[ -1 \] .* 1 \]\n$/,
+  ],
+  ["run extend/kernel.ts", /differs by 0\ngradient 0\.000 0\.786 1\.000 0\.786\nbatch 4\n$/],
+  ["run extend/layer.ts", /after 200 steps 0\.0\d+\n$/],
+  ["run extend/op.ts", /rolled 4 1 2 3\ngradient 20 30 40 10\ntangent 240\nbatch 3 1 2 6 4 5\n$/],
+  ["run extend/optimizer.ts", /found 3\.0 -1\.0\n$/],
+  ["run extend/rule.ts", /before Infinity 2\nafter 1000 2\nops left 0\n$/],
   ["run caffe-lenet.ts", /accuracy on the test images: 9\d\.\d\d %\n$/],
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
   [
@@ -62,8 +71,11 @@ describe.skipIf(missing !== undefined)("examples", () => {
   });
 
   test("all of them are here", () => {
-    const folder = fileURLToPath(new URL("../../examples", import.meta.url));
-    const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
+    const all = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)), {
+      recursive: true,
+      encoding: "utf8",
+    });
+    const files = all.filter((file) => file.endsWith(".ts"));
     const named = new Set(cases.map(([command]) => command.split(" ")[1]));
     // Data that examples share.
     expect(files.filter((file) => !named.has(file)).sort()).toEqual(["mail.ts", "scenes.ts", "spirals.ts"]);

@@ -1,6 +1,18 @@
 /** @module Functions that are exported to ONNX, with the types of their inputs: rows of tests here and with ONNX Runtime. */
 
-import { conv2d, dotGeneral, gather, isFinite, losses, maxPool2d, nn, random, type Tensor, type Tensors } from "heddle";
+import {
+  conv2d,
+  dotGeneral,
+  gather,
+  isFinite,
+  losses,
+  maxPool2d,
+  nn,
+  random,
+  type Tensor,
+  type Tensors,
+  vjp,
+} from "heddle";
 import type { ExportableFunction } from "../../src/io/onnx/export.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import * as h from "../../src/tensor/index.ts";
@@ -146,6 +158,16 @@ export const exported: readonly Exported[] = [
     (x, y) => conv2d(x, y, { layout: "b01f,01io->b01f", padding: 1 }),
     f32(2, 5, 5, 3),
     f32(3, 3, 3, 4),
+  ),
+  // The gradient of a convolution with strides: a transposed one.
+  two(
+    "transposed conv",
+    (x, y) => {
+      const forward = (image: Tensor): Tensor => conv2d(image, y, { strides: 2, padding: 1 });
+      return vjp(forward, h.zeros([1, 2, 7, 7])).pullback(x)[0] as Tensor;
+    },
+    f32(1, 3, 4, 4),
+    f32(3, 2, 3, 3),
   ),
   one("maxPool2d with padding", (x) => maxPool2d(x, 3, { strides: 2, padding: 1 }), f32(1, 2, 7, 7)),
   two("gather", (x, y) => gather(x, y), f32(5, 3), i32(2, 4)),

@@ -140,8 +140,9 @@ function dot({ node, inputs, writer }: Spelled): string {
 
 /** Dims brought into ONNX's order and back. */
 function conv({ node, inputs, writer }: Spelled): string {
-  const attrs = node.attrs as ConvAttrs & { readonly groups?: number };
+  const attrs = node.attrs as ConvAttrs;
   const { x, kernel, out, spatial } = convDims(attrs.layout);
+  if (x.length !== spatial.length + 2) throw refused(node, "has dims beyond batch, features and space");
   if (attrs.inputDilation.some((gap) => gap !== 1)) return convTranspose({ node, inputs, writer });
   if (attrs.padding.flat().some((amount) => amount < 0)) throw refused(node, "has negative padding");
   const order = (letters: string, wanted: readonly string[]): number[] =>
@@ -156,7 +157,6 @@ function conv({ node, inputs, writer }: Spelled): string {
       strides: attrs.strides,
       dilations: attrs.kernelDilation,
       pads: [...attrs.padding.map(([low]) => low), ...attrs.padding.map(([, high]) => high)],
-      group: attrs.groups ?? 1,
     },
   );
   const wanted = ["b", "f", ...spatial];
@@ -169,10 +169,9 @@ function conv({ node, inputs, writer }: Spelled): string {
 
 /** An input with gaps: the transpose of a convolution, whose kernel is reversed and whose features change places. */
 function convTranspose({ node, inputs, writer }: Spelled): string {
-  const attrs = node.attrs as ConvAttrs & { readonly groups?: number };
+  const attrs = node.attrs as ConvAttrs;
   const { x, kernel, out, spatial } = convDims(attrs.layout);
-  if (attrs.strides.some((stride) => stride !== 1) || (attrs.groups ?? 1) !== 1)
-    throw refused(node, "has gaps in its input and strides or groups");
+  if (attrs.strides.some((stride) => stride !== 1)) throw refused(node, "has gaps in its input and strides");
   const order = (letters: string, wanted: readonly string[]): number[] =>
     wanted.map((letter) => letters.indexOf(letter));
   const places = range(spatial.length);
@@ -212,7 +211,7 @@ function convTranspose({ node, inputs, writer }: Spelled): string {
 
 /** Windows over the last dims, all before them taken together. */
 function reduceWindow({ node, inputs, writer }: Spelled): string {
-  const attrs = node.attrs as WindowAttrs & { readonly dilation?: readonly number[] };
+  const attrs = node.attrs as WindowAttrs;
   const { shape, dtype } = first(node);
   const moves = shape.map(
     (_size, dim) =>
@@ -221,13 +220,14 @@ function reduceWindow({ node, inputs, writer }: Spelled): string {
   const at = Math.max(0, Math.min(moves.indexOf(true), shape.length - 1));
   const from = moves.includes(true) ? at : shape.length - 1;
   if (!isFloat(dtype) || shape.length - from > 3) throw refused(node, "has windows that ONNX does not pool");
+  const gaps = node.attrs["dilation"];
+  if (Array.isArray(gaps) && gaps.some((gap) => gap !== 1)) throw refused(node, "has windows with gaps");
   const lead = sizeOf(shape.slice(0, from));
   const padding = attrs.padding.slice(from);
   const given = {
     kernel_shape: attrs.window.slice(from),
     strides: attrs.strides.slice(from),
     pads: [...padding.map(([low]) => low), ...padding.map(([, high]) => high)],
-    ...(attrs.dilation === undefined ? {} : { dilations: attrs.dilation.slice(from) }),
   };
   const x = reshaped(writer, inputs[0] as string, [1, lead, ...shape.slice(from)]);
   const pooled = (): string => {
@@ -303,8 +303,10 @@ export const spellings: { readonly [op: string]: Spelling } = {
   reduce,
   argMax: ({ node, inputs, writer }) =>
     castTo(writer, writer.add("ArgMax", inputs, { axis: node.attrs["dim"] as number, keepdims: 0 }), "i32"),
-  cumsum: ({ node, inputs, writer }) =>
-    writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]),
+  cumulative: ({ node, inputs, writer }) => {
+    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates otherwise than by sums");
+    return writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]);
+  },
   dot,
   conv,
   reduceWindow,

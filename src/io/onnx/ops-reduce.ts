@@ -1,8 +1,11 @@
 /** @module ONNX ops that reduce or accumulate over dims. */
 import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
+import type { Node } from "../../ir/node.ts";
 import { range } from "../../ir/shape.ts";
+import * as ops from "../../ops/index.ts";
 import type { ReduceOptions, Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { operate } from "../../tensor/tensor.ts";
 import { type NodeContext, type Row, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 import { int64 } from "./tensors.ts";
@@ -78,24 +81,34 @@ function hardmax(c: NodeContext): Tensor {
     .cast(c.dtype());
 }
 
-function cumulative(c: NodeContext): Tensor {
-  const [axis] = c.dims([c.number(1)]) as [number];
-  const backwards = c.flag("reverse", false);
-  const x = backwards ? h.reverse(c.x(), [axis]) : c.x();
-  let sums = h.cumsum(x, axis);
-  // The sum of those before: moved by one place, not less the element, which would not be exact.
-  if (c.flag("exclusive", false))
-    sums = h.pad(
-      sums,
-      c.shape().map((_size, dim): [number, number] => (dim === axis ? [1, -1] : [0, 0])),
+const cumulative =
+  (kind: "sum" | "prod") =>
+  (c: NodeContext): Tensor => {
+    const [axis] = c.dims([c.number(1)]) as [number];
+    const backwards = c.flag("reverse", false);
+    const x = backwards ? h.reverse(c.x(), [axis]) : c.x();
+    let sums = operate(
+      "cumulative",
+      (node: Node, by: ops.CumulativeKind, dim: number) => ops.cumulative(by, node, dim),
+      [x],
+      kind,
+      axis,
     );
-  return backwards ? h.reverse(sums, [axis]) : sums;
-}
+    // The sum of those before: moved by one place, not less the element, which would not be exact.
+    if (c.flag("exclusive", false))
+      sums = h.pad(
+        sums,
+        c.shape().map((_size, dim): [number, number] => (dim === axis ? [1, -1] : [0, 0])),
+        kind === "sum" ? 0 : 1,
+      );
+    return backwards ? h.reverse(sums, [axis]) : sums;
+  };
 
 export const reduceRows: Rows = {
   ArgMax: row(1, (c) => extremeIndex(c, 1)),
   ArgMin: row(1, (c) => extremeIndex(c, -1)),
-  CumSum: row(11, cumulative),
+  CumProd: row(26, cumulative("prod")),
+  CumSum: row(11, cumulative("sum")),
   Hardmax: row(13, hardmax),
   LogSoftmax: row(13, (c) => h.logSoftmax(c.x(), c.axis("axis", -1))),
   ReduceL1: reduction(sum, h.abs),
@@ -105,6 +118,7 @@ export const reduceRows: Rows = {
   ReduceMax: reduction(extreme("max")),
   ReduceMean: reduction(mean),
   ReduceMin: reduction(extreme("min")),
+  ReduceProd: reduction((x, dims, options) => operate("prod", ops.prod, [x], dims, options)),
   ReduceSum: reduction(sum),
   ReduceSumSquare: reduction(sum, square),
   Softmax: row(13, (c) => c.x().softmax(c.axis("axis", -1))),

@@ -1,0 +1,42 @@
+/**
+ * An optimizer of one's own: sign descent with momentum. An optimizer is a record of two pure functions over trees of
+ * parameters; `train({ optimizer })` takes it like a built-in one.
+ *
+ *     heddle run examples/extend/optimizer.ts
+ */
+import { grad, isTensor, type optim, sign, type Tensor, tensor, zerosLike } from "heddle";
+
+type Tree = Parameters<optim.Optimizer["init"]>[0];
+
+/** Applies a function to the leaves of trees of one form. */
+function map(fn: (...leaves: Tensor[]) => Tensor, ...trees: Tree[]): Tree {
+  const [first] = trees as [Tree];
+  return Object.fromEntries(
+    Object.entries(first).map(([name, value]) => {
+      const own = trees.map((tree) => tree[name]);
+      return [name, isTensor(value) ? fn(...(own as Tensor[])) : map(fn, ...(own as Tree[]))];
+    }),
+  ) as Tree;
+}
+
+function signDescent({ learningRate = 0.1, momentum = 0.9 } = {}): optim.Optimizer {
+  return {
+    name: "signDescent",
+    learningRate,
+    init: (params) => map((one) => zerosLike(one), params),
+    update(grads, state, params, { step, learningRate: given }) {
+      const rate = given ?? (typeof step === "number" ? learningRate * 0.97 ** step : learningRate);
+      const next = map((slot, gradient) => slot.mul(momentum).add(gradient.mul(1 - momentum)), state, grads);
+      return { params: map((one, slot) => one.sub(sign(slot).mul(rate)), params, next) as typeof params, state: next };
+    },
+  };
+}
+
+const optimizer = signDescent();
+const goal = tensor([3, -1]);
+const gradient = grad((p: { x: Tensor }) => p.x.sub(goal).pow(2).sum());
+let params = { x: tensor([0, 0]) };
+let state = optimizer.init(params);
+for (let step = 0; step < 150; step++)
+  ({ params, state } = optimizer.update(gradient(params), state, params, { step }));
+console.log("found", [...(await params.x.data())].map((one) => Number(one).toFixed(1)).join(" "));

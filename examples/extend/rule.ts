@@ -1,0 +1,26 @@
+/**
+ * A rewrite rule of one's own: log(exp(x)) = x. It is not among the built-in ones, since exp overflows where x does not: whoever
+ * adds it says that this is wanted.
+ *
+ *     heddle run examples/extend/rule.ts
+ */
+import { exp, jit, log, mesh, planFunction, type Tensor, tensor } from "heddle";
+import type { Node } from "heddle/ir";
+import { addRewriteRule } from "heddle/passes";
+import { rule } from "heddle/rewrite";
+
+const f = (x: Tensor): Tensor => log(exp(x));
+const x = tensor([1000, 2]);
+const before = [...(await jit(f)(x).data())].join(" ");
+
+addRewriteRule(
+  rule("log", "log of exp", "log(exp(x)) = x", (node) => {
+    const [inner] = node.inputs as [Node];
+    return inner.op.name === "exp" ? inner.inputs[0] : undefined;
+  }),
+);
+
+const { graph } = planFunction(f, [x], mesh({}));
+console.log("before", before);
+console.log("after", [...(await jit(f)(x).data())].join(" "));
+console.log("ops left", graph.outputs.filter(({ op }) => op.name !== "parameter").length);

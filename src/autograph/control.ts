@@ -1,0 +1,351 @@
+/**
+ * @module What `if`, `for`, `while` and jumps of transformed functions become. Where a condition is no tensor they do what
+ * JavaScript does, statement by statement; where it is a traced one, branches and loops of the graph.
+ */
+import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import type { Node } from "../ir/node.ts";
+import { formatType } from "../ir/shape.ts";
+import * as ops from "../ops/index.ts";
+import { and, isTensor, not, or, scan, Tensor, whileLoop } from "../tensor/index.ts";
+import { capturedNodes, named, type Traced, traceBody, withSameCaptured } from "../tensor/nested.ts";
+import { isTracing } from "../tensor/tracing.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { type Merged, mergeTrees, missing, type Naming, sourceNode } from "./merge.ts";
+
+/** The variables of a function that a statement changes, as the transformed source hands them over. */
+export interface State {
+  readonly get: () => unknown[];
+  readonly set: (values: readonly unknown[]) => void;
+  readonly names: readonly string[];
+  /** `file:line:column` of the statement. */
+  readonly where: string;
+  /** What cannot be done under a condition that is a tensor, with its place. */
+  readonly refused?: readonly string[];
+}
+
+/** Whether a jump is taken: known, or a bool scalar. */
+type Flag = boolean | Tensor;
+
+/** How a piece of a function ended otherwise than at its end: each way for certain, perhaps, or not. */
+export class Signal {
+  readonly broke: Flag;
+  readonly continued: Flag;
+  readonly returned: Flag;
+  readonly value: unknown;
+  constructor(broke: Flag, continued: Flag, returned: Flag, value: unknown) {
+    this.broke = broke;
+    this.continued = continued;
+    this.returned = returned;
+    this.value = value;
+  }
+}
+
+export type Ending = Signal | undefined;
+
+/** `break`, `continue` and `return` in a piece of a function. */
+export const broke = (): Signal => new Signal(true, false, false, missing);
+export const continued = (): Signal => new Signal(false, true, false, missing);
+export const returned = (value?: unknown): Signal => new Signal(false, false, true, value);
+
+const either = (left: Flag, right: Flag): Flag => {
+  if (left === true || right === true) return true;
+  if (left === false) return right;
+  return right === false ? left : or(left, right);
+};
+const stopOf = (signal: Signal): Flag => either(either(signal.broke, signal.continued), signal.returned);
+const orNothing = (signal: Signal): Ending => (stopOf(signal) === false ? undefined : signal);
+/** What ends a loop: not a `continue`. */
+const leaving = (ending: Ending): Ending =>
+  ending === undefined ? undefined : orNothing(new Signal(ending.broke, false, ending.returned, ending.value));
+/** What goes on beyond a loop: its `return`. */
+const returning = (ending: Ending): Ending =>
+  ending === undefined ? undefined : orNothing(new Signal(false, false, ending.returned, ending.value));
+
+/**
+ * A condition as JavaScript sees it, unless it is a traced bool. Tensors of other dtypes are objects, and so true, as ever;
+ * outside of a trace a bool is read.
+ *
+ * @throws HeddleError `autograph` for a bool tensor that is no scalar.
+ */
+export function decide(test: unknown, where: string): boolean | Tensor {
+  if (!isTensor(test) || test.dtype !== "bool") return Boolean(test);
+  if (test.shape.length > 0)
+    throw new HeddleError("autograph", `a condition must be one truth value, got ${formatType(test)}`, {
+      where,
+      hint: "reduce it with max() or min(), or choose by element with select(condition, a, b)",
+    });
+  return isTracing() ? test : Boolean(test.itemSync());
+}
+
+/** The condition of what cannot be turned: anything but a traced bool. */
+export function plain(test: unknown, what: string, where: string): unknown {
+  if (typeof decide(test, where) === "boolean")
+    return isTensor(test) && test.dtype === "bool" ? decide(test, where) : test;
+  throw new HeddleError("autograph", `${what} cannot depend on a tensor`, {
+    where,
+    hint: "docs/autograph.md lists what can; cond, whileLoop and select say it directly",
+  });
+}
+
+function refuse({ refused = [], where }: Pick<State, "refused" | "where">): void {
+  if (refused.length === 0) return;
+  throw new HeddleError("autograph", `under a condition that is a tensor: ${refused.join("; ")}`, {
+    where,
+    hint: "assign to variables of the function instead: both branches of such a condition are traced",
+  });
+}
+
+const flat = (tree: unknown): FlatTree<Tensor> => flattenTree(tree, isTensor);
+
+/** Values of the two branches of a traced condition, brought together. */
+function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
+  const [left, right] = [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)];
+  const side = ({ output }: Traced, when: string) => ({ shape: output.shape, leaves: output.leaves, when });
+  const both = mergeTrees(side(left, "where the condition holds"), side(right, "where it does not"), naming);
+  if (both.leaves.length === 0) return unflattenTree(both.shape, []);
+  const finished = [left, right].map((one, place): Traced => {
+    const graph = traceGraph(one.graph.name, inputSpecs(one.graph), (...inputs) => {
+      const made = inlineGraph(one.graph, inputs);
+      return both.leaves.map(({ type, sources }) => sourceNode(sources[place] as (typeof sources)[0], type, made));
+    });
+    return { ...one, graph };
+  });
+  const { graphs, captured } = withSameCaptured(finished);
+  const [whenTrue, whenFalse] = graphs as [Traced["graph"], Traced["graph"]];
+  const made = ops.cond([test.node, ...capturedNodes(captured)], { onTrue: whenTrue, onFalse: whenFalse });
+  return unflattenTree(both.shape, made.map(Tensor.ofNode));
+}
+
+const namingOf = ({ names, where }: State): Naming => ({
+  where,
+  name: ([part, variable]) => (part === 0 ? `'${names[variable as number]}'` : "the result of the function"),
+});
+
+type Packed = readonly [values: readonly unknown[], broke: Flag, continued: Flag, returned: Flag, value: unknown];
+
+const pack = (values: readonly unknown[], ending: Ending): Packed => [
+  values,
+  ending?.broke ?? false,
+  ending?.continued ?? false,
+  ending?.returned ?? false,
+  ending === undefined ? missing : ending.value,
+];
+
+function unpack([values, ...ending]: Packed, state: State): Ending {
+  state.set(values);
+  return orNothing(new Signal(...ending));
+}
+
+/** Both branches on the variables as they are, and what comes of them. */
+function tensorBranch(test: Tensor, onTrue: () => Ending, onFalse: () => Ending, state: State): Ending {
+  refuse(state);
+  const before = state.get();
+  const from = (branch: () => Ending) => (): unknown => {
+    state.set(before);
+    const ending = branch();
+    return pack(state.get(), ending);
+  };
+  try {
+    return unpack(merged(test, from(onTrue), from(onFalse), namingOf(state)) as Packed, state);
+  } catch (error) {
+    state.set(before);
+    throw error;
+  }
+}
+
+/** The rest of a function, unless it has ended. */
+function andThen(ending: Ending, rest: (() => Ending) | undefined, state: State): Ending {
+  if (rest === undefined) return ending;
+  if (ending === undefined) return rest();
+  const stop = stopOf(ending);
+  return typeof stop === "boolean" ? ending : tensorBranch(stop, () => certain(ending), rest, state);
+}
+
+/** What is known of an ending where it is one: if it can be of one kind only, it is of that. */
+function certain({ broke, continued, returned, value }: Signal): Signal {
+  const possible = [broke, continued, returned].map((flag) => flag !== false);
+  if (possible.filter(Boolean).length > 1) return new Signal(broke, continued, returned, value);
+  const [one, two, three] = possible as [boolean, boolean, boolean];
+  return new Signal(one, two, three, value);
+}
+
+/** `if (test) onTrue else onFalse`, and what follows where one of them may jump. */
+export function branch(
+  test: unknown,
+  onTrue: () => Ending,
+  onFalse: (() => Ending) | undefined,
+  state: State,
+  rest?: () => Ending,
+): Ending {
+  const decided = decide(test, state.where);
+  const [whenTrue, whenFalse] = [onTrue, onFalse ?? (() => undefined)].map(
+    (one) => (): Ending => andThen(one(), rest, state),
+  ) as [() => Ending, () => Ending];
+  if (typeof decided === "boolean") return decided ? whenTrue() : whenFalse();
+  return tensorBranch(decided, whenTrue, whenFalse, state);
+}
+
+/** `test ? onTrue : onFalse`. */
+export function choose(test: unknown, onTrue: () => unknown, onFalse: () => unknown, where: string): unknown {
+  const decided = decide(test, where);
+  if (typeof decided === "boolean") return decided ? onTrue() : onFalse();
+  return merged(decided, onTrue, onFalse, { where, name: () => "the value of the condition" });
+}
+
+/** How a loop is written. */
+export interface LoopParts {
+  readonly test: () => unknown;
+  readonly update?: (() => unknown) | undefined;
+  readonly body: () => Ending;
+  /** Whether the body runs before the first test. */
+  readonly bodyFirst?: boolean;
+  /** Whether nothing but a jump ends it. */
+  readonly endless?: boolean;
+}
+
+/** `while`, `do … while` and `for (;;)`. */
+export function loop(parts: LoopParts, state: State, rest?: () => Ending): Ending {
+  let ending: Ending;
+  for (let first = parts.bodyFirst === true; ; first = false) {
+    const go = first || decide(parts.test(), state.where);
+    if (typeof go !== "boolean" || (parts.endless === true && ending !== undefined)) {
+      ending = tensorLoop(parts, state, ending);
+      break;
+    }
+    if (!go) break;
+    ending = leaving(onward(ending, parts.body, state));
+    if (ending !== undefined && stopOf(ending) === true) break;
+    parts.update?.();
+  }
+  return andThen(returning(ending), rest, state);
+}
+
+/** One more iteration, unless a traced jump has ended the loop. */
+function onward(ending: Ending, body: () => Ending, state: State): Ending {
+  const stop = ending === undefined ? false : stopOf(ending);
+  if (typeof stop === "boolean") return body();
+  return tensorBranch(stop, () => ending, body, state);
+}
+
+/** What an iteration makes of the variables and of how it ended. */
+type Iteration = (carry: Packed, row: Tensor | undefined) => Packed;
+
+/** The carry of a loop in the form in which every iteration gives it: what changes is tensors. */
+function stableCarry(first: Packed, iteration: Iteration, state: State, row: Tensor | undefined) {
+  let start = flat(first);
+  const naming = namingOf(state);
+  for (;;) {
+    const types = row === undefined ? [] : [{ dtype: row.dtype, shape: row.shape.slice(1) }];
+    const specs = [...named(start, "carry", start.leaves), ...types.map((type) => ({ name: "row", type }))];
+    const given = start;
+    const { output } = traceBody("probe", specs, (leaves) =>
+      iteration(
+        unflattenTree(given.shape, leaves.slice(0, given.leaves.length)) as Packed,
+        row === undefined ? undefined : leaves.at(-1),
+      ),
+    );
+    const carry = mergeTrees(
+      { shape: start.shape, leaves: start.leaves, when: "before an iteration" },
+      { shape: output.shape, leaves: output.leaves, when: "after it" },
+      naming,
+    );
+    const nodes = start.leaves.map((leaf) => leaf.node);
+    const grown = carry.leaves.map(({ type, sources }) => Tensor.ofNode(sourceNode(sources[0], type, nodes)));
+    if (carry.leaves.every(({ sources: [source] }, at) => "leaf" in source && source.leaf === at))
+      return { start, carry };
+    start = flat(unflattenTree(carry.shape, grown));
+  }
+}
+
+/** The leaves that the next iteration gets. */
+function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
+  const made = flat(packed);
+  const again = mergeTrees(
+    { shape: start.shape, leaves: start.leaves, when: "before an iteration" },
+    { shape: made.shape, leaves: made.leaves, when: "after it" },
+    naming,
+  );
+  const nodes = made.leaves.map((leaf) => leaf.node);
+  return carry.leaves.map(({ type }, at) =>
+    Tensor.ofNode(sourceNode((again.leaves[at] as (typeof again.leaves)[number]).sources[1], type, nodes as Node[])),
+  );
+}
+
+/** A loop whose end is not known when it is traced. */
+function tensorLoop({ test, update, body }: LoopParts, state: State, ending: Ending): Ending {
+  refuse(state);
+  const iteration: Iteration = ([values]) => {
+    state.set(values);
+    const made = leaving(body());
+    update?.();
+    return pack(state.get(), made);
+  };
+  const first = pack(state.get(), ending);
+  const { start, carry } = stableCarry(first, iteration, state, undefined);
+  const packedOf = (leaves: readonly Tensor[]): Packed => unflattenTree(start.shape, leaves) as Packed;
+  const goesOn = (leaves: readonly Tensor[]): Tensor => {
+    const [values, ...flags] = packedOf(leaves);
+    state.set(values);
+    const go = decide(test(), state.where);
+    const stop = stopOf(new Signal(...flags));
+    const asked = typeof go === "boolean" ? Tensor.ofNode(ops.constant("bool", Number(go))) : go;
+    return typeof stop === "boolean" ? asked : and(not(stop), asked);
+  };
+  const made = whileLoop<readonly Tensor[]>(
+    goesOn,
+    (leaves) => nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start),
+    start.leaves,
+  );
+  return unpack(packedOf(made), state);
+}
+
+/** `for (const element of elements)`: of a tensor, its slices along dim 0, in a loop that has a gradient. */
+export function each(elements: unknown, body: (element: unknown) => Ending, state: State, rest?: () => Ending): Ending {
+  let ending: Ending;
+  if (isTensor(elements) && isTracing()) ending = tensorRows(elements, body, state);
+  else
+    for (const element of isTensor(elements) ? rowsOf(elements) : (elements as Iterable<unknown>)) {
+      ending = leaving(onward(ending, () => body(element), state));
+      if (ending !== undefined && stopOf(ending) === true) break;
+    }
+  return andThen(returning(ending), rest, state);
+}
+
+function rowsOf(x: Tensor): Tensor[] {
+  const [length = 0, ...shape] = x.shape;
+  const zeros = shape.map(() => 0);
+  return Array.from({ length }, (_unused, at) => x.slice([at, ...zeros], [at + 1, ...shape]).reshape(shape));
+}
+
+function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: State): Ending {
+  if (rows.shape.length === 0)
+    throw new HeddleError("autograph", `${formatType(rows)} has no dim to go through`, { where: state.where });
+  refuse(state);
+  const iteration: Iteration = ([values, ...flags], row) => {
+    state.set(values);
+    const made = leaving(onward(orNothing(new Signal(...flags)), () => body(row), state));
+    return pack(state.get(), made);
+  };
+  const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);
+  const packedOf = (leaves: readonly Tensor[]): Packed => unflattenTree(start.shape, leaves) as Packed;
+  const [made] = scan(
+    (leaves: readonly Tensor[], row: Tensor): [readonly Tensor[], Tensor[]] => [
+      nextLeaves(iteration(packedOf(leaves), row), carry, namingOf(state), start),
+      [],
+    ],
+    start.leaves as readonly Tensor[],
+    rows,
+  );
+  return unpack(packedOf(made), state);
+}
+
+/** What a function returns in the end. */
+export function leave(ending: Ending, where: string): unknown {
+  if (ending === undefined || ending.returned === false) return undefined;
+  if (ending.returned === true) return ending.value;
+  throw new HeddleError("autograph", "the function returns a value for one condition and nothing for another", {
+    where,
+    hint: "end it with a return",
+  });
+}

@@ -1,0 +1,39 @@
+/**
+ * @module Plain `if`, `for` and `while` on tensors: the transform of source for functions that say `"use heddle"`, and what the
+ * transformed functions call. `heddle run` applies it to the user's files; docs/autograph.md says what it turns.
+ */
+export {
+  branch,
+  broke,
+  choose,
+  continued,
+  type Ending,
+  each,
+  type LoopParts,
+  leave,
+  loop,
+  plain,
+  returned,
+  Signal,
+  type State,
+} from "./control.ts";
+export {
+  add,
+  and,
+  div,
+  first,
+  ge,
+  gt,
+  increment,
+  le,
+  lt,
+  mul,
+  neg,
+  not,
+  or,
+  pow,
+  rem,
+  same,
+  sub,
+} from "./operators.ts";
+export { directive, type Transformed, transformSource } from "./transform.ts";

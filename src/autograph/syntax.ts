@@ -1,0 +1,146 @@
+/** @module Questions about pieces of a syntax tree: what they assign, declare, and jump out of. */
+import type * as babel from "@babel/types";
+
+export type SyntaxNode = babel.Node;
+
+/** A node of the tree below another one. */
+export function childrenOf(node: SyntaxNode): SyntaxNode[] {
+  const children: SyntaxNode[] = [];
+  for (const [key, value] of Object.entries(node)) {
+    if (key === "loc" || key.endsWith("Comments") || key === "extra" || key === "errors") continue;
+    for (const one of Array.isArray(value) ? value : [value])
+      if (typeof one === "object" && one !== null && typeof (one as SyntaxNode).type === "string") children.push(one);
+  }
+  return children;
+}
+
+const functions = new Set([
+  "FunctionDeclaration",
+  "FunctionExpression",
+  "ArrowFunctionExpression",
+  "ObjectMethod",
+  "ClassMethod",
+  "ClassPrivateMethod",
+]);
+export const isFunction = (node: SyntaxNode): boolean => functions.has(node.type);
+
+const loops = new Set(["WhileStatement", "DoWhileStatement", "ForStatement", "ForOfStatement", "ForInStatement"]);
+export const isLoop = (node: SyntaxNode): boolean => loops.has(node.type);
+
+const wrappers = new Set([
+  "TSAsExpression",
+  "TSNonNullExpression",
+  "TSSatisfiesExpression",
+  "TSTypeAssertion",
+  "TSInstantiationExpression",
+]);
+
+/** Whether a node is there for the type checker alone. */
+export const isTypeOnly = (node: SyntaxNode): boolean => node.type.startsWith("TS") && !wrappers.has(node.type);
+
+/** Whether some node below (not within functions of their own) is as asked. */
+export function contains(node: SyntaxNode, is: (node: SyntaxNode) => boolean): boolean {
+  if (is(node)) return true;
+  return childrenOf(node).some((child) => !isFunction(child) && contains(child, is));
+}
+
+/** Whether control may leave a statement otherwise than at its end. */
+export function jumps(
+  node: SyntaxNode,
+  within: { loop: boolean; breakable: boolean } = { loop: false, breakable: false },
+): boolean {
+  if (isFunction(node) || isTypeOnly(node)) return false;
+  if (node.type === "ReturnStatement") return true;
+  if (node.type === "BreakStatement") return !within.breakable || node.label != null;
+  if (node.type === "ContinueStatement") return !within.loop || node.label != null;
+  const inner = {
+    loop: within.loop || isLoop(node),
+    breakable: within.breakable || isLoop(node) || node.type === "SwitchStatement",
+  };
+  return childrenOf(node).some((child) => jumps(child, inner));
+}
+
+/** Names that a pattern binds. */
+export function boundNames(pattern: SyntaxNode | null | undefined): string[] {
+  if (pattern == null) return [];
+  if (pattern.type === "Identifier") return [pattern.name];
+  if (pattern.type === "ObjectPattern")
+    return pattern.properties.flatMap((one) => boundNames(one.type === "RestElement" ? one.argument : one.value));
+  if (pattern.type === "ArrayPattern") return pattern.elements.flatMap((one) => boundNames(one));
+  if (pattern.type === "AssignmentPattern") return boundNames(pattern.left);
+  if (pattern.type === "RestElement") return boundNames(pattern.argument);
+  return pattern.type === "TSParameterProperty" ? boundNames(pattern.parameter) : [];
+}
+
+const declaredBy = (node: SyntaxNode): string[] => {
+  if (node.type === "VariableDeclaration") return node.declarations.flatMap(({ id }) => boundNames(id));
+  return (node.type === "FunctionDeclaration" || node.type === "ClassDeclaration") && node.id != null
+    ? [node.id.name]
+    : [];
+};
+
+/** Names that belong to a node's own scope. */
+function scopeOf(node: SyntaxNode): string[] {
+  if (node.type === "BlockStatement") return node.body.flatMap(declaredBy);
+  if (node.type === "SwitchStatement") return node.cases.flatMap((one) => one.consequent.flatMap(declaredBy));
+  if (node.type === "ForStatement") return node.init == null ? [] : declaredBy(node.init);
+  if (node.type === "ForOfStatement" || node.type === "ForInStatement") return declaredBy(node.left);
+  if (node.type === "CatchClause") return boundNames(node.param);
+  if (isFunction(node)) return (node as babel.Function).params.flatMap((one) => boundNames(one));
+  return [];
+}
+
+/** What is assigned in a plain assignment or update: the variable, or something that is none. */
+function targetsOf(node: SyntaxNode): SyntaxNode[] {
+  if (node.type === "UpdateExpression") return [node.argument];
+  if (node.type === "AssignmentExpression") return [node.left];
+  const assigns = node.type === "ForOfStatement" || node.type === "ForInStatement";
+  return assigns && node.left.type !== "VariableDeclaration" ? [node.left] : [];
+}
+
+/** Names of variables from outside of the nodes that they assign, in order of their first assignment. */
+export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<string>): string[] {
+  const found = new Set<string>();
+  const visit = (node: SyntaxNode, hidden: ReadonlySet<string>): void => {
+    if (isTypeOnly(node)) return;
+    const own = scopeOf(node);
+    const scope = own.length === 0 ? hidden : new Set([...hidden, ...own]);
+    for (const target of targetsOf(node)) for (const name of boundNames(target)) if (!scope.has(name)) found.add(name);
+    for (const child of childrenOf(node)) visit(child, scope);
+  };
+  for (const node of nodes) visit(node, local);
+  return [...found];
+}
+
+/** Names that the statements of a list declare. */
+export const declaredNames = (nodes: readonly SyntaxNode[]): Set<string> => new Set(nodes.flatMap(declaredBy));
+
+/** Whether an identifier of this name stands anywhere below. */
+export const mentions = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
+  (node.type === "Identifier" && names.has(node.name)) || childrenOf(node).some((child) => mentions(child, names));
+
+/** Whether a function below closes over one of the names. */
+export const closesOver = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
+  childrenOf(node).some((child) => (isFunction(child) ? mentions(child, names) : closesOver(child, names)));
+
+const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
+
+/** Writes that are no assignments of variables, as `obj.x = …`: nobody can undo them for the branch that is not taken. */
+export function mutations(nodes: readonly SyntaxNode[]): { readonly node: SyntaxNode; readonly what: string }[] {
+  const found: { node: SyntaxNode; what: string }[] = [];
+  const visit = (node: SyntaxNode): void => {
+    if (isTypeOnly(node) || isFunction(node)) return;
+    const targets = targetsOf(node);
+    if (targets.some((target) => contains(target, ({ type }) => type === "MemberExpression")))
+      found.push({ node, what: "a write to a property or an element" });
+    if (node.type === "UnaryExpression" && node.operator === "delete") found.push({ node, what: "delete" });
+    if (node.type === "CallExpression" && node.callee.type === "MemberExpression") {
+      const { property } = node.callee;
+      if (property.type === "Identifier" && mutators.has(property.name))
+        found.push({ node, what: `${property.name}()` });
+    }
+    for (const child of childrenOf(node)) visit(child);
+  };
+  for (const node of nodes) visit(node);
+  return found;
+}

@@ -1,0 +1,532 @@
+/**
+ * @module The transform of source: control flow of functions that say "use heddle" calls helpers, which decide at run time
+ * whether it is JavaScript's or the graph's. Nothing moves to another line, so lines of errors are those of the user's file.
+ */
+import { type ParserPlugin, parse } from "@babel/parser";
+import type * as babel from "@babel/types";
+import MagicString from "magic-string";
+import { HeddleError } from "../util/errors.ts";
+import {
+  assignedNames,
+  boundNames,
+  childrenOf,
+  closesOver,
+  contains,
+  declaredNames,
+  isFunction,
+  isTypeOnly,
+  jumps,
+  mentions,
+  mutations,
+  type SyntaxNode,
+} from "./syntax.ts";
+
+/** The directive that asks for the transform, at the top of a file or of a function. */
+export const directive = "use heddle";
+
+export interface Transformed {
+  readonly code: string;
+  /** A source map of version 3 as JSON: columns too are those of the user's file. */
+  readonly map: string;
+}
+
+/** What is known around a node. */
+interface Context {
+  /** Whether the directive holds. */
+  readonly on: boolean;
+  /** Whether this is a piece of a function that was made a function of its own: jumps are results. */
+  readonly piece: boolean;
+  /** Whether `break` and `continue` mean a statement of JavaScript within the piece. */
+  readonly plainBreak: boolean;
+  readonly plainContinue: boolean;
+}
+
+type Construct =
+  | babel.IfStatement
+  | babel.WhileStatement
+  | babel.DoWhileStatement
+  | babel.ForStatement
+  | babel.ForOfStatement;
+
+const constructs: { readonly [type: string]: string } = {
+  IfStatement: "if",
+  WhileStatement: "while",
+  DoWhileStatement: "do",
+  ForStatement: "for",
+  ForOfStatement: "for",
+};
+const isConstruct = (node: SyntaxNode): node is Construct => node.type in constructs;
+
+const binary: { readonly [operator: string]: string } = {
+  "+": "add",
+  "-": "sub",
+  "*": "mul",
+  "/": "div",
+  "%": "rem",
+  "**": "pow",
+  "<": "lt",
+  "<=": "le",
+  ">": "gt",
+  ">=": "ge",
+};
+
+/**
+ * Transforms a file, where it or a function in it says `"use heddle"`; undefined where none does.
+ *
+ * @param file its path: how it is parsed follows from its ending (`.ts`, `.tsx`, `.js`, …), and errors name it
+ * @throws HeddleError `syntax` with the place where the file cannot be parsed.
+ */
+export function transformSource(source: string, file: string): Transformed | undefined {
+  if (!source.includes(directive)) return undefined;
+  const transformer = new Transformer(source, file);
+  return transformer.run() ? transformer.result() : undefined;
+}
+
+function pluginsOf(file: string): ParserPlugin[] {
+  const typed = /\.[cm]?tsx?$/.test(file);
+  return [
+    ...(typed ? (["typescript"] as const) : []),
+    ...(/\.[jt]sx$|\.[cm]?js$/.test(file) ? (["jsx"] as const) : []),
+  ];
+}
+
+function parsed(source: string, file: string): babel.File {
+  try {
+    return parse(source, {
+      sourceType: "module",
+      plugins: [...pluginsOf(file), "explicitResourceManagement"],
+      createParenthesizedExpressions: true,
+      allowReturnOutsideFunction: true,
+    });
+  } catch (error) {
+    const { loc, message } = error as { loc?: { line: number; column: number }; message: string };
+    throw new HeddleError("syntax", message.replace(/ \(\d+:\d+\)$/, ""), {
+      where: loc === undefined ? file : `${file}:${loc.line}:${loc.column + 1}`,
+    });
+  }
+}
+
+const hasDirective = (directives: readonly babel.Directive[]): boolean =>
+  directives.some(({ value }) => value.value === directive);
+
+class Transformer {
+  private readonly source: string;
+  private readonly file: string;
+  private readonly text: MagicString;
+  private changed = false;
+
+  constructor(source: string, file: string) {
+    this.source = source;
+    this.file = file;
+    this.text = new MagicString(source);
+  }
+
+  run(): boolean {
+    const { program } = parsed(this.source, this.file);
+    const on = hasDirective(program.directives);
+    const context: Context = { on, piece: false, plainBreak: true, plainContinue: true };
+    this.list(program.body, context, false);
+    return this.changed;
+  }
+
+  result(): Transformed {
+    const place = `function $at(place) { return ${JSON.stringify(`${this.file}:`)} + place; }`;
+    this.text.append(`\nimport * as $heddle from "heddle/autograph"; ${place}\n`);
+    const map = this.text.generateMap({ source: this.file, includeContent: true, hires: true });
+    return { code: this.text.toString(), map: map.toString() };
+  }
+
+  /** Replaces what lies between two pieces by other text; its line ends stay. */
+  private between(start: number, end: number, text: string): void {
+    this.changed = true;
+    const lines = "\n".repeat(this.source.slice(start, end).split("\n").length - 1);
+    if (start === end) this.text.appendLeft(start, text);
+    else this.text.overwrite(start, end, text + lines);
+  }
+
+  private before(node: SyntaxNode, text: string): void {
+    this.changed = true;
+    this.text.prependRight(node.start as number, text);
+  }
+
+  private after(node: SyntaxNode, text: string): void {
+    this.changed = true;
+    this.text.appendLeft(node.end as number, text);
+  }
+
+  private place(node: SyntaxNode): string {
+    const { line, column } = (node.loc as babel.SourceLocation).start;
+    return `${line}:${column + 1}`;
+  }
+
+  private at = (node: SyntaxNode): string => `$at("${this.place(node)}")`;
+
+  /** Statements one after the other. `tail`: nothing of the function (or of the piece) follows them. */
+  private list(statements: readonly babel.Statement[], context: Context, tail: boolean): void {
+    for (const [index, statement] of statements.entries()) {
+      if (!context.on || !isConstruct(statement)) {
+        this.visit(statement, context);
+        continue;
+      }
+      const rest = statements.slice(index + 1);
+      const leaves = jumps(statement);
+      if (!this.canTurn(statement) || (leaves && !(tail && canFollow(statement, rest)))) {
+        this.guard(statement, context);
+        continue;
+      }
+      if (!leaves) {
+        this.turn(statement, [], context, false);
+        continue;
+      }
+      this.turn(statement, rest, context, true);
+      const last = rest.at(-1);
+      this.list(rest, pieceOf(context), true);
+      if (last !== undefined)
+        this.after(last, ` })${context.piece ? "" : `, ${this.at(statement)})`}; ${closing(statement)}`);
+      return;
+    }
+  }
+
+  /** Whether the pieces of a statement can become functions. */
+  private canTurn(node: Construct): boolean {
+    if (node.type === "ForOfStatement" && (node.await || node.left.type !== "VariableDeclaration")) return false;
+    return !contains(
+      node,
+      (one) =>
+        one.type === "AwaitExpression" ||
+        one.type === "YieldExpression" ||
+        one.type === "LabeledStatement" ||
+        (one.type === "ForOfStatement" && one.await) ||
+        (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
+        ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
+    );
+  }
+
+  /** Leaves a statement to JavaScript; a condition that is a tensor is then an error that names it. */
+  private guard(node: Construct, context: Context): void {
+    const inner = node.type === "IfStatement" ? context : { ...context, plainBreak: true, plainContinue: true };
+    const test = node.type === "ForOfStatement" ? undefined : node.test;
+    if (test != null) {
+      this.before(test, "$heddle.plain(");
+      const why = contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression")
+        ? " with await or yield inside"
+        : "";
+      this.after(test, `, "this ${constructs[node.type]}${why}", ${this.at(node)})`);
+    }
+    for (const child of childrenOf(node)) this.visit(child, inner);
+  }
+
+  /** The variables that a construct and what follows it change. */
+  private state(nodes: readonly SyntaxNode[], at: SyntaxNode, rest: readonly SyntaxNode[]): string {
+    const own = assignedNames(nodes, new Set());
+    const later = assignedNames(rest, declaredNames(rest));
+    const names = [...new Set([...own, ...later])];
+    const refused = mutations([...nodes, ...rest]).map(({ node, what }) => `${what} (line ${node.loc?.start.line})`);
+    const set = names.length === 0 ? "{}" : `{ [${names.join(", ")}] = $values; }`;
+    const list = refused.length === 0 ? "" : `, refused: ${JSON.stringify(refused)}`;
+    return `{ get: () => [${names.join(", ")}], set: ($values) => ${set}, names: ${JSON.stringify(names)}, where: ${this.at(at)}${list} }`;
+  }
+
+  /** Makes a construct a call; what follows is its last argument, where it may jump. */
+  private turn(node: Construct, rest: readonly babel.Statement[], context: Context, leaves: boolean): void {
+    const head = !leaves ? "" : context.piece ? "return " : "return $heddle.leave(";
+    // The variables of a `for` itself change too.
+    const parts = node.type === "ForStatement" ? [node.test, node.update, node.body] : [node];
+    const changing = parts.filter((one): one is Exclude<typeof one, null | undefined> => one != null);
+    const state = this.state(changing, node, rest);
+    const open = rest.length > 0 ? `, ${state}, () => {` : undefined;
+    const end = open ?? `, ${state})${leaves && !context.piece ? `, ${this.at(node)})` : ""};${closing(node)}`;
+    const piece = pieceOf(context);
+    if (node.type === "IfStatement") this.turnIf(node, head, end, context, piece);
+    else if (node.type === "ForOfStatement") this.turnEach(node, head, end, context, piece);
+    else this.turnLoop(node, head, end, context, piece);
+  }
+
+  private turnIf(node: babel.IfStatement, head: string, end: string, context: Context, piece: Context): void {
+    const { test, consequent, alternate } = node;
+    this.between(node.start as number, test.start as number, `${head}$heddle.branch(`);
+    this.visit(test, context);
+    this.between(test.end as number, consequent.start as number, ", () => ");
+    this.body(consequent, piece);
+    if (alternate != null) {
+      this.between(consequent.end as number, alternate.start as number, ", () => ");
+      this.body(alternate, piece);
+    } else this.after(node, ", undefined");
+    this.after(node, end);
+  }
+
+  private turnLoop(
+    node: babel.WhileStatement | babel.DoWhileStatement | babel.ForStatement,
+    head: string,
+    end: string,
+    context: Context,
+    piece: Context,
+  ): void {
+    if (node.type === "DoWhileStatement") {
+      this.between(
+        node.start as number,
+        node.body.start as number,
+        `${head}$heddle.loop({ bodyFirst: true, body: () => `,
+      );
+      this.body(node.body, piece);
+      this.between(node.body.end as number, node.test.start as number, ", test: () => (");
+      this.visit(node.test, context);
+      this.between(node.test.end as number, node.end as number, `) }${end}`);
+      return;
+    }
+    const { test, body } = node;
+    const endless = test == null || (test.type === "BooleanLiteral" && test.value) ? "endless: true, " : "";
+    let from = node.start as number;
+    let text = "";
+    if (node.type === "ForStatement") {
+      text = "{ ";
+      if (node.init != null) {
+        this.between(from, node.init.start as number, text);
+        this.visit(node.init, context);
+        from = node.init.end as number;
+        text = "; ";
+      }
+    }
+    text += `${head}$heddle.loop({ ${endless}test: () => (`;
+    if (test == null) text += "true)";
+    else {
+      this.between(from, test.start as number, text);
+      this.visit(test, context);
+      from = test.end as number;
+      text = ")";
+    }
+    if (node.type === "ForStatement" && node.update != null) {
+      this.between(from, node.update.start as number, `${text}, update: () => { `);
+      this.visit(node.update, { ...context });
+      from = node.update.end as number;
+      text = "; }";
+    }
+    this.between(from, body.start as number, `${text}, body: () => `);
+    this.body(body, piece);
+    const fresh = node.type === "ForStatement" ? freshNames(node) : [];
+    if (fresh.length > 0) {
+      // Each iteration has variables of its own, as functions that close over them see.
+      const list = `[${fresh.join(", ")}]`;
+      this.before(body, `{ let $own = ${list}; try { let ${list} = $own; try `);
+      this.after(body, ` finally { $own = ${list}; } } finally { ${list} = $own; } }`);
+    }
+    this.after(node, ` }${end}`);
+  }
+
+  private turnEach(node: babel.ForOfStatement, head: string, end: string, context: Context, piece: Context): void {
+    const { left, right, body } = node;
+    const pattern = (left as babel.VariableDeclaration).declarations[0]?.id as SyntaxNode;
+    const name = this.source.slice(pattern.start as number, pattern.end as number).replaceAll(/\s*\n\s*/g, " ");
+    this.between(node.start as number, right.start as number, `${head}$heddle.each(`);
+    this.visit(right, context);
+    this.between(right.end as number, body.start as number, `, (${name}) => `);
+    this.body(body, piece);
+    this.after(node, end);
+  }
+
+  /** A statement as the body of a function. */
+  private body(node: babel.Statement, piece: Context): void {
+    if (node.type === "BlockStatement") {
+      this.list(node.body, piece, true);
+      return;
+    }
+    // Before what the statement itself becomes.
+    this.list([node], piece, true);
+    this.before(node, "{ ");
+    this.after(node, " }");
+  }
+
+  private visit(node: SyntaxNode, context: Context): void {
+    if (isTypeOnly(node)) return;
+    if (isFunction(node)) {
+      this.function(node as babel.Function, context);
+      return;
+    }
+    if (node.type === "BlockStatement") {
+      this.list(node.body, context, false);
+      return;
+    }
+    if (context.on) {
+      if (isConstruct(node)) {
+        // Not in a list: the only statement of something that stays as it is.
+        if (this.canTurn(node) && !jumps(node)) this.turn(node, [], context, false);
+        else this.guard(node, context);
+        return;
+      }
+      if (this.expression(node, context) || this.jump(node, context)) return;
+    }
+    this.children(node, context);
+  }
+
+  private children(node: SyntaxNode, context: Context): void {
+    const inner = {
+      ...context,
+      plainBreak: context.plainBreak || node.type === "SwitchStatement" || node.type === "ForInStatement",
+      plainContinue: context.plainContinue || node.type === "ForInStatement",
+    };
+    for (const child of childrenOf(node)) this.visit(child, inner);
+  }
+
+  private function(node: babel.Function, context: Context): void {
+    const { body } = node;
+    const on = context.on || (body.type === "BlockStatement" && hasDirective(body.directives));
+    const inner: Context = { on, piece: false, plainBreak: true, plainContinue: true };
+    for (const child of childrenOf(node)) if (child !== body) this.visit(child, inner);
+    if (body.type === "BlockStatement") this.list(body.body, inner, true);
+    else this.visit(body, inner);
+  }
+
+  /** Jumps of a piece are its results. */
+  private jump(node: SyntaxNode, context: Context): boolean {
+    if (!context.piece) return false;
+    if (node.type === "BreakStatement" && !context.plainBreak) {
+      this.between(node.start as number, node.end as number, "return $heddle.broke();");
+      return true;
+    }
+    if (node.type === "ContinueStatement" && !context.plainContinue) {
+      this.between(node.start as number, node.end as number, "return $heddle.continued();");
+      return true;
+    }
+    if (node.type !== "ReturnStatement") return false;
+    const { argument } = node;
+    if (argument == null) this.between(node.start as number, node.end as number, "return $heddle.returned();");
+    else {
+      this.visit(argument, context);
+      this.before(argument, "$heddle.returned(");
+      this.after(argument, ")");
+    }
+    return true;
+  }
+
+  /** Operators; whether the node was one. */
+  private expression(node: SyntaxNode, context: Context): boolean {
+    switch (node.type) {
+      case "ConditionalExpression":
+        return this.conditional(node, context);
+      case "LogicalExpression":
+        return this.logical(node, context);
+      case "UnaryExpression":
+        return this.unary(node, context);
+      case "BinaryExpression":
+        return this.binaryOperator(node, context);
+      case "UpdateExpression":
+        return this.update(node);
+      case "AssignmentExpression":
+        return this.compound(node, context);
+      default:
+        return false;
+    }
+  }
+
+  private conditional({ test, consequent, alternate }: babel.ConditionalExpression, context: Context): boolean {
+    for (const part of [test, consequent, alternate]) this.visit(part, context);
+    const node = { start: test.start, loc: test.loc } as SyntaxNode;
+    if (![consequent, alternate].every(isPure)) {
+      this.before(test, "$heddle.plain(");
+      this.after(test, `, "a conditional expression that assigns or awaits", ${this.at(node)})`);
+      return true;
+    }
+    this.before(test, "$heddle.choose(");
+    this.between(test.end as number, consequent.start as number, ", () => (");
+    this.between(consequent.end as number, alternate.start as number, "), () => (");
+    this.after(alternate, `), ${this.at(node)})`);
+    return true;
+  }
+
+  private logical(node: babel.LogicalExpression, context: Context): boolean {
+    const { left, right, operator } = node;
+    if (operator === "??" || !isPure(right)) return false;
+    this.visit(left, context);
+    this.visit(right, context);
+    this.before(left, operator === "&&" ? "$heddle.and(" : "$heddle.or(");
+    this.between(left.end as number, right.start as number, ", () => (");
+    this.after(right, `), ${this.at(node)})`);
+    return true;
+  }
+
+  private unary(node: babel.UnaryExpression, context: Context): boolean {
+    const { operator, argument } = node;
+    if ((operator !== "!" && operator !== "-") || isLiteral(argument)) return false;
+    this.visit(argument, context);
+    this.between(node.start as number, argument.start as number, operator === "!" ? "$heddle.not(" : "$heddle.neg(");
+    this.after(argument, ")");
+    return true;
+  }
+
+  private binaryOperator(node: babel.BinaryExpression, context: Context): boolean {
+    const { left, right, operator } = node;
+    const equality = operator === "===" || operator === "!==";
+    const name = equality ? "same" : binary[operator];
+    if (name === undefined || left.type === "PrivateName" || (isLiteral(left) && isLiteral(right))) return false;
+    if (equality && [left, right].some(isNoValue)) return false;
+    this.visit(left, context);
+    this.visit(right, context);
+    this.before(left, `${operator === "!==" ? "$heddle.not(" : ""}$heddle.${name}(`);
+    this.between(left.end as number, right.start as number, ", ");
+    this.after(right, `${equality ? `, ${this.at(node)}` : ""})${operator === "!==" ? ")" : ""}`);
+    return true;
+  }
+
+  private update(node: babel.UpdateExpression): boolean {
+    const { argument, operator, prefix } = node;
+    if (argument.type !== "Identifier") return false;
+    const [name, by] = [argument.name, operator === "++" ? 1 : -1];
+    const next = prefix
+      ? `(${name} = $heddle.increment(${name}, ${by}))`
+      : `$heddle.first(${name}, ${name} = $heddle.increment(${name}, ${by}))`;
+    this.between(node.start as number, node.end as number, next);
+    return true;
+  }
+
+  private compound(node: babel.AssignmentExpression, context: Context): boolean {
+    const { left, right, operator } = node;
+    const name = binary[operator.slice(0, -1)];
+    if (left.type !== "Identifier" || name === undefined || !operator.endsWith("=")) return false;
+    this.visit(right, context);
+    this.between(left.end as number, right.start as number, ` = $heddle.${name}(${left.name}, `);
+    this.after(right, ")");
+    return true;
+  }
+}
+
+const pieceOf = (context: Context): Context => ({ ...context, piece: true, plainBreak: false, plainContinue: false });
+
+/** The block around a `for` with its own variables. */
+const closing = (node: Construct): string => (node.type === "ForStatement" ? " }" : "");
+
+/** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
+function canFollow(node: Construct, rest: readonly babel.Statement[]): boolean {
+  if (rest.some((one) => one.type === "FunctionDeclaration" || one.type === "ExportNamedDeclaration")) return false;
+  const unmovable = (one: SyntaxNode): boolean =>
+    one.type === "AwaitExpression" ||
+    one.type === "YieldExpression" ||
+    (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
+    ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
+  if (rest.some((one) => contains(one, unmovable))) return false;
+  const header =
+    node.type === "ForStatement" && node.init?.type === "VariableDeclaration" ? node.init.declarations : [];
+  const names = new Set(header.flatMap(({ id }) => boundNames(id)));
+  return names.size === 0 || !rest.some((one) => mentions(one, names));
+}
+
+/** Variables of a `for` that functions in it close over. */
+function freshNames({ init, body, test, update }: babel.ForStatement): string[] {
+  if (init?.type !== "VariableDeclaration" || init.kind !== "let") return [];
+  const names = init.declarations.flatMap(({ id }) => boundNames(id));
+  const parts = [body, test, update].filter((one) => one != null);
+  return parts.some((one) => closesOver(one, new Set(names))) ? names : [];
+}
+
+const isPure = (node: SyntaxNode): boolean =>
+  !contains(node, ({ type }) =>
+    ["AwaitExpression", "YieldExpression", "AssignmentExpression", "UpdateExpression"].includes(type),
+  );
+
+const isLiteral = ({ type }: SyntaxNode): boolean =>
+  type === "NumericLiteral" || type === "StringLiteral" || type === "BigIntLiteral" || type === "TemplateLiteral";
+
+/** What no tensor is ever compared with by value. */
+const isNoValue = (node: SyntaxNode): boolean =>
+  ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||
+  (node.type === "Identifier" && node.name === "undefined") ||
+  (node.type === "UnaryExpression" && (node.operator === "typeof" || node.operator === "void"));

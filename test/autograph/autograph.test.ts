@@ -1,0 +1,143 @@
+/** Transformed functions give the same on numbers (where they are plain JavaScript), on tensors, and on traced tensors. */
+import { grad, HeddleError, jit, type Tensor, tensor, vmap } from "heddle";
+import { describe, expect, it, test } from "vitest";
+import { transformSource } from "../../src/autograph/index.ts";
+import { functions } from "./functions.ts";
+
+// The same file, which the transform leaves alone.
+const { functions: written } = (await import("./functions.ts?plain" as string)) as { functions: typeof functions };
+
+const cases: readonly (readonly [number, number])[] = [
+  [-3, 2],
+  [0.5, 3],
+  [1.5, 4],
+];
+const number = (x: unknown): number => (typeof x === "number" ? x : (x as Tensor).itemSync());
+const asTensor = (x: unknown): Tensor => (typeof x === "number" ? tensor(x) : (x as Tensor).cast("f32"));
+
+describe("the same on numbers, on tensors and in a trace", () => {
+  it.each(Object.keys(functions))("%s", (name) => {
+    const [fn, plain] = [functions[name], written[name]] as [(typeof functions)[string], (typeof functions)[string]];
+    expect(String(fn)).not.toBe(String(plain));
+    const compiled = jit((x: Tensor, n: Tensor) => asTensor(fn(x, n)));
+    for (const [x, n] of cases) {
+      const expected = plain(x, n);
+      expect(fn(x, n)).toBe(expected);
+      expect(number(fn(tensor(x), tensor(n)))).toBeCloseTo(expected, 4);
+      expect(number(compiled(tensor(x), tensor(n)))).toBeCloseTo(expected, 4);
+    }
+  });
+});
+
+describe("with other transforms", () => {
+  it("gradients go through branches, and through rows of a tensor", () => {
+    const branch = grad((x: Tensor) => asTensor(functions["an early return"]?.(x, 0)));
+    // -x; x² + x; x² + 1.
+    expect([-3, 1, 3].map((x) => branch(tensor(x)).itemSync())).toEqual([-1, 3, 6]);
+    const rows = grad((x: Tensor) => asTensor(functions["rows of a tensor"]?.(x, tensor(3))));
+    expect(rows(tensor(2)).itemSync()).toBe(4);
+  });
+
+  it("batches take each its own way", () => {
+    const xs = [-3, -0.5, 0.5, 1.5, 2.5];
+    for (const name of ["an early return", "while", "for with break and continue"]) {
+      const fn = functions[name] as (typeof functions)[string];
+      const found = vmap((x: Tensor) => asTensor(fn(x, tensor(2))))(tensor(xs)).dataSync();
+      for (const [at, x] of xs.entries()) expect(found[at]).toBeCloseTo(written[name]?.(x, 2), 3);
+    }
+  });
+});
+
+describe("what cannot be turned is named, with its line", () => {
+  const failure = (run: () => unknown): string => {
+    try {
+      run();
+    } catch (error) {
+      expect(error).toBeInstanceOf(HeddleError);
+      return (error as HeddleError).message;
+    }
+    return "no error";
+  };
+  const one = tensor(1);
+
+  const grows = (x: Tensor): Tensor => {
+    "use heddle";
+    let y = x.reshape([1]);
+    while (y.sum().lt(8) as unknown as boolean)
+      y = y
+        .reshape([-1, 1])
+        .broadcastTo([y.shape[0] as number, 2])
+        .reshape([-1]);
+    return y;
+  };
+  const writes = (x: Tensor): Tensor => {
+    "use heddle";
+    const box = { x };
+    if (x.gt(0) as unknown as boolean) box.x = x.neg();
+    return box.x;
+  };
+  const differs = (x: Tensor): unknown => {
+    "use heddle";
+    let kind = "none";
+    if (x.gt(0) as unknown as boolean) kind = "some";
+    return kind;
+  };
+  const nothing = (x: Tensor): Tensor | undefined => {
+    "use heddle";
+    if (x.gt(0) as unknown as boolean) return x;
+    return undefined;
+  };
+  const switched = (x: Tensor): Tensor => {
+    "use heddle";
+    switch (1) {
+      default:
+        if (x.gt(0) as unknown as boolean) break;
+        return x.neg();
+    }
+    return x;
+  };
+  const wide = (x: Tensor): Tensor => {
+    "use heddle";
+    return (x.broadcastTo([2]).gt(0) as unknown as boolean) ? x : x.neg();
+  };
+
+  it.each([
+    ["a shape that changes", grows, "'y' is f32[1] before an iteration and f32[2] after it"],
+    ["a write to a property", writes, "a write to a property or an element (line"],
+    ["a text", differs, `'kind' is `],
+    ["a value in one case only", nothing, "has no value where it does not"],
+    ["a break out of a switch", switched, "this if cannot depend on a tensor"],
+    ["several truth values", wide, "a condition must be one truth value, got bool[2]"],
+  ] as const)("%s", (_name, fn, message) => {
+    const text = failure(() => jit((x: Tensor) => (fn as (x: Tensor) => Tensor)(x))(one));
+    expect(text).toContain(message);
+    const line = Number(/autograph\.test\.ts:(\d+):/.exec(text)?.[1]);
+    expect(line).toBeGreaterThan(60);
+    // On a value that is there, all of them are JavaScript.
+    if (fn !== wide && fn !== grows) expect(failure(() => fn(one))).toBe("no error");
+  });
+});
+
+test("lines stay, and files that do not ask stay as they are", () => {
+  const source = [
+    '"use heddle";',
+    "export const f = (x: number, n: number): number => {",
+    "  // a comment, and a condition",
+    "  // of several lines",
+    "  for (",
+    "    let i = 0;",
+    "    i < n;",
+    "    i++",
+    "  ) {",
+    "    if (x > 3)",
+    "      return x;",
+    "    x++;",
+    "  }",
+    "  return marker(x);",
+    "};",
+  ];
+  const made = transformSource(source.join("\n"), "/a/file.ts")?.code.split("\n") ?? [];
+  expect(made.findIndex((line) => line.includes("marker("))).toBe(13);
+  expect(transformSource("export const x = 1 ? 2 : 3;", "/a/file.ts")).toBeUndefined();
+  expect(() => transformSource('"use heddle"; if (', "/a/file.ts")).toThrow(/file\.ts:1:/);
+});
