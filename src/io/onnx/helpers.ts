@@ -8,11 +8,7 @@ import { int64 } from "./tensors.ts";
 
 /** Numbers as a known tensor of int64. */
 export function hostInts(values: readonly number[], shape: Shape = [values.length]): HostTensor {
-  const data = dtypes[int64].create(values.length);
-  const big = data[Symbol.toStringTag].startsWith("Big");
-  values.forEach((value, index) => {
-    (data as unknown as (number | bigint)[])[index] = big ? BigInt(value) : value;
-  });
+  const data = dtypes[int64].create(values);
   return { dtype: int64, shape, data };
 }
 

@@ -1,7 +1,7 @@
 /** @module Tensors of ONNX files: their dtypes, their values in any of the forms that a file may hold them in. */
 import { readFile, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
-import { type DType, dtypeNames, dtypes, isDType, type TypedArray } from "../../ir/dtype.ts";
+import { type DType, dtypes, isLong, type TypedArray } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { formatShape, sizeOf } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -10,8 +10,8 @@ import type { TensorProto } from "./messages.ts";
 interface OnnxType {
   readonly name: string;
   readonly bytes: number;
-  /** Heddle's dtype of that meaning, whether this build has it or not. */
-  readonly dtype: string | undefined;
+  /** Heddle's dtype of that meaning. */
+  readonly dtype: DType | undefined;
   /** The field that holds values which are not raw. */
   readonly field: "floatData" | "int32Data" | "int64Data" | "doubleData" | "uint64Data";
 }
@@ -43,14 +43,14 @@ const onnxTypes: { readonly [code: number]: OnnxType } = {
   23: { name: "float4e2m1", bytes: 0, dtype: undefined, field: "int32Data" },
 };
 
-/** What ONNX's int64 is here: i64, or i32 in a build without it, in which larger numbers become the largest. */
-export const int64: DType = dtypeNames.find((name) => String(name) === "i64") ?? "i32";
+/** What shapes and indices are. */
+export const int64: DType = "i64";
 
 /** Heddle's dtype of an ONNX type. @throws HeddleError `dtype` naming the type where there is none. */
 export function dtypeOfCode(code: number, what: string): DType {
   const type = onnxTypes[code];
-  const dtype = code === 7 ? int64 : type?.dtype;
-  if (dtype === undefined || !isDType(dtype))
+  const dtype = type?.dtype;
+  if (dtype === undefined)
     throw new HeddleError("dtype", `${what} is ${type?.name ?? `of type ${code}`}, which Heddle has no dtype for`);
   return dtype;
 }
@@ -58,13 +58,6 @@ export function dtypeOfCode(code: number, what: string): DType {
 /** The ONNX type of a dtype. */
 export function codeOfDType(dtype: DType): number {
   return Number(Object.keys(onnxTypes).find((code) => onnxTypes[Number(code)]?.dtype === dtype));
-}
-
-/** Values of a 64-bit integer array in the dtype that stands for int64. */
-function fromInt64(values: BigInt64Array): TypedArray {
-  if (String(int64) === "i64") return values as unknown as TypedArray;
-  const clamp = (value: bigint): number => Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, Number(value)));
-  return Int32Array.from(values, clamp);
 }
 
 /** The values of a tensor. `external` are the bytes that it keeps in another file. @throws HeddleError `format`, `dtype`. */
@@ -83,7 +76,7 @@ export function hostOfProto(proto: TensorProto, file: string, external?: Uint8Ar
     throw wrong(`has ${raw.length} bytes, but ${type.name}${formatShape(shape)} takes ${size * type.bytes}`);
   // A copy: bytes of a message are aligned to nothing.
   const { buffer } = new Uint8Array(raw);
-  const data = code === 7 ? fromInt64(new BigInt64Array(buffer)) : dtypes[dtype].view(buffer, 0, size);
+  const data = dtypes[dtype].view(buffer, 0, size);
   if (dtype === "bool" && new Uint8Array(buffer).some((value) => value > 1)) throw wrong("is bool, but holds others");
   return { dtype, shape, data };
 }
@@ -98,8 +91,7 @@ function listed(
 ): TypedArray {
   const values: readonly (number | bigint)[] = proto[type.field] ?? [];
   if (values.length !== size) throw wrong(`has ${values.length} values for ${size} places`);
-  if (type.field === "int64Data") return fromInt64(BigInt64Array.from(values as readonly bigint[]));
-  if (type.name === "uint64") return BigUint64Array.from(values as readonly bigint[]) as unknown as TypedArray;
+  if (isLong(dtype)) return dtypes[dtype].create(values as readonly number[]);
   // Floats of 16 bits are listed as the integers that their bits are.
   if (type.bytes === 2) return dtypes[dtype].view(Uint16Array.from(values as readonly number[]).buffer, 0, size);
   return dtypes[dtype].create(values.map(Number));
