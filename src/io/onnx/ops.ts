@@ -5,6 +5,7 @@
 import { HeddleError } from "../../util/errors.ts";
 import type { Row, Rows } from "./context.ts";
 import type { NodeProto } from "./messages.ts";
+import { attentionRows } from "./ops-attention.ts";
 import { controlRows } from "./ops-control.ts";
 import { elementwiseRows } from "./ops-elementwise.ts";
 import { imageRows } from "./ops-image.ts";
@@ -40,6 +41,7 @@ const rows: Rows = {
   ...resizeRows,
   ...imageRows,
   ...transformerRows,
+  ...attentionRows,
   ...controlRows,
 };
 
