@@ -157,6 +157,32 @@ describe("the gradient of a loop with a bound", () => {
     close(grad(fn)(f64(3)), [2 * 64 * 3]);
   });
 
+  it("of a batch with one condition for all is of one loop", () => {
+    // x, x², x⁴, x⁸ after as many iterations as n says; the count is no part of the batch.
+    const fn = (x: Tensor, n: Tensor): Tensor =>
+      whileLoop(
+        (_y: Tensor, index) => index.lt(n),
+        (y) => y.mul(y),
+        x,
+        { maxIterations: 4 },
+      );
+    const [xs, at, n] = [f64([0.5, -1.5, 2]), [0.5, -1.5, 2], tensor(3, { dtype: "i32" })];
+    const over = (one: (x: Tensor) => Tensor) => vmap(one);
+    const slope = grad(fn);
+    const inner = (x: Tensor, n: Tensor): Tensor => over((one) => slope(one, n))(x);
+    const outer = grad((x: Tensor, n: Tensor) => over((one) => fn(one, n))(x).sum());
+    const curve = (x: Tensor, n: Tensor): Tensor => over(grad((one: Tensor) => slope(one, n)))(x);
+    const forward = (x: Tensor, n: Tensor): Tensor =>
+      jvp((one: Tensor) => outer(one, n), [x], [f64([1, 1, 1])]).tangent;
+    const powers = (by: number, power: number): number[] => at.map((x) => by * x ** power);
+    for (const run of [inner, outer]) close(jit(run)(xs, n), powers(8, 7));
+    for (const run of [curve, forward]) close(jit(run)(xs, n), powers(56, 6));
+    const { program } = planFunction(inner, [xs, n], mesh({}));
+    expect(
+      program.steps.filter((step) => step.kind === "loop").map((step) => step.kind === "loop" && step.length),
+    ).toEqual([undefined, 4]);
+  });
+
   it("runs the loop once, and keeps nothing where no gradient is asked for", () => {
     const loops = (fn: (x: Tensor) => unknown) =>
       planFunction(fn, [f64(1)], mesh({})).program.steps.filter((step) => step.kind === "loop");
