@@ -123,7 +123,7 @@ function typedValues(name: string, source: ArrayColumn): TypedArray {
   const kind = kindOf(data);
   if (!Object.values(dtypes).some((info) => kindOf(info.create(0)) === kind)) {
     throw new HeddleError("dtype", `column "${name}" is given as ${kind}, which no dtype is stored in`, {
-      hint: "use a Float32Array, Float64Array, Int32Array, Uint32Array or Uint8Array",
+      hint: "use a typed array of floats or integers of 8, 32 or 64 bits",
     });
   }
   const typed = data as TypedArray;

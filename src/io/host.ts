@@ -18,9 +18,9 @@ export async function toHost(x: TensorOrHost): Promise<HostTensor> {
 /** A tensor of values that a file held. */
 export const toTensor = ({ dtype, shape, data }: HostTensor): Tensor => tensor(data, { dtype, shape });
 
-/** The bytes of values as files hold them, shared with them. @throws HeddleError `dtype` where memory holds them otherwise. */
+/** The bytes of values as files hold them, shared with them where memory holds them so. @throws HeddleError `dtype` where memory holds them otherwise. */
 export function bytesOfHost({ dtype, data }: HostTensor): Uint8Array {
-  if (data.BYTES_PER_ELEMENT !== dtypes[dtype].bytes)
+  if (data.BYTES_PER_ELEMENT !== dtypes[dtype].create(0).BYTES_PER_ELEMENT)
     throw new HeddleError("dtype", `values of ${dtype} are given with ${data.BYTES_PER_ELEMENT} bytes each`);
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return dtypes[dtype].bytesOf(data);
 }

@@ -23,7 +23,7 @@ export type SafetensorsMetadata = ReadonlyMap<string, string>;
 /** Where one tensor of a file lies. */
 export interface SafetensorsEntry {
   readonly name: string;
-  /** As the format spells it: `"F32"`, also those that cannot be loaded, such as `"BF16"`. */
+  /** As the format spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`. */
   readonly format: string;
   readonly shape: Shape;
   /** First byte, counted from the start of the file. */
@@ -53,6 +53,11 @@ const formats: { readonly [D in DType]: string } = {
   i32: "I32",
   u32: "U32",
   u8: "U8",
+  f16: "F16",
+  bf16: "BF16",
+  i8: "I8",
+  i64: "I64",
+  u64: "U64",
   bool: "BOOL",
 };
 /** Bytes of an element of every dtype that the format has, so that files with others can still be checked. */
@@ -92,7 +97,7 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
   for (const [name, tensor] of sorted) {
     checkTensor(name, tensor);
     const begin = end;
-    end += tensor.data.byteLength;
+    end += sizeOf(tensor.shape) * dtypes[tensor.dtype].bytes;
     const { dtype, shape } = tensor;
     const entry = { dtype: formats[dtype], shape, data_offsets: [begin, end] };
     fields.push(`${JSON.stringify(name)}:${JSON.stringify(entry)}`);
@@ -111,7 +116,9 @@ function checkTensor(name: string, tensor: HostTensor): void {
   if (name === metadataKey) throw new HeddleError("format", `a tensor cannot be named "${metadataKey}"`);
   const { dtype, shape, data } = tensor;
   if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
-  if (data.BYTES_PER_ELEMENT !== dtypes[dtype].bytes || data.length !== sizeOf(shape)) {
+  // What holds values of the dtype in JavaScript: of 16-bit floats, arrays of f32.
+  const held = dtypes[dtype].create(0).BYTES_PER_ELEMENT;
+  if (data.BYTES_PER_ELEMENT !== held || data.length !== sizeOf(shape)) {
     throw new HeddleError(
       "shape",
       `tensor "${name}" has ${data.length} values of ${data.BYTES_PER_ELEMENT} bytes, not those of ${dtype}${formatShape(shape)}`,
@@ -124,7 +131,7 @@ const compareText = (left: string, right: string): number => (left < right ? -1 
 /** The bytes of a file in pieces of at most 256 KiB: views of the tensors, not copies. */
 export function* safetensorsChunks(layout: SafetensorsLayout): Generator<Uint8Array> {
   yield* split(layout.header);
-  for (const { data } of layout.tensors) yield* split(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  for (const { dtype, data } of layout.tensors) yield* split(dtypes[dtype].bytesOf(data));
 }
 
 function* split(bytes: Uint8Array): Generator<Uint8Array> {

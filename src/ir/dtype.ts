@@ -1,21 +1,40 @@
 /** @module Element types: sizes, kinds and the JavaScript arrays that hold them. */
 
-/** Element type of a tensor. `bool` is one byte, 0 or 1. */
-export type DType = "f32" | "f64" | "i32" | "u32" | "u8" | "bool";
+import { decodeHalf, encodeHalf, halfFormats, roundToHalf } from "./half.ts";
 
-export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array;
+/**
+ * Element type of a tensor. `bool` is one byte, 0 or 1. `f16` and `bf16` take two bytes, and are held as `Float32Array` in
+ * JavaScript. `i64` and `u64` are held as `BigInt64Array` and `BigUint64Array`.
+ */
+export type DType = "f32" | "f64" | "f16" | "bf16" | "i32" | "u32" | "u8" | "i8" | "i64" | "u64" | "bool";
+
+/**
+ * The arrays that hold values. Those of 64-bit integers are a `BigInt64Array` or a `BigUint64Array`, {@link BigArray}, which
+ * this type leaves out, so that code for numbers need not ask: code that only moves elements works on all of them, and
+ * code that computes asks {@link isLong}.
+ */
+export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array | Int8Array;
+
+/** The arrays of 64-bit integers. */
+export type BigArray = BigInt64Array | BigUint64Array;
 
 interface DTypeInfo {
   readonly bytes: number;
   readonly kind: "float" | "int" | "uint" | "bool";
-  /** Lowest and highest finite or integer value. */
+  /** Lowest and highest finite or integer value; of 64-bit integers the nearest number. */
   readonly lowest: number;
   readonly highest: number;
+  /** An array of zeros, or of given values; bigints for 64-bit integers. */
   readonly create: (source: number | ArrayLike<number>) => TypedArray;
+  /** The values that lie in memory: a view, or a copy where JavaScript has no array of the dtype. */
   readonly view: (buffer: ArrayBufferLike, byteOffset: number, length: number) => TypedArray;
+  /** The bytes of values, as they lie in memory; shared with them where they are stored alike. */
+  readonly bytesOf: (data: TypedArray) => Uint8Array;
 }
 
 const f32Max = 3.4028234663852886e38;
+const sharedBytes = (data: ArrayBufferView): Uint8Array =>
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 function info(
   bytes: number,
@@ -35,6 +54,29 @@ function info(
     highest,
     create: (source) => (typeof source === "number" ? new constructor(source) : new constructor(source)),
     view: (buffer, byteOffset, length) => new constructor(buffer, byteOffset, length),
+    bytesOf: sharedBytes,
+  };
+}
+
+function halfInfo(dtype: "f16" | "bf16"): DTypeInfo {
+  const { highest } = halfFormats[dtype];
+  return {
+    ...info(2, "float", -highest, highest, Float32Array),
+    create: (source) =>
+      typeof source === "number"
+        ? new Float32Array(source)
+        : Float32Array.from(source, (value) => roundToHalf(dtype, value)),
+    view: (buffer, byteOffset, length) => decodeHalf(dtype, new Uint16Array(buffer, byteOffset, length)),
+    bytesOf: (data) => sharedBytes(encodeHalf(dtype, data)),
+  };
+}
+
+function longInfo(kind: "int" | "uint", constructor: typeof BigInt64Array | typeof BigUint64Array): DTypeInfo {
+  const [lowest, highest] = kind === "int" ? [-(2 ** 63), 2 ** 63] : [0, 2 ** 64];
+  const longs = constructor as unknown as new (...source: unknown[]) => TypedArray;
+  return {
+    ...info(8, kind, lowest, highest, longs as never),
+    create: (source) => (typeof source === "number" ? new longs(source) : new longs(Array.from(source, BigInt))),
   };
 }
 
@@ -42,9 +84,14 @@ function info(
 export const dtypes: { readonly [D in DType]: DTypeInfo } = {
   f32: info(4, "float", -f32Max, f32Max, Float32Array),
   f64: info(8, "float", -Number.MAX_VALUE, Number.MAX_VALUE, Float64Array),
+  f16: halfInfo("f16"),
+  bf16: halfInfo("bf16"),
   i32: info(4, "int", -2147483648, 2147483647, Int32Array),
   u32: info(4, "uint", 0, 4294967295, Uint32Array),
   u8: info(1, "uint", 0, 255, Uint8Array),
+  i8: info(1, "int", -128, 127, Int8Array),
+  i64: longInfo("int", BigInt64Array),
+  u64: longInfo("uint", BigUint64Array),
   bool: info(1, "bool", 0, 1, Uint8Array),
 };
 
@@ -56,30 +103,82 @@ export function isDType(name: string): name is DType {
 
 export const isFloat = (dtype: DType): boolean => dtypes[dtype].kind === "float";
 export const isInteger = (dtype: DType): boolean => dtypes[dtype].kind === "int" || dtypes[dtype].kind === "uint";
+export const isSigned = (dtype: DType): boolean => dtypes[dtype].kind === "int";
+/** Whether it is one of the 16-bit floats, in which kernels move values and compute none. */
+export const isHalf = (dtype: DType): dtype is "f16" | "bf16" => dtype === "f16" || dtype === "bf16";
+/** Whether JavaScript holds its values as bigints. */
+export const isLong = (dtype: DType): dtype is "i64" | "u64" => dtype === "i64" || dtype === "u64";
 
-/** Rounds a JavaScript number to the nearest value of `dtype`: integers wrap, bool is `!= 0`. */
+/** Rounds a JavaScript number to the nearest value of `dtype`: integers wrap, bool is `!= 0`. A bigint stays one. */
 export function roundTo(dtype: DType, value: number): number {
+  if (isLong(dtype) && typeof value === "bigint") return wrapLong(dtype, value) as unknown as number;
   switch (dtype) {
     case "f64":
       return value;
     case "f32":
       return Math.fround(value);
+    case "f16":
+    case "bf16":
+      return roundToHalf(dtype, value);
     case "i32":
       return value | 0;
     case "u32":
       return value >>> 0;
     case "u8":
       return value & 255;
+    case "i8":
+      return (value << 24) >> 24;
+    case "i64":
+    case "u64":
+      return Number.isFinite(value) ? Number(wrapLong(dtype, BigInt(Math.trunc(value)))) : 0;
     case "bool":
       return value !== 0 ? 1 : 0;
   }
 }
 
+/** The lowest and the highest value of a dtype of 64-bit integers. */
+export const longBounds: { readonly [D in "i64" | "u64"]: readonly [lowest: bigint, highest: bigint] } = {
+  i64: [-(2n ** 63n), 2n ** 63n - 1n],
+  u64: [0n, 2n ** 64n - 1n],
+};
+
+/** Whether a number is a value of the dtype as it is; of floats, all numbers that they hold without rounding. */
+export function isValueOf(dtype: DType, value: number | bigint): boolean {
+  if (isLong(dtype)) {
+    if (typeof value === "number" && !Number.isInteger(value)) return false;
+    const [lowest, highest] = longBounds[dtype];
+    return BigInt(value) >= lowest && BigInt(value) <= highest;
+  }
+  return Object.is(roundTo(dtype, Number(value)), Number(value));
+}
+
+/** A 64-bit integer modulo 2^64. */
+export const wrapLong = (dtype: "i64" | "u64", value: bigint): bigint =>
+  dtype === "i64" ? BigInt.asIntN(64, value) : BigInt.asUintN(64, value);
+
+/**
+ * A number that stands for an integer when it is rounded to any float dtype: exact up to 2^53, beyond that with the last
+ * bit set where bits were lost, so that nothing is rounded twice.
+ */
+export function numberOfLong(value: bigint): number {
+  const magnitude = value < 0n ? -value : value;
+  const bits = magnitude.toString(2).length;
+  if (bits <= 53) return Number(value);
+  const shift = BigInt(bits - 53);
+  const kept = magnitude >> shift;
+  const sticky = kept << shift === magnitude ? kept : kept | 1n;
+  const result = Number(sticky) * 2 ** Number(shift);
+  return value < 0n ? -result : result;
+}
+
 /** The dtype that a typed array holds by default. */
-export function dtypeOf(data: TypedArray): DType {
+export function dtypeOf(data: TypedArray | BigArray): DType {
   if (data instanceof Float32Array) return "f32";
   if (data instanceof Float64Array) return "f64";
   if (data instanceof Int32Array) return "i32";
   if (data instanceof Uint32Array) return "u32";
+  if (data instanceof Int8Array) return "i8";
+  if (data instanceof BigInt64Array) return "i64";
+  if (data instanceof BigUint64Array) return "u64";
   return "u8";
 }

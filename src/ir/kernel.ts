@@ -64,6 +64,11 @@ export type LowerRule<A extends Attrs> =
       readonly kind: "kernel";
       readonly strided?: readonly number[];
       /**
+       * Whether the calls move 16-bit floats as they are. Without it such an input becomes f32 before the calls, and such an
+       * output is made in f32 and rounded after them.
+       */
+      readonly moves?: boolean;
+      /**
        * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
        * same walk over memory.
        */
@@ -80,6 +85,9 @@ export type LowerRule<A extends Attrs> =
     }
   /** The same value as input 0's result `index`. */
   | { readonly kind: "element"; readonly index: (attrs: A) => number };
+
+/** The fields of a rule whose kernel moves elements of any dtype. */
+export const movingKernel = { kind: "kernel", moves: true } as const;
 
 /** What a kernel combines along which dims of its one input; its output has the other dims. */
 export interface FoldRule {

@@ -3,7 +3,8 @@
  * form, which does not change when the pretty form of an op does.
  */
 import { HeddleError } from "../util/errors.ts";
-import { type DType, isFloat } from "./dtype.ts";
+import { type DType, dtypes, isFloat, isHalf } from "./dtype.ts";
+import { encodeHalf } from "./half.ts";
 import type { Attrs, Graph } from "./node.ts";
 import type { Shape, TensorType } from "./shape.ts";
 
@@ -57,12 +58,16 @@ export interface HloSurroundings {
 const elementNames: { readonly [D in HloDType]: string } = {
   f32: "f32",
   f64: "f64",
+  f16: "f16",
+  bf16: "bf16",
   i32: "i32",
   u32: "ui32",
+  i64: "i64",
   u64: "ui64",
   c64: "complex<f32>",
   c128: "complex<f64>",
   u8: "ui8",
+  i8: "i8",
   bool: "i1",
 };
 
@@ -74,15 +79,16 @@ export function hloType({ shape, dtype }: HloType): string {
 /** A number as it stands in `dense<…>`: what is not finite by its bits. */
 export function hloLiteral(dtype: HloDType, value: number | bigint): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
-  if (typeof value === "bigint" || dtype === "u64" || dtype === "c64" || dtype === "c128" || !isFloat(dtype))
-    return String(value);
+  if (dtype === "i64" || dtype === "u64") return String(BigInt(value));
+  if (typeof value === "bigint" || dtype === "c64" || dtype === "c128" || !isFloat(dtype)) return String(value);
   if (Number.isFinite(value)) {
     const [digits, exponent] = (Object.is(value, -0) ? "-0" : String(value)).split("e") as [string, string?];
     return `${digits.includes(".") ? digits : `${digits}.0`}${exponent === undefined ? "" : `e${exponent}`}`;
   }
   const bits = new DataView(new ArrayBuffer(8));
-  const bytes = dtype === "f32" ? 4 : 8;
-  if (dtype === "f32") bits.setFloat32(0, value);
+  const { bytes } = dtypes[dtype];
+  if (isHalf(dtype)) bits.setUint16(0, encodeHalf(dtype, [value])[0] as number);
+  else if (dtype === "f32") bits.setFloat32(0, value);
   else bits.setFloat64(0, value);
   const hex = Array.from({ length: bytes }, (_unused, index) => bits.getUint8(index).toString(16).padStart(2, "0"));
   return `0x${hex.join("").toUpperCase()}`;

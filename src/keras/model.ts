@@ -28,12 +28,13 @@ import { summaryLines } from "./summary.ts";
 import { weightsOf } from "./weights.ts";
 
 /** Options of {@link model}. */
-export interface ModelOptions extends Pick<TrainOptions, "seed" | "dtype" | "mesh" | "layout" | "executor"> {
+export interface ModelOptions
+  extends Pick<TrainOptions, "seed" | "dtype" | "precision" | "mesh" | "layout" | "executor"> {
   /** Shape of one example, for `summary` before any data were seen. Default: that of the data. */
   readonly inputShape?: readonly number[];
 }
 
-const modelOptions = ["seed", "dtype", "mesh", "layout", "executor", "inputShape"];
+const modelOptions = ["seed", "dtype", "precision", "mesh", "layout", "executor", "inputShape"];
 
 type Gradients = Pick<TrainOptions, "clip" | "ema" | "lossScale" | "accumulate">;
 

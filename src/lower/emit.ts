@@ -1,6 +1,6 @@
 /** @module From units of work to kernel calls whose addresses are still symbolic. */
 
-import { type DType, isFloat } from "../ir/dtype.ts";
+import { type DType, isFloat, isHalf, isLong } from "../ir/dtype.ts";
 import {
   denseOrder,
   isContiguous,
@@ -13,8 +13,9 @@ import {
   type View,
 } from "../ir/kernel.ts";
 import type { Attrs, Node } from "../ir/node.ts";
-import { type Shape, sameShape, stridesOf, type TensorType } from "../ir/shape.ts";
-import { copyCall } from "../ops/structure.ts";
+import { range, type Shape, sameShape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { inverseOrder } from "../ops/host.ts";
+import { castCall, copyCall } from "../ops/structure.ts";
 import { HeddleError } from "../util/errors.ts";
 import { foldOf } from "./fold.ts";
 import { callShape, callStrides, type FoldSpace, keptStrides } from "./fold-space.ts";
@@ -45,8 +46,18 @@ export function emitCopy(from: View, to: View): EmittedCalls {
 /** A call that writes a constant, or a count along a dim, to a view. */
 export function emitGenerated(instruction: ScalarInstruction, to: View): EmittedCalls {
   const out = [{ at: addressOf(to), dtype: to.dtype, strides: to.strides, reg: 0 }];
-  const ops = [[instruction.name, instruction.dtype, literal(instruction.literal as number)]];
-  return { calls: [{ k: "fused", shape: to.shape, in: [], ops, out }], inPlace: [] };
+  const { name, dtype } = instruction;
+  const value = literal(instruction.literal as number, dtype);
+  // Counts are made in f32 and rounded.
+  const rounds = name === "iota" && isHalf(dtype);
+  const ops = rounds
+    ? [
+        [name, "f32", value],
+        ["cast", dtype, 0],
+      ]
+    : [[name, dtype, value]];
+  const made = rounds ? out.map((one) => ({ ...one, reg: 1 })) : out;
+  return { calls: [{ k: "fused", shape: to.shape, in: [], ops, out: made }], inPlace: [] };
 }
 
 /** Emits the calls of an op with kernels of its own. */
@@ -60,6 +71,14 @@ export function emitKernel(
 ): EmittedCalls {
   const before: KernelCall[] = [];
   const temporary = (type: TensorType): View => pool.tensor("temporary", type, "temporary");
+  const widened = (views: readonly View[]): readonly View[] =>
+    views.map((view) => {
+      if (!isHalf(view.dtype)) return view;
+      // Dims keep the order in which they are stored: kernels are made for it.
+      const order = denseOrder(view) ?? range(view.shape.length);
+      const stored = temporary({ dtype: "f32", shape: order.map((dim) => view.shape[dim] as number) });
+      return permuteView(stored, inverseOrder(order));
+    });
   const contiguous = (view: View): { view: View; calls: readonly KernelCall[] } => {
     if (isContiguous(view)) return { view: { ...view, strides: stridesOf(view.shape) }, calls: [] };
     const copy = temporary(view);
@@ -71,10 +90,19 @@ export function emitKernel(
     before.push(...made.calls);
     return made.view;
   });
+  const [wideInputs, wideOutputs] = rule.moves === true ? [given, outputs] : [widened(given), widened(outputs)];
+  given.forEach((input, index) => {
+    const wide = wideInputs[index] as View;
+    if (wide !== input) before.push(castCall(copyContext, input, wide));
+  });
+  const after = outputs.flatMap((output, index) => {
+    const wide = wideOutputs[index] as View;
+    return wide === output ? [] : [castCall(copyContext, wide, output)];
+  });
   const context: KernelContext<Attrs> = {
     attrs,
-    inputs: given,
-    outputs,
+    inputs: wideInputs,
+    outputs: wideOutputs,
     at: addressOf,
     scratch: (bytes) =>
       addressOf({
@@ -89,7 +117,10 @@ export function emitKernel(
     slots: target.slots,
     axisIndex: target.axisIndex,
   };
-  return { calls: [...before, ...rule.emit(context)], inPlace: inPlacePairs(rule.inPlace, given, outputs) };
+  return {
+    calls: [...before, ...rule.emit(context), ...after],
+    inPlace: inPlacePairs(rule.inPlace, wideInputs, wideOutputs),
+  };
 }
 
 function inPlacePairs(
@@ -132,6 +163,7 @@ export function emitFolded(
   space: FoldSpace,
   values: RegionValues,
   stored: ReadonlySet<Storage>,
+  pool: StoragePool,
 ): EmittedCalls {
   const whole = ({ shape }: { readonly shape: Shape }): boolean => sameShape(shape, space.shape);
   const shape = callShape(space);
@@ -141,10 +173,25 @@ export function emitFolded(
     dim: () => shape.length - 1,
   });
   const written = nodes.filter((node) => stored.has(values.storage(node)));
-  return builder.call(space.form === "rows" ? "fusedRows" : "fusedColumns", written, (node) => {
+  const strides = (node: Node): readonly number[] => {
     const view = values.view(node);
     return foldOf(node) === undefined && whole(view) ? callStrides(view, space) : keptStrides(view, space);
-  });
+  };
+  if (space.form === "rows") return builder.call("fusedRows", written, strides);
+  // Nothing is computed from what columns fold to, so it is rounded by a call of its own.
+  const casts: KernelCall[] = [];
+  const wide = (node: Node): View | undefined => {
+    const view = values.view(node);
+    if (foldOf(node) === undefined || !isHalf(view.dtype)) return undefined;
+    const made = { ...view, ...pool.tensor("temporary", { dtype: "f32", shape: view.shape }, "temporary") };
+    const order = denseOrder(view) ?? range(view.shape.length);
+    const shape = order.map((dim) => view.shape[dim] as number);
+    const to = permuteView({ ...made, shape, strides: stridesOf(shape) }, inverseOrder(order));
+    casts.push(castCall(copyContext, to, view));
+    return to;
+  };
+  const emitted = builder.call("fusedColumns", written, strides, wide);
+  return { ...emitted, calls: [...emitted.calls, ...casts] };
 }
 
 type Operand = { readonly input: number } | { readonly step: number };
@@ -169,6 +216,9 @@ class GroupBuilder {
   private readonly steps: Step[] = [];
   private readonly keys = new Map<string, number>();
   private readonly members = new Map<Storage, number>();
+  /** Of values that are the bits of 16-bit floats, the dtype; of those in f32 that stand for some, the bits. */
+  private readonly bits = new Map<string, DType>();
+  private readonly converted = new Map<string, Operand>();
   private readonly values: RegionValues;
   private readonly own: ReadonlySet<Storage>;
   private readonly walk: Walk;
@@ -181,10 +231,17 @@ class GroupBuilder {
   }
 
   /** The call that writes some of the nodes. */
-  call(k: string, written: readonly Node[], strides: (node: Node) => readonly number[]): EmittedCalls {
+  call(
+    k: string,
+    written: readonly Node[],
+    strides: (node: Node) => readonly number[],
+    instead: (node: Node) => View | undefined = () => undefined,
+  ): EmittedCalls {
     const out = written.map((node) => {
-      const view = this.values.view(node);
-      const reg = this.inputs.length + (this.members.get(this.values.storage(node)) as number);
+      const view = instead(node) ?? this.values.view(node);
+      const made: Operand = { step: this.members.get(this.values.storage(node)) as number };
+      const stored = isHalf(view.dtype) ? this.narrow(made, view.dtype) : made;
+      const reg = "input" in stored ? stored.input : this.inputs.length + stored.step;
       return { at: addressOf(view), dtype: view.dtype, strides: strides(node), reg };
     });
     return {
@@ -194,10 +251,11 @@ class GroupBuilder {
   }
 
   private add(node: Node): void {
-    const operands = node.inputs.map((input) => this.operand(input));
+    const leaves = !isHalf(node.dtype);
+    const operands = node.inputs.map((input) => this.computed(this.operand(input), input.dtype, leaves));
     const fold = foldOf(node);
-    if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, (node.inputs[0] as Node).dtype);
-    else if (fold !== undefined) this.push("fold", node.dtype, operands, fold.op);
+    if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, computing((node.inputs[0] as Node).dtype));
+    else if (fold !== undefined) this.push("fold", computing(node.dtype), operands, fold.op);
     else {
       const rule = ruleOf(node);
       if (rule.kind !== "scalar") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
@@ -206,7 +264,10 @@ class GroupBuilder {
         node.inputs.map((input) => input.types[0] as TensorType),
         node.types[0] as TensorType,
       );
-      this.steps.push({ ...this.placed(instruction), operands });
+      const casts = instruction.name === "cast" && isHalf(node.dtype);
+      const dtype = casts ? node.dtype : computing(instruction.dtype);
+      this.steps.push({ ...this.placed(instruction), dtype, operands });
+      if (casts) this.bits.set(keyOf({ step: this.steps.length - 1 }), node.dtype);
     }
     this.members.set(this.values.storage(node), this.steps.length - 1);
   }
@@ -214,6 +275,34 @@ class GroupBuilder {
   private push(name: string, dtype: DType, operands: readonly Operand[], literal?: number | string): Operand {
     this.steps.push({ name, dtype, operands, ...(literal === undefined ? {} : { literal }) });
     return { step: this.steps.length - 1 };
+  }
+
+  /**
+   * An operand as it is computed with: 16-bit floats in f32. Between the nodes of a group they keep the bits that f32 has,
+   * but are rounded where they leave the 16-bit floats: comparisons see what other groups read from memory.
+   */
+  private computed(operand: Operand, dtype: DType, leaves: boolean): Operand {
+    if (!isHalf(dtype)) return operand;
+    if (leaves) return this.widen(this.narrow(operand, dtype));
+    return this.bits.has(keyOf(operand)) ? this.widen(operand) : operand;
+  }
+
+  private narrow(operand: Operand, dtype: DType): Operand {
+    if (this.bits.has(keyOf(operand))) return operand;
+    const made = this.convert(operand, dtype);
+    this.bits.set(keyOf(made), dtype);
+    return made;
+  }
+
+  private widen(operand: Operand): Operand {
+    return this.convert(operand, "f32");
+  }
+
+  private convert(operand: Operand, dtype: DType): Operand {
+    const key = keyOf(operand);
+    const made = this.converted.get(key) ?? this.push("cast", dtype, [operand]);
+    this.converted.set(key, made);
+    return made;
   }
 
   /** The least index of the elements that equal the largest or are NaN, as the largest is if one of them is. */
@@ -231,7 +320,7 @@ class GroupBuilder {
     return this.steps.map(({ name, dtype, literal: value, operands }) => [
       name,
       dtype,
-      ...(value === undefined ? [] : [typeof value === "string" ? value : literal(value)]),
+      ...(value === undefined ? [] : [typeof value === "string" ? value : literal(value, dtype)]),
       ...operands.map((operand) => ("input" in operand ? operand.input : this.inputs.length + operand.step)),
     ]);
   }
@@ -256,7 +345,9 @@ class GroupBuilder {
     if (known !== undefined) return { input: known };
     this.keys.set(key, this.inputs.length);
     this.inputs.push({ at: addressOf(view), dtype: view.dtype, strides: walked });
-    return { input: this.inputs.length - 1 };
+    const made = { input: this.inputs.length - 1 };
+    if (isHalf(view.dtype)) this.bits.set(keyOf(made), view.dtype);
+    return made;
   }
 
   private generate(instruction: ScalarInstruction): number {
@@ -264,14 +355,20 @@ class GroupBuilder {
     const key = `${instruction.name} ${instruction.dtype} ${Object.is(value, -0) ? "-0" : value}`;
     const known = this.keys.get(key);
     if (known !== undefined) return known;
-    this.steps.push({ ...instruction, operands: [] });
+    this.steps.push({ ...instruction, dtype: computing(instruction.dtype), operands: [] });
     this.keys.set(key, this.steps.length - 1);
     return this.steps.length - 1;
   }
 }
 
-/** A literal as JSON holds it. */
-function literal(value: number): number | string {
+/** The dtype in which values of a dtype are computed. */
+const computing = (dtype: DType): DType => (isHalf(dtype) ? "f32" : dtype);
+
+const keyOf = (operand: Operand): string => ("input" in operand ? `in ${operand.input}` : `${operand.step}`);
+
+/** A literal as JSON holds it; large integers by their digits. */
+function literal(value: number, dtype: DType): number | string {
+  if (isLong(dtype) && !Number.isSafeInteger(value)) return String(BigInt(value));
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
   return value;

@@ -335,7 +335,7 @@ class Lowering {
     const node = cluster.nodes[0] as Node;
     if (cluster.kind === "group") return emitGroup(cluster.nodes, values, new Set(unit.writes));
     if (cluster.kind === "folded")
-      return emitFolded(cluster.nodes, cluster.space as FoldSpace, values, new Set(unit.writes));
+      return emitFolded(cluster.nodes, cluster.space as FoldSpace, values, new Set(unit.writes), this.pool);
     if (cluster.kind === "copy") {
       const copy = values.copies.get(node);
       invariant(copy !== undefined, "a copy cluster without a copy");

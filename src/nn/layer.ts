@@ -5,11 +5,13 @@
  *     const { params, state, output } = layer.init(random.key(0), { shape: [128, 784], dtype: "f32" });
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
+import { type DType, isFloat } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
 export interface Variables {
@@ -28,6 +30,8 @@ export interface ApplyOptions {
   readonly train?: boolean | undefined;
   /** Random key (u32[2]) of this application; only layers that draw while training need it. */
   readonly key?: Tensor | undefined;
+  /** Compute in 16-bit floats where that is safe: see {@link applyLayer}. Default: in the dtype of the input. */
+  readonly precision?: DType | undefined;
 }
 
 /** What a layer gives: its result and its new state. */
@@ -95,8 +99,41 @@ export function positioned(layer: Layer): Layer {
   return checked;
 }
 
-/** Applies any layer. @throws HeddleError `model` when it gives something else than `{ y, state }`. */
+/**
+ * Applies any layer. With `precision` a layer that has none inside computes in that dtype: its input and parameters are cast to it,
+ * and gradients come back to the parameters' own. Norms and softmaxes, by their kind, compute in
+ * f32, since their sums and exponentials need it.
+ *
+ * @throws HeddleError `model` when it gives something else than `{ y, state }`.
+ */
 export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
+  const { precision } = options;
+  if (precision === undefined || layer.layers !== undefined) return checkedApply(layer, variables, x, options);
+  const { params, state } = variables;
+  const exact = needsRange.test(layer.kind);
+  const dtype = exact ? "f32" : precision;
+  const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castFloat(x, dtype), options);
+  const types = flattenTree(state, isTensor).leaves.map((leaf) => leaf.dtype);
+  const after = flattenTree(applied.state, isTensor);
+  // What a layer keeps is of the dtype that it began with.
+  const kept = after.leaves.map((leaf, index) => castFloat(leaf, types[index] ?? leaf.dtype));
+  return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
+}
+
+/** Kinds of layers that lose too much in 16 bits. */
+const needsRange = /norm|softm(ax|in)|sigmoid$/i;
+
+const castFloat = (x: Tensor, dtype: DType): Tensor => (isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x);
+
+function castFloats(tree: Tensors, dtype: DType): Tensors {
+  const { leaves, shape } = flattenTree(tree, isTensor);
+  return unflattenTree(
+    shape,
+    leaves.map((leaf) => castFloat(leaf, dtype)),
+  ) as Tensors;
+}
+
+function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
   const applied: unknown = layer.apply(variables, x, options);
   const { y, state } = (applied ?? {}) as Partial<Applied>;
   if (isTensor(y) && typeof state === "object" && state !== null) return { y, state };

@@ -16,11 +16,12 @@ export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
   const inner = asLayer(layer);
   return positioned({
     kind: inner.kind,
+    ...(inner.layers === undefined ? {} : { layers: inner.layers }),
     init: (key, input) => inner.init(key, input),
-    apply({ params, state }, x, { train, key } = {}) {
+    apply({ params, state }, x, { train, key, precision } = {}) {
       const again = rematFunction(
         (own: { params: Tensors; state: Tensors }, given: Tensor, drawn: Tensor | undefined): Applied =>
-          applyLayer(inner, own, given, { train, key: drawn }),
+          applyLayer(inner, own, given, { train, key: drawn, precision }),
         options,
       );
       return again({ params, state }, x, key);

@@ -3,11 +3,12 @@ import { dtypes, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf } from "../ir/shape.ts";
+import { larger, smaller } from "./host.ts";
 
 export const combineRules: { readonly [R in Reduction]: (x: number, y: number) => number } = {
   sum: (x, y) => x + y,
-  max: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y)),
-  min: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y)),
+  max: larger,
+  min: smaller,
 };
 
 /** Combines in order of the devices, rounding to the dtype at each step as the wire does. */

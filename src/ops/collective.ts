@@ -152,6 +152,7 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
     ),
   lower: {
     kind: "kernel",
+    moves: true,
     inPlace: "each",
     emit: (context) => [
       collectiveCall(
@@ -205,6 +206,7 @@ defineCollective<CollectiveAttrs & { dim: number }>({
     hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
   lower: {
     kind: "kernel",
+    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label } = context.attrs;
@@ -245,6 +247,7 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
   },
   lower: {
     kind: "kernel",
+    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label, reduction } = context.attrs;
@@ -291,6 +294,7 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
     }),
   lower: {
     kind: "kernel",
+    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { from, to, parts, label } = context.attrs;

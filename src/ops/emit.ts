@@ -3,10 +3,11 @@
  * name, so that gradients can use every op without files that import each other.
  */
 
-import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isHalf, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
+import { promote } from "../ir/promote.ts";
 import {
   broadcastShapes,
   formatShape,
@@ -24,7 +25,7 @@ import type { Plain } from "../util/text.ts";
 import { inverseOrder } from "./host.ts";
 
 /** A node, or a number that takes the dtype of the other operand. */
-export type Operand = Node | number;
+export type Operand = Node | number | bigint;
 
 /** Applies the op of this name. */
 export function call(
@@ -35,36 +36,49 @@ export function call(
   return apply(opNamed(name), inputs, attrs);
 }
 
-export const constant = (dtype: DType, value: number): Node =>
-  call("constant", [], { dtype, value: roundTo(dtype, value) });
+export function constant(dtype: DType, value: number | bigint): Node {
+  if (!isLong(dtype) || typeof value === "number" || Number.isSafeInteger(Number(value)))
+    return call("constant", [], { dtype, value: roundTo(dtype, Number(value)) });
+  // Attributes are numbers: two of 32 bits make one of 64.
+  const [high, low] = [wrapLong(dtype, value) >> 32n, value & 0xffff_ffffn];
+  return add(mul(constant(dtype, high), 2 ** 32), constant(dtype, low));
+}
 
 /** A tensor of one repeated value. */
-export const full = (dtype: DType, shape: Shape, value: number): Node => broadcastTo(constant(dtype, value), shape);
+export const full = (dtype: DType, shape: Shape, value: number | bigint): Node =>
+  broadcastTo(constant(dtype, value), shape);
 
 export const zerosLike = (x: Node): Node => full(x.dtype, x.shape, 0);
 
 /** Lifts numbers to the dtype of the other operand and broadcasts all to one shape. */
 function together(name: string, operands: readonly Operand[]): Node[] {
-  const first = operands.find((operand): operand is Node => typeof operand !== "number");
+  const given = operands.filter((operand): operand is Node => typeof operand === "object");
+  const [first] = given;
   if (first === undefined) throw new HeddleError("op", `${name}: at least one operand must be a tensor`);
-  const nodes = operands.map((operand) => (typeof operand === "number" ? literal(name, first, operand) : operand));
-  for (const node of nodes) {
-    if (node.dtype !== first.dtype) {
-      throw new HeddleError("dtype", `${name}: dtypes differ: ${nodes.map(formatType).join(", ")}`, {
+  let dtype = first.dtype;
+  for (const node of given) {
+    const promoted = promote(dtype, node.dtype);
+    if (promoted === undefined) {
+      throw new HeddleError("dtype", `${name}: no dtype holds both: ${given.map(formatType).join(", ")}`, {
         hint: "cast one of them with cast(x, dtype)",
       });
     }
+    dtype = promoted;
   }
+  const nodes = operands.map((operand) => {
+    if (typeof operand !== "object") return literal(name, dtype, operand);
+    return operand.dtype === dtype ? operand : cast(operand, dtype);
+  });
   return sameShapes(name, nodes);
 }
 
-function literal(name: string, like: Node, value: number): Node {
-  if (!isFloat(like.dtype) && !Object.is(roundTo(like.dtype, value), value)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${like.dtype}`, {
+function literal(name: string, dtype: DType, value: number | bigint): Node {
+  if (!isFloat(dtype) && !isValueOf(dtype, value)) {
+    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
       hint: "cast the tensor to a float dtype first",
     });
   }
-  return constant(like.dtype, value);
+  return constant(dtype, value);
 }
 
 function sameShapes(name: string, nodes: readonly Node[]): Node[] {
@@ -266,12 +280,13 @@ export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Nod
 export const prod = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("prod", x, dims, options);
 export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
 
-/** Mean over `dims`; integers and bool are averaged as f32. */
+/** Mean over `dims`; integers and bool are averaged as f32. Of 16-bit floats, sum and count are f32. */
 export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node {
   const over = resolveDims("mean", dims, x.shape.length);
   const count = over.reduce((product, dim) => product * (x.shape[dim] as number), 1);
-  const value = isFloat(x.dtype) ? x : cast(x, "f32");
-  return div(reduce("sum", value, over, options), count);
+  const value = isFloat(x.dtype) && !isHalf(x.dtype) ? x : cast(x, "f32");
+  const result = div(reduce("sum", value, over, options), count);
+  return isHalf(x.dtype) ? cast(result, x.dtype) : result;
 }
 
 export const argMax = (x: Node, dim = -1): Node =>

@@ -1,5 +1,6 @@
 /** @module The reference interpreter: runs a graph node by node by the ops' own reference implementations. */
 
+import { dtypes, isHalf, type TypedArray } from "../ir/dtype.ts";
 import { type AnyOpDef, type Graph, type HostTensor, isAbsent, type Node, type ReferenceContext } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
@@ -51,8 +52,32 @@ export function evaluateNode(
     coordinate: (axis) => surroundings.coordinate(axis),
     evaluate: (graph, arguments_) => evaluateGraph(graph, arguments_, surroundings),
   };
+  if (computesHalf(node)) return inDouble(node, inputs, (wide, types) => reference(wide, node.attrs, types, context));
   const results = reference(inputs, node.attrs, node.types, context);
   return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
+}
+
+/** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them. */
+function computesHalf({ op, inputs, types }: Node): boolean {
+  if (!isAbsent(op.control) || !isAbsent(op.body)) return false;
+  return [...inputs.flatMap((input) => input.types), ...types].some(({ dtype }) => isHalf(dtype));
+}
+
+/** Runs a node with f64 in the place of 16-bit floats, and rounds its results once. */
+function inDouble(
+  node: Node,
+  inputs: readonly HostTensor[],
+  run: (inputs: readonly HostTensor[], types: readonly TensorType[]) => readonly TypedArray[],
+): HostTensor[] {
+  const double = <T extends TensorType>(type: T): T => (isHalf(type.dtype) ? { ...type, dtype: "f64" } : type);
+  const wide = inputs.map((input) =>
+    isHalf(input.dtype) ? { ...double(input), data: Float64Array.from(input.data) } : input,
+  );
+  const results = run(wide, node.types.map(double));
+  return node.types.map((type, index) => {
+    const data = results[index] as TypedArray;
+    return { ...type, data: isHalf(type.dtype) ? dtypes[type.dtype].create(data) : data };
+  });
 }
 
 function checkArguments(graph: Graph, inputs: readonly HostTensor[]): void {

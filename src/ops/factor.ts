@@ -279,7 +279,8 @@ const svdOp: OpDef<None> = defineOp<None>({
       });
       const [, s, u, vt] = made as [HloValue, HloValue, HloValue, HloValue];
       const flips = spell.columnSigns(hlo, u);
-      return [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
+      const results = [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
+      return spell.ofFinite(hlo, x as HloValue, results);
     }),
   lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
 });
@@ -318,7 +319,8 @@ const eighOp: OpDef<None> = defineOp<None>({
       ];
       const made = spell.lapack(hlo, "syevd", [x as HloValue], types, { mode: "V", uplo: "L" });
       const [vectors, values] = made as [HloValue, HloValue];
-      return [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
+      const results = [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
+      return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
     }).reverse(),
   lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });

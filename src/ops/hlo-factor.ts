@@ -107,3 +107,18 @@ export function columnSigns(hlo: HloBlock, x: HloValue): HloValue {
 /** Each column (or row) times the number of its place. */
 export const timesColumns = (hlo: HloBlock, x: HloValue, factors: HloValue, dim: 1 | 2 = 2): HloValue =>
   hlo.same("multiply", x, hlo.broadcast(factors, x.type.shape, [0, dim]));
+
+/** The results, NaN all over for a matrix with numbers that are not finite: LAPACK leaves them open. */
+export function ofFinite(hlo: HloBlock, x: HloValue, results: readonly HloValue[]): HloValue[] {
+  const { shape, dtype } = x.type;
+  // Zero by zero, or NaN.
+  const differences = hlo.same("subtract", x, x);
+  const zero = hlo.constant({ shape: [], dtype }, 0);
+  const type = { shape: shape.slice(0, 1), dtype };
+  const over = { dimensions: hloIntegers([1, 2]) };
+  const sum = hlo.one("reduce", [differences, zero], type, over, [hloCombine("add", dtype)]);
+  const fine = hlo.compare("EQ", sum, sum);
+  return results.map((result) =>
+    hlo.select(hlo.broadcast(fine, result.type.shape, [0]), result, hlo.like(result, Number.NaN)),
+  );
+}

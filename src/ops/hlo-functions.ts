@@ -237,7 +237,7 @@ export const digamma: Spelling = inDouble((hlo, x) => {
   return m.select(m.compare("EQ", x, 0), m.div(-1, x), negative);
 });
 
-/** (-1)^(n+1) n! zeta(n + 1, x), the zeta function by Euler and Maclaurin's sum, for x above -20. */
+/** (-1)^(n+1) n! zeta(n + 1, x), the zeta function by Euler and Maclaurin's sum, for x above -20 and n up to 10. */
 export function polygamma(hlo: HloBlock, order: HloValue, at: HloValue): HloValue {
   const { dtype } = at.type;
   const [n, x] = [hlo.convert(order, "f64"), hlo.convert(at, "f64")];
@@ -257,8 +257,14 @@ export function polygamma(hlo: HloBlock, order: HloValue, at: HloValue): HloValu
   });
   const odd = m.compare("NE", m.one("floor", m.mul(n, 0.5)), m.mul(n, 0.5));
   const gamma = m.one("exponential", lgamma(hlo, s));
-  const higher = m.mul(m.select(odd, gamma, m.one("negate", gamma)), zeta);
-  const defined = hlo.same("and", m.compare("GE", n, 0), m.compare("EQ", m.one("floor", n), n));
+  const between = m.mul(m.select(odd, gamma, m.one("negate", gamma)), zeta);
+  // From both sides of a pole the odd ones go up, the even ones apart.
+  const pole = hlo.same("and", m.compare("LE", x, 0), m.compare("EQ", m.one("floor", x), x));
+  const beside = m.select(pole, m.select(odd, Infinity, Number.NaN), between);
+  const lowest = m.select(m.compare("EQ", x, -Infinity), Number.NaN, beside);
+  const higher = m.select(m.compare("EQ", x, Infinity), 0, lowest);
+  const bounded = hlo.same("and", m.compare("GE", n, 0), m.compare("LE", n, 170));
+  const defined = hlo.same("and", bounded, m.compare("EQ", m.one("floor", n), n));
   const whole = m.select(m.compare("EQ", n, 0), digamma(hlo, x), higher);
   return hlo.convert(m.select(defined, whole, Number.NaN), dtype);
 }

@@ -3,6 +3,18 @@ import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 
+/** The larger number, or bigint; NaN wins. */
+export const larger = (x: number, y: number): number => {
+  if (typeof x === "bigint") return x > y ? x : y;
+  return Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y);
+};
+
+/** The smaller number, or bigint; NaN wins. */
+export const smaller = (x: number, y: number): number => {
+  if (typeof x === "bigint") return x < y ? x : y;
+  return Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y);
+};
+
 /** Calls `visit(linear, offset)` for each position of `shape` in row-major order; `offset` follows `strides`. */
 export function eachOffset(
   shape: Shape,

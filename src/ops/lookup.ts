@@ -2,7 +2,7 @@
 
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
-import type { View } from "../ir/kernel.ts";
+import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type Batched, type HostTensor, type Node, type Split } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import {
@@ -206,7 +206,7 @@ defineOp<{ batchDims: number }>({
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
   lower: {
-    kind: "kernel",
+    ...movingKernel,
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
@@ -391,7 +391,7 @@ defineOp<{ sizes: Shape }>({
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
   lower: {
-    kind: "kernel",
+    ...movingKernel,
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
@@ -478,7 +478,7 @@ defineOp({
   },
   stablehlo: hloSame("dynamic_update_slice"),
   lower: {
-    kind: "kernel",
+    ...movingKernel,
     inPlace: 0,
     emit: (context) => {
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];

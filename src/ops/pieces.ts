@@ -247,7 +247,7 @@ defineOp<PadAttrs>({
       edge_padding_high: hloIntegers(attrs.high),
       interior_padding: hloIntegers(attrs.interior),
     }),
-  lower: { kind: "kernel", strided: [0, 1], emit: lowerPad },
+  lower: { kind: "kernel", strided: [0, 1], moves: true, emit: lowerPad },
 });
 
 /** With a value per element of the batch, the padding is found by padding truth values. */
@@ -362,6 +362,7 @@ defineOp<{ dim: number }>({
     hlo.op("concatenate", inputs, outputs, { dimension: `${attrs.dim} : i64` }),
   lower: {
     kind: "kernel",
+    moves: true,
     strided: range(maxConcat),
     emit: (context) => {
       const out = context.outputs[0] as View;

@@ -1,6 +1,6 @@
 /** @module Reductions over dims, and the index of the largest element. */
 
-import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isLong, longBounds, roundTo, wrapLong } from "../ir/dtype.ts";
 import { equationOf, letters, type Reduction } from "../ir/equation.ts";
 import type { FoldRule, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
@@ -11,7 +11,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
-import { eachOffset, inverseOrder } from "./host.ts";
+import { eachOffset, inverseOrder, larger, smaller } from "./host.ts";
 import { productCalls } from "./products.ts";
 
 /** What combines two elements. */
@@ -19,18 +19,22 @@ export type Combination = Exclude<FoldRule["op"], "argMax"> | "prod";
 
 type ReduceAttrs = { op: Combination; dims: readonly number[] };
 
+/** A product of integers; numbers wrap as they would in 32 bits, bigints are exact. */
+const times = (x: number, y: number): number => (typeof x === "bigint" ? x * y : Math.imul(x, y));
+
 /** Meaning of each combination, in numbers of a dtype. */
 export const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
-  sum: (x, y, dtype) => (dtype === "f32" || dtype === "f64" ? x + y : roundTo(dtype, x + y)),
-  max: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.max(x, y)),
-  min: (x, y) => (Number.isNaN(x) || Number.isNaN(y) ? Number.NaN : Math.min(x, y)),
-  prod: (x, y, dtype) => (isFloat(dtype) ? x * y : roundTo(dtype, Math.imul(x, y))),
+  sum: (x, y, dtype) => (isFloat(dtype) ? x + y : roundTo(dtype, x + y)),
+  max: larger,
+  min: smaller,
+  prod: (x, y, dtype) => (isFloat(dtype) ? x * y : roundTo(dtype, times(x, y))),
   and: (x, y) => x & y,
   or: (x, y) => x | y,
 };
 
-/** The value that a reduction starts from. */
+/** The value that a reduction starts from; a bigint for 64-bit integers. */
 export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
+  if (isLong(dtype)) return longIdentity(op, dtype) as unknown as number;
   const { lowest, highest } = dtypes[dtype];
   switch (op) {
     case "sum":
@@ -45,6 +49,12 @@ export function identityOf(op: ReduceAttrs["op"], dtype: DType): number {
     case "min":
       return isFloat(dtype) ? Infinity : highest;
   }
+}
+
+function longIdentity(op: ReduceAttrs["op"], dtype: "i64" | "u64"): bigint {
+  const [lowest, highest] = longBounds[dtype];
+  const starts = { sum: 0n, or: 0n, prod: 1n, and: wrapLong(dtype, -1n), max: lowest, min: highest };
+  return starts[op];
 }
 
 /** Whether a combination is defined for a dtype. */
@@ -125,7 +135,8 @@ defineOp<ReduceAttrs>({
     const { shape, dtype, data } = x as HostTensor;
     const outShape = (type as TensorType).shape;
     // Sums run in f64 and are rounded once: the oracle is more exact than any kernel.
-    const out = new Float64Array(sizeOf(outShape)).fill(identityOf(op, dtype));
+    const held = isLong(dtype) ? dtypes[dtype].create(sizeOf(outShape)) : new Float64Array(sizeOf(outShape));
+    const out = held.fill(identityOf(op, dtype));
     const outStrides = stridesOf(outShape);
     const strides = new Array<number>(shape.length).fill(0);
     otherDims(shape.length, dims).forEach((dim, index) => {
@@ -135,7 +146,7 @@ defineOp<ReduceAttrs>({
     eachOffset(shape, strides, 0, (linear, offset) => {
       out[offset] = rule(out[offset] as number, data[linear] as number, dtype);
     });
-    return [dtypes[dtype].create(Array.from(out, (value) => roundTo(dtype, value)))];
+    return [dtypes[dtype].create(Array.from(out as ArrayLike<number>, (value) => roundTo(dtype, value)))];
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     const x = inputs[0] as HloValue;

@@ -104,7 +104,7 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   polygamma: {
-    doc: "The derivative of order n (first input, a whole number from 0 on, else NaN) of digamma at x (second). Constant in n.",
+    doc: "The derivative of order n (first input, a whole number from 0 to 170, else NaN) of digamma at x (second). Constant in n.",
     dtypes: "float",
     stablehlo: spell.polygamma,
     value: polygamma,

@@ -1,6 +1,6 @@
 /** @module The elementwise ops: one for each row of the table of scalar functions. */
 
-import { type DType, dtypes, isFloat, isInteger, roundTo, type TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isInteger, isLong, isSigned, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
 import { type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -8,12 +8,13 @@ import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
+import { longFunction } from "./long.ts";
 import { binaryRows, compareRows, type ScalarGradient, type ScalarRow, unaryRows } from "./scalar.ts";
 
 const accepts: { readonly [K in ScalarRow["dtypes"]]: (dtype: DType) => boolean } = {
   float: isFloat,
   number: (dtype) => dtype !== "bool",
-  signed: (dtype) => isFloat(dtype) || dtype === "i32",
+  signed: (dtype) => isFloat(dtype) || isSigned(dtype),
   integer: isInteger,
   bits: (dtype) => isInteger(dtype) || dtype === "bool",
   any: () => true,
@@ -78,11 +79,10 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
     reference: (inputs, _attrs, [type]) => {
       const [x, y] = inputs.map((input) => input.data);
       const { dtype } = type as TensorType;
-      return [
-        map(type as TensorType, (x as TypedArray).length, (i) =>
-          roundTo(dtype, row.value(x?.[i] as number, (y?.[i] ?? 0) as number, dtype)),
-        ),
-      ];
+      const value = isLong(dtype)
+        ? longFunction(name, dtype)
+        : (a: number, b: number | undefined): number => roundTo(dtype, row.value(a, b ?? 0, dtype));
+      return [map(type as TensorType, (x as TypedArray).length, (i) => value(x?.[i] as number, y?.[i]))];
     },
     lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
     stablehlo: scalarHlo(row.stablehlo),

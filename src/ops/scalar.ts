@@ -3,7 +3,7 @@
  * their shardings and their native instructions follow from it (`scalar-ops.ts`).
  */
 
-import { type DType, dtypes, isInteger } from "../ir/dtype.ts";
+import { type DType, dtypes, isInteger, isSigned } from "../ir/dtype.ts";
 import { absent, type Node } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
@@ -300,9 +300,9 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     y >= width ? 0 : x << y,
   ),
   shiftRight: shift(
-    "x shifted right by y bits: i32 keeps its sign, unsigned fill with 0.",
-    (hlo, x, y) => hlo.same(x.type.dtype === "i32" ? "shift_right_arithmetic" : "shift_right_logical", x, y),
-    (x, y, width, dtype) => (dtype === "i32" ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
+    "x shifted right by y bits: signed integers keep their sign, unsigned fill with 0.",
+    (hlo, x, y) => hlo.same(isSigned(x.type.dtype as DType) ? "shift_right_arithmetic" : "shift_right_logical", x, y),
+    (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
   ),
   ...functionPairs,
   ...bitPairs,

@@ -111,9 +111,9 @@ export function digamma(x: number): number {
 /** The derivative of order n of digamma: (-1)^(n+1) n! zeta(n + 1, x) (Abramowitz & Stegun 6.4.10). */
 export function polygamma(n: number, x: number): number {
   if (n === 0) return digamma(x);
-  if (n < 0 || !Number.isInteger(n) || Number.isNaN(x) || x === -Infinity) return Number.NaN;
+  if (n < 0 || n > 170 || !Number.isInteger(n) || Number.isNaN(x) || x === -Infinity) return Number.NaN;
   let factorial = 1;
-  for (let k = 2; k <= Math.min(n, 171); k++) factorial *= k;
+  for (let k = 2; k <= n; k++) factorial *= k;
   return (n % 2 === 0 ? -1 : 1) * factorial * zeta(n + 1, x);
 }
 
@@ -124,7 +124,8 @@ function zeta(s: number, q: number): number {
   // Far below 0 the terms near 0 are all that counts.
   let a = q < -1e5 ? q - Math.floor(q) - 1e5 : q;
   let sum = 0;
-  for (; a < 12; a++) sum += a ** -s;
+  // The series converges where a is well above s.
+  for (; a < 12 + s; a++) sum += a ** -s;
   const power = a ** -s;
   sum += (a * power) / (s - 1) + 0.5 * power;
   let factor = (s * power) / a;

@@ -42,6 +42,13 @@ export function copyCall(context: Pick<KernelContext<never>, "at">, from: View, 
   };
 }
 
+/** A call that writes one view's values to another, of another dtype. */
+export function castCall(context: Pick<KernelContext<never>, "at">, from: View, to: View): KernelCall {
+  const copy = copyCall(context, from, to);
+  const out = { at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 1 };
+  return { ...copy, ops: [["cast", to.dtype, 0]], out: [out] };
+}
+
 defineOp<{ shape: Shape; dims: readonly number[] }>({
   name: "broadcast",
   doc: "Input dim i becomes output dim dims[i]; sizes of 1 and missing dims are repeated (StableHLO broadcast_in_dim).",
@@ -308,10 +315,9 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
   },
   cost: moves,
   reference: (_inputs, { dtype, shape, dim }) => {
-    const out = dtypes[dtype].create(sizeOf(shape));
     const stride = stridesOf(shape)[dim] as number;
-    for (let index = 0; index < out.length; index++) out[index] = Math.floor(index / stride) % (shape[dim] as number);
-    return [out];
+    const at = (_unused: unknown, index: number): number => Math.floor(index / stride) % (shape[dim] as number);
+    return [dtypes[dtype].create(Array.from({ length: sizeOf(shape) }, at))];
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("iota", inputs, outputs, { iota_dimension: `${attrs.dim} : i64` }),

@@ -49,6 +49,7 @@ defineOp<SendAttrs>({
   },
   lower: {
     kind: "kernel",
+    moves: true,
     emit: ({ attrs, inputs, at, axisIndex }) => [
       {
         k: "send",
@@ -72,6 +73,7 @@ defineOp<ReceiveAttrs>({
   },
   lower: {
     kind: "kernel",
+    moves: true,
     emit: ({ attrs, outputs, at, axisIndex }) => [
       {
         k: "receive",

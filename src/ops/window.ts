@@ -305,7 +305,8 @@ function inferWithSource(name: string, source: "input" | "output") {
     const expected = source === "input" ? x.shape : outside;
     if (attrs.op !== "max" && attrs.op !== "min")
       throw new HeddleError("op", `${name}: ${attrs.op} has no extreme; use max or min`);
-    if (!isFloat(x.dtype) || values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
+    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${formatType(x)}`);
+    if (values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
       throw new HeddleError(
         "shape",
         `${name}: for ${formatType(x)} the second input must be ${formatType({ dtype: x.dtype, shape: expected })}, got ${formatType(values)}`,

@@ -35,10 +35,15 @@ export function isAll(node: Node, wanted: number): boolean {
 }
 
 const wider: { readonly [D in DType]: readonly DType[] } = {
-  bool: ["u8", "i32", "u32", "f32", "f64"],
-  u8: ["i32", "u32", "f32", "f64"],
-  i32: ["f64"],
-  u32: ["f64"],
+  bool: ["u8", "i8", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"],
+  u8: ["i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"],
+  i8: ["i32", "i64", "f16", "bf16", "f32", "f64"],
+  i32: ["i64", "f64"],
+  u32: ["i64", "u64", "f64"],
+  i64: [],
+  u64: [],
+  f16: ["f32", "f64"],
+  bf16: ["f32", "f64"],
   f32: ["f64"],
   f64: [],
 };

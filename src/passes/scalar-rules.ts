@@ -24,7 +24,7 @@ function exactReciprocal(node: Node): number | undefined {
   const value = repeatedValue(node);
   if (value === undefined || !isFloat(node.dtype)) return undefined;
   const exponent = Math.log2(Math.abs(value));
-  const bound = node.dtype === "f32" ? 126 : 1022;
+  const bound = node.dtype === "f64" ? 1022 : node.dtype === "f16" ? 14 : 126;
   return Number.isInteger(exponent) && Math.abs(exponent) <= bound && 2 ** exponent === Math.abs(value)
     ? 1 / value
     : undefined;
@@ -53,7 +53,9 @@ function foldConstants(node: Node): Node | undefined {
     }),
   );
   try {
-    return constant(node.dtype, evaluateNode(node, values)[0]?.data[0] as number);
+    const value = evaluateNode(node, values)[0]?.data[0] as number | bigint;
+    // Larger integers are no constants: they are made of two.
+    return typeof value === "bigint" && !Number.isSafeInteger(Number(value)) ? undefined : constant(node.dtype, value);
   } catch (error) {
     // Division by zero is an error of the run, and only if it is reached.
     if (error instanceof HeddleError && error.code === "value") return undefined;

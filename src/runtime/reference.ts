@@ -76,8 +76,7 @@ const asTensor = (buffer: DeviceBuffer, type: TensorType): HostTensor => {
 };
 
 const asBuffer = (tensor: HostTensor): HostBuffer => {
-  const { buffer, byteOffset, byteLength } = tensor.data;
-  return new HostBuffer(new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength));
+  return new HostBuffer(dtypes[tensor.dtype].bytesOf(tensor.data));
 };
 
 /** Makes the reference executor. Every device of the mesh must be local. */

@@ -1,5 +1,5 @@
 /** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
-import { type DType, dtypeNames, dtypes, isDType } from "../ir/dtype.ts";
+import { type DType, dtypeNames, dtypes, isDType, isLong, isValueOf, longBounds } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -36,25 +36,27 @@ export function checkWhole(what: string, name: string, value: unknown, single = 
 /** Why a value cannot be one of a dtype; undefined when it can. Floats are rounded, bool takes any number. */
 export function whyNotOf(dtype: DType, value: unknown): string | undefined {
   if (typeof value === "boolean") return undefined;
-  if (typeof value !== "number") return `${shown(value)} is not a number`;
-  const { kind, lowest, highest } = dtypes[dtype];
+  if (typeof value !== "number" && typeof value !== "bigint") return `${shown(value)} is not a number`;
+  const { kind } = dtypes[dtype];
   if (kind === "float" || kind === "bool") return undefined;
-  return Number.isInteger(value) && value >= lowest && value <= highest
-    ? undefined
-    : `${value} is not a value of ${dtype}`;
+  // -0 is a whole number.
+  return isValueOf(dtype, value === 0 ? 0 : value) ? undefined : `${value} is not a value of ${dtype}`;
 }
 
 /** @throws HeddleError `dtype` when the value is none of the dtype. */
-export function checkValue(what: string, dtype: DType, value: unknown): asserts value is number | boolean {
+export function checkValue(what: string, dtype: DType, value: unknown): asserts value is number | bigint | boolean {
   const reason = whyNotOf(dtype, value);
   if (reason !== undefined) throw notOf(what, dtype, reason);
 }
+
+const boundsOf = (dtype: DType): readonly (number | bigint)[] =>
+  isLong(dtype) ? longBounds[dtype] : [dtypes[dtype].lowest, dtypes[dtype].highest];
 
 /** The error for {@link whyNotOf}. */
 export const notOf = (what: string, dtype: DType, reason: string): HeddleError =>
   new HeddleError("dtype", `${what}: ${reason}`, {
     hint: reason.endsWith(dtype)
-      ? `integers take whole numbers in [${dtypes[dtype].lowest}, ${dtypes[dtype].highest}]; make floats and cast them to round or wrap`
+      ? `integers take whole numbers in [${boundsOf(dtype).join(", ")}]; make floats and cast them to round or wrap`
       : "give numbers or booleans",
   });
 

@@ -1,6 +1,6 @@
 /** @module Making tensors from numbers. */
 
-import { type DType, dtypeOf, dtypes, roundTo, type TypedArray } from "../ir/dtype.ts";
+import { type BigArray, type DType, dtypeOf, dtypes, isLong, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -11,8 +11,8 @@ import { deviceRuntime } from "./runtime.ts";
 import { operate, Tensor } from "./tensor.ts";
 import { replicatedValue } from "./value.ts";
 
-/** Numbers in any nesting; all rows of a level have one length. */
-export type NestedNumbers = number | boolean | readonly NestedNumbers[];
+/** Numbers, bigints or booleans in any nesting; all rows of a level have one length. */
+export type NestedNumbers = number | bigint | boolean | readonly NestedNumbers[];
 
 /** Options of functions that make tensors. */
 export interface CreateOptions {
@@ -22,7 +22,7 @@ export interface CreateOptions {
 
 /**
  * Makes a tensor from nested arrays, a number, or a typed array with a shape. The dtype is f32 by default, bool where all
- * values are booleans, and that of a typed array.
+ * values are booleans, i64 where all are bigints, and that of a typed array.
  *
  * Values must be values of the dtype: an integer dtype takes whole numbers in its range, not NaN. (NumPy and PyTorch
  * refuse those out of range too, but cut off fractions; make a float tensor and `cast` it for that.) Floats are rounded
@@ -33,13 +33,13 @@ export interface CreateOptions {
  * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
  */
 export function tensor(
-  data: NestedNumbers | TypedArray,
+  data: NestedNumbers | TypedArray | BigArray,
   options: CreateOptions & { readonly shape?: Shape } = {},
 ): Tensor {
   checkOptions("tensor", options, ["dtype", "shape"]);
   if (options.dtype !== undefined) checkDType("tensor", options.dtype);
   if (options.shape !== undefined) checkShape("tensor", options.shape);
-  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data, options) : ofNested(data);
+  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data as TypedArray, options) : ofNested(data);
   const dtype = options.dtype ?? natural;
   const wanted = options.shape ?? shape;
   if (flat.length !== sizeOf(wanted))
@@ -58,12 +58,11 @@ interface Given {
 
 function ofTyped(data: TypedArray, { dtype }: CreateOptions): Given {
   const kind = Object.prototype.toString.call(data).slice("[object ".length, -1);
-  const big = kind.startsWith("Big");
   const known = Object.values(dtypes).some((info) => info.create(0)[Symbol.toStringTag] === kind);
   // Other arrays of numbers have values that fit a dtype that is named.
-  if ((!known && dtype === undefined) || big || kind === "DataView") {
+  if ((!known && dtype === undefined) || kind === "DataView") {
     throw new HeddleError("dtype", `tensor: no dtype is stored in a ${kind}`, {
-      hint: big ? "Float64Array.from(x, Number) holds whole numbers up to 2^53" : "name one with the option dtype",
+      hint: "name one with the option dtype",
     });
   }
   return {
@@ -77,7 +76,8 @@ function ofNested(data: unknown): Given {
   const shape = nestedShape(data);
   const flat = flatten(data, shape);
   const bool = flat.length > 0 && flat.every((value) => typeof value === "boolean");
-  return { flat, shape, natural: bool ? "bool" : "f32" };
+  const big = flat.length > 0 && flat.every((value) => typeof value === "bigint");
+  return { flat, shape, natural: bool ? "bool" : big ? "i64" : "f32" };
 }
 
 /** Values as the array of a dtype. @throws HeddleError `dtype` naming the value that is none of it, and its place. */
@@ -87,7 +87,7 @@ export function converted(what: string, dtype: DType, values: ArrayLike<unknown>
     const value = values[index];
     const reason = whyNotOf(dtype, value);
     if (reason !== undefined) throw notOf(`${what}: element ${index}`, dtype, reason);
-    array[index] = roundTo(dtype, Number(value));
+    array[index] = isLong(dtype) ? (BigInt(value as number) as unknown as number) : roundTo(dtype, Number(value));
   }
   return array;
 }
@@ -120,7 +120,7 @@ const notNumbers = (part: object): HeddleError =>
   });
 
 /** A tensor of one repeated value. @throws HeddleError `dtype` when it is none of the dtype. */
-export function full(shape: Shape, value: number, options: CreateOptions = {}): Tensor {
+export function full(shape: Shape, value: number | bigint, options: CreateOptions = {}): Tensor {
   return filled("full", shape, value, options);
 }
 /** A tensor of zeros. */
@@ -130,13 +130,20 @@ export const ones = (shape: Shape, options: CreateOptions = {}): Tensor => fille
 /** Zeros of the shape and dtype of `x`. */
 export const zerosLike = (x: Tensor): Tensor => filled("zerosLike", x.shape, 0, { dtype: x.dtype });
 
-function filled(name: string, shape: Shape, value: number, options: CreateOptions): Tensor {
+function filled(name: string, shape: Shape, value: number | bigint, options: CreateOptions): Tensor {
   checkOptions(name, options, ["dtype"]);
   const { dtype = "f32" } = options;
   checkDType(name, dtype);
   checkShape(name, shape);
   checkValue(name, dtype, value);
-  return operate("full", () => ops.full(dtype, shape, Number(value)), [], dtype, shape, String(value));
+  return operate(
+    "full",
+    () => ops.full(dtype, shape, typeof value === "bigint" ? value : Number(value)),
+    [],
+    dtype,
+    shape,
+    String(value),
+  );
 }
 
 /** `[0, 1, …, count - 1]`; i32 by default. @throws HeddleError `option` when the count is none, or too large for the dtype. */

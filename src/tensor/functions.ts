@@ -95,7 +95,7 @@ export const or: Binary = binary("or", ops.or);
 export const xor: Binary = binary("xor", ops.xor);
 /** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
 export const atan2: Binary = binary("atan2", ops.atan2);
-/** The derivative of order n of digamma at x; n whole numbers in the dtype of x, and constant for gradients. */
+/** The derivative of order n of digamma at x; n whole numbers from 0 to 170 in the dtype of x, and constant for gradients. */
 export const polygamma: Binary = binary("polygamma", ops.polygamma);
 /** x shifted left by y bits; y of the width or more gives 0. */
 export const shiftLeft: Binary = binary("shiftLeft", ops.shiftLeft);

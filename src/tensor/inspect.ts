@@ -1,6 +1,6 @@
 /** @module How a tensor shows in a REPL and in `console.log`: type and values, abbreviated as NumPy does. */
 
-import { type DType, isFloat, type TypedArray } from "../ir/dtype.ts";
+import { type DType, isFloat, isHalf, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { bytesOf, formatType, type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
@@ -74,6 +74,6 @@ function formatElement(dtype: DType, value: number): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
   if (!isFloat(dtype) || Number.isInteger(value) || !Number.isFinite(value))
     return String(Object.is(value, -0) ? "-0" : value);
-  const short = Number(value.toPrecision(dtype === "f64" ? 8 : 6));
+  const short = Number(value.toPrecision(dtype === "f64" ? 8 : isHalf(dtype) ? 4 : 6));
   return String(short);
 }

@@ -1,5 +1,5 @@
 /** @module Random tensors. A key (u32[2]) stands for a stream; the same key and shape give the same bits on any mesh. */
-import { type DType, isFloat } from "../ir/dtype.ts";
+import { type DType, isFloat, isHalf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import type { Shape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -52,12 +52,11 @@ interface FloatOptions {
 }
 
 function buildUniform(from: Node, shape: Shape, low: number, high: number, dtype: DType): Node {
-  // 24 bits are exact in f32; f64 takes all 32.
+  // As many bits as are exact, so that nothing is rounded up to 1.
+  const bits = { f64: 32, f32: 24, f16: 11, bf16: 8 }[dtype as "f64"];
   const words = ops.randomBits(from, shape);
-  const unit =
-    dtype === "f64"
-      ? ops.mul(ops.cast(words, "f64"), 2 ** -32)
-      : ops.mul(ops.cast(ops.shiftRight(words, 8), dtype), 2 ** -24);
+  const kept = bits === 32 ? words : ops.shiftRight(words, 32 - bits);
+  const unit = ops.mul(ops.cast(kept, dtype), 2 ** -bits);
   return ops.add(ops.mul(unit, high - low), low);
 }
 
@@ -80,6 +79,8 @@ function checkBound(name: string, value: unknown): void {
 }
 
 function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
+  // With 8 or 11 bits there would be no tails.
+  if (isHalf(dtype)) return ops.cast(buildNormal(from, shape, "f32"), dtype);
   // Box and Muller, with 1 - u so that the logarithm never sees 0.
   const radius = buildUniform(ops.foldIn(from, 0), shape, 0, 1, dtype);
   const angle = buildUniform(ops.foldIn(from, 1), shape, 0, 2 * Math.PI, dtype);

@@ -1,6 +1,6 @@
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 
-import { type DType, dtypes, isFloat, roundTo, type TypedArray } from "../ir/dtype.ts";
+import { type BigArray, type DType, dtypes, isFloat, isLong, isValueOf, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
 import { currentTrace } from "../ir/trace.ts";
@@ -15,12 +15,13 @@ import { checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { inspectMethod, inspectTensor } from "./inspect.ts";
+import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
 import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
 
-/** A tensor or a number that takes its dtype from the other operand. */
-export type TensorLike = Tensor | number;
+/** A tensor, or a number or bigint that takes its dtype from the other operand. */
+export type TensorLike = Tensor | number | bigint;
 
 /** Dims to reduce over: one, some; all where none are given. */
 export type Dims = number | readonly number[];
@@ -95,29 +96,52 @@ export class Tensor {
   }
 
   /**
-   * The elements in row-major order; the event loop stays free while they are computed. bool gives bytes of 0 and 1.
+   * The elements in row-major order; the event loop stays free while they are computed. bool gives bytes of 0 and 1, f16 and
+   * bf16 a `Float32Array`, i64 and u64 a `BigInt64Array` and a `BigUint64Array`: `data<BigInt64Array>()`.
    *
    * @throws HeddleError `layout` when this process holds only a part; the error of the run that made the value.
    */
-  data(): Promise<TypedArray> {
+  data(): Promise<TypedArray>;
+  data<A extends TypedArray | BigArray>(): Promise<A>;
+  data(): Promise<unknown> {
     return readValue(this.value);
   }
 
   /** Like {@link Tensor.data}, blocking. */
-  dataSync(): TypedArray {
+  dataSync(): TypedArray;
+  dataSync<A extends TypedArray | BigArray>(): A;
+  dataSync(): unknown {
     return readValueSync(this.value);
   }
 
-  /** The only element. */
-  async item(): Promise<number> {
+  /**
+   * The elements in nested arrays: numbers, bigints of i64 and u64, booleans of bool; of a scalar the value alone.
+   *
+   * @throws HeddleError as {@link Tensor.data} does.
+   */
+  async array(): Promise<NestedValues> {
+    return nestedValues(this, await this.data());
+  }
+
+  /** Like {@link Tensor.array}, blocking. */
+  arraySync(): NestedValues {
+    return nestedValues(this, this.dataSync());
+  }
+
+  /** The only element; a bigint of i64 and u64: `item<bigint>()`. */
+  item(): Promise<number>;
+  item<N extends number | bigint>(): Promise<N>;
+  async item(): Promise<unknown> {
     return this.only(await this.data());
   }
 
-  itemSync(): number {
+  itemSync(): number;
+  itemSync<N extends number | bigint>(): N;
+  itemSync(): unknown {
     return this.only(this.dataSync());
   }
 
-  private only(data: TypedArray): number {
+  private only(data: TypedArray): number | bigint {
     if (data.length !== 1)
       throw new HeddleError("shape", `item: ${formatType(this)} has ${data.length} elements, not one`);
     return data[0] as number;
@@ -342,7 +366,7 @@ export function tensorFunction(name: string, build: (...inputs: Node[]) => Node)
 function checkOperands(name: string, operands: readonly unknown[]): void {
   if (operands.length === 0) return;
   operands.forEach((operand, index) => {
-    if (isTensor(operand) || typeof operand === "number") return;
+    if (isTensor(operand) || typeof operand === "number" || typeof operand === "bigint") return;
     if (isForeign(operand)) {
       throw new HeddleError("argument", `${name}: operand ${index} is a tensor of another copy of Heddle`, {
         hint: "two copies are loaded (npm ls heddle); make a tensor of this one from its data()",
@@ -363,10 +387,10 @@ function operateNamed(
   statics: readonly unknown[],
 ): Tensor[] {
   checkOperands(name, operands);
-  const apply = (nodes: readonly (Node | number)[]): readonly Node[] =>
+  const apply = (nodes: readonly ops.Operand[]): readonly Node[] =>
     (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
   if (isTracing() || currentTrace() !== undefined) {
-    return apply(operands.map((operand) => (typeof operand === "number" ? operand : operand.node))).map((node) =>
+    return apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))).map((node) =>
       Tensor.ofNode(node),
     );
   }
@@ -376,7 +400,7 @@ function operateNamed(
   const like = operands.findLast(isTensor) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile anew each time.
   const values = operands.map((operand) =>
-    typeof operand === "number" ? scalarValue(name, runtime, like, operand) : operand.value,
+    isTensor(operand) ? operand.value : scalarValue(name, runtime, like, operand),
   );
   const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
@@ -392,9 +416,11 @@ function operateNamed(
 }
 
 /** A number as a scalar of the other operand's dtype. */
-function scalarValue(name: string, runtime: Runtime, like: Tensor, value: number): Value {
+function scalarValue(name: string, runtime: Runtime, like: Tensor, given: number | bigint): Value {
   const { dtype } = like;
-  if (!isFloat(dtype) && !Object.is(roundTo(dtype, value), value)) {
+  // Arrays of 64-bit integers take either.
+  const value = isLong(dtype) ? (given as number) : Number(given);
+  if (!isFloat(dtype) && !isValueOf(dtype, given)) {
     throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
       hint: "cast the tensor to a float dtype first",
     });

@@ -17,8 +17,6 @@ export interface Value {
   readonly shards: readonly DeviceBuffer[];
 }
 
-const asBytes = (data: TypedArray): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-
 const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
   dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
 
@@ -36,7 +34,7 @@ export const nothing: DeviceBuffer = {
 export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
   const shards = runtime.local.map((_device, index) => {
     const buffer = runtime.executor.allocate(bytesOf(type), index);
-    buffer.write(asBytes(data));
+    buffer.write(dtypes[type.dtype].bytesOf(data));
     return buffer;
   });
   return { type, runtime, layout: replicated(meshOf(runtime)), shards };
@@ -58,7 +56,7 @@ export function distributedValue(runtime: Runtime, type: TensorType, wanted: Lay
         part[linear] = data[offset] as number;
       },
     );
-    buffer.write(asBytes(part));
+    buffer.write(dtypes[type.dtype].bytesOf(part));
     return buffer;
   });
   return { type, runtime, layout, shards };

@@ -3,13 +3,13 @@ import { type Column, type Dataset, Dataset as DatasetClass } from "../data/inde
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, sameType } from "../ir/shape.ts";
-import { applyLayer } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { InFlight } from "./flight.ts";
 import {
+  applied,
   type BatchOutcome,
   columnNames,
   type MetricSize,
@@ -123,12 +123,12 @@ async function predictBatch(
   values: Pick<TrainState, "params" | "state">,
   x: Tensor,
 ): Promise<Tensor> {
-  const { model, data, input, dtype } = settings;
+  const { data, input, dtype } = settings;
   if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
   const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
   if (!sameType(expected, x)) {
     throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
   }
   const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
-  return applyLayer(model, { params: values.params, state: values.state }, here, { train: false }).y;
+  return applied(settings, { params: values.params, state: values.state }, here, { train: false }).y;
 }

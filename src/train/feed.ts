@@ -1,6 +1,6 @@
 /** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
 import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
-import { dtypes } from "../ir/dtype.ts";
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import {
   type Interval,
   intervals,
@@ -155,7 +155,7 @@ export class Feed {
     const targets = parts.map((rows, device) => executor.allocate(rows.length * rowBytes, device));
     if (executor.gatherRows === undefined) {
       await Promise.all(
-        parts.map(async (rows, index) => targets[index]?.write(bytesOf((await hostGather(column, rows)).data))),
+        parts.map(async (rows, index) => targets[index]?.write(bytesOf(column, (await hostGather(column, rows)).data))),
       );
       return targets;
     }
@@ -170,8 +170,9 @@ export class Feed {
     let buffer = this.resident.get(column);
     if (buffer === undefined) {
       buffer = column.load().then((data) => {
-        const memory = this.runtime.executor.allocate(data.byteLength);
-        memory.write(bytesOf(data));
+        const bytes = bytesOf(column, data);
+        const memory = this.runtime.executor.allocate(bytes.byteLength);
+        memory.write(bytes);
         return memory;
       });
       this.resident.set(column, buffer);
@@ -182,7 +183,7 @@ export class Feed {
   }
 }
 
-const bytesOf = (data: ArrayBufferView): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+const bytesOf = ({ dtype }: Column, data: TypedArray): Uint8Array => dtypes[dtype].bytesOf(data);
 
 function disposeAll(shards: Shards): void {
   for (const shard of shards) shard.dispose();

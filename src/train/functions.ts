@@ -3,7 +3,7 @@ import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
-import { applyLayer, scopeKey } from "../nn/index.ts";
+import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { initialKept } from "./kept.ts";
@@ -129,14 +129,25 @@ export function modelTypes(settings: Settings): ModelTypes {
   return { state, key, metrics, metricSizes: new Map(metricSizes) };
 }
 
+/** Applies the model in the precision of the run; what comes out is of its dtype again, as losses and metrics take it. */
+export function applied(
+  { model, precision, dtype }: Settings,
+  variables: Variables,
+  x: Tensor,
+  options: ApplyOptions,
+): Applied {
+  const result = applyLayer(model, variables, x, { ...options, precision });
+  return precision === undefined ? result : { ...result, y: result.y.cast(dtype) };
+}
+
 /** Loss and metrics of a batch, without dropout. */
 export function evaluationFunction(settings: Settings, dataset: Dataset, metrics: Metrics) {
-  const { model, loss, dtype, input, target } = settings;
+  const { loss, dtype, input, target } = settings;
   const column = (name: string): Column => dataset.columns.get(name) as Column;
   return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
     const x = transformed(batch[input] as Tensor, column(input), dtype);
     const t = transformed(batch[target] as Tensor, column(target), dtype);
-    const { y } = applyLayer(model, { params, state }, x, { train: false });
+    const { y } = applied(settings, { params, state }, x, { train: false });
     const rows = rowWeights(settings, dataset, batch);
     return { loss: weightedLoss(loss, y, t, { rows }), metrics: sumsOf(metrics, y, t, dtype) };
   };
@@ -144,10 +155,11 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
 
 /** The model's outputs for a batch of stored inputs. */
 export function predictionFunction(settings: Settings, dataset: Dataset) {
-  const { model, dtype, input } = settings;
+  const { dtype, input } = settings;
   const column = dataset.columns.get(input) as Column;
   return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
-    return applyLayer(model, { params, state }, transformed(batch[input] as Tensor, column, dtype), { train: false }).y;
+    const x = transformed(batch[input] as Tensor, column, dtype);
+    return applied(settings, { params, state }, x, { train: false }).y;
   };
 }
 

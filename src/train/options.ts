@@ -92,6 +92,11 @@ export interface TrainOptions {
   readonly initialEpoch?: number;
   /** Dtype of parameters and arithmetic; default `"f32"`. */
   readonly dtype?: "f32" | "f64";
+  /**
+   * Compute layers in 16-bit floats, with parameters, optimizer state, norms, softmaxes, losses and metrics in f32: `"bf16"`, or
+   * `"f16"`, whose small gradients need `lossScale`, which is then true by default. Default: all in `dtype`.
+   */
+  readonly precision?: "bf16" | "f16";
   /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
   readonly mesh?: Mesh;
   /**
@@ -154,6 +159,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "from",
   "initialEpoch",
   "dtype",
+  "precision",
   "mesh",
   "layout",
   "pipeline",
@@ -201,6 +207,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   oneOf("nan", nan, ["error", "continue", "skip"]);
+  if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
@@ -222,7 +229,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     nan,
     accumulate: options.accumulate ?? 1,
     initialEpoch: options.initialEpoch ?? 0,
-    guard: guardOf(nan, options.lossScale),
+    guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
@@ -249,6 +256,12 @@ function checkKinds(options: TrainOptions): void {
   }
   // Its own error says how to batch.
   void data.batchesPerEpoch;
+}
+
+function checkPrecision(precision: string, dtype: DType): void {
+  oneOf("precision", precision, ["bf16", "f16"] satisfies DType[]);
+  if (dtype === "f32") return;
+  throw new HeddleError("option", `train: precision "${precision}" is beside f32, not ${dtype}`);
 }
 
 function oneOf(name: string, value: unknown, values: readonly string[]): void {

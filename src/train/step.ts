@@ -1,12 +1,12 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
 import type { Column } from "../data/index.ts";
-import { applyLayer } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
 import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome } from "./accumulate.ts";
 import type { StepEnd } from "./ending.ts";
 import {
+  applied,
   type BatchColumns,
   type BatchOutcome,
   type ModelTypes,
@@ -86,19 +86,22 @@ function passes(
   { metrics, metricSizes }: MetricTypes,
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
-  const { model, loss, data, dtype, input, target, accumulate, classWeight } = settings;
+  const { loss, data, dtype, input, target, accumulate, classWeight } = settings;
   const seen = (columns: BatchColumns, name: string): Tensor =>
     transformed(columns[name] as Tensor, data.columns.get(name) as Column, dtype);
   const scale = before.guard?.scale;
   const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
     const [x, t] = [seen(columns, input), seen(columns, target)];
     const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
-      const applied = applyLayer(model, { params: variables, state: layerState }, x, { train: true, key: stepKey });
-      const value = weightedLoss(loss, applied.y, t, {
+      const { y, state: after } = applied(settings, { params: variables, state: layerState }, x, {
+        train: true,
+        key: stepKey,
+      });
+      const value = weightedLoss(loss, y, t, {
         rows: rowWeights(settings, data, columns),
         classes: classWeight,
       });
-      return [scale === undefined ? value : value.mul(scale), value, applied.y, applied.state];
+      return [scale === undefined ? value : value.mul(scale), value, y, after];
     };
     const { value, grad } = valueAndGrad(forward)(params);
     const [, lossValue, output, newState] = value;

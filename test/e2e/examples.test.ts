@@ -30,6 +30,8 @@ const cases: readonly Case[] = [
     /epoch 4: loss 0\.[2-4]\d+\n(?:"a .*"; in truth "a .*"\n){3}\d+\.\d % of 100 captions/,
   ],
   ["run cart-pole.ts -- --small", /update 15: episodes last (?:[6-9]\d|\d{3})\.\d steps\n$/],
+  ["run characters.ts -- --small", /of 6,000 characters it has not seen: 4\.\d+ bits each/],
+  ["run characters.ts -- --small --transformer", /of 6,000 characters it has not seen: 4\.\d+ bits each/],
   ["run detector.ts -- --small", /of 217 things [3-9]\d\.\d % are found, with an overlap of 0\.[6-9]/],
   ["run fit.ts --workers 2 -- --small", /epochs, 9\d\.\d\d % of 2000 test images/],
   ["run graph.ts -- --small", /epoch 1: loss 0\.\d+, accuracy (?:89|9\d)\.\d\d %\n$/],

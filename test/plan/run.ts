@@ -36,9 +36,6 @@ export const devicePrograms = (plan: Plan): Program[] => {
   );
 };
 
-const bytes = (tensor: HostTensor): Uint8Array =>
-  new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
-
 /** Evaluates a plan; replicated outputs must be equal to the bit on all devices. */
 export async function runPlan(
   plan: Plan,
@@ -64,8 +61,9 @@ export async function runPlan(
           data[linear] = value.data[offset] as number;
         },
       );
-      const buffer = executor.allocate(data.byteLength);
-      buffer.write(bytes({ ...local, data }));
+      const bytes = dtypes[type.dtype].bytesOf(data);
+      const buffer = executor.allocate(bytes.byteLength);
+      buffer.write(bytes);
       return buffer;
     }),
   );

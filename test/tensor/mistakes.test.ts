@@ -19,19 +19,13 @@ const none = { params: {}, state: {} };
 const mistakes: readonly (readonly [what: string, make: () => unknown, code: string, message: RegExp])[] = [
   [
     "an unknown dtype",
-    () => tensor([1], { dtype: "f16" }),
+    () => tensor([1], { dtype: "f8" }),
     "dtype",
-    /tensor: there is no dtype "f16".*hint: dtypes are f32, /s,
+    /tensor: there is no dtype "f8".*hint: dtypes are f32, /s,
   ],
   ["a cast to an unknown dtype", () => tensor([1]).cast("float"), "dtype", /cast: there is no dtype "float"/],
   ["zeros of an unknown dtype", () => zeros([2], { dtype: 32 }), "dtype", /zeros: there is no dtype 32/],
-  [
-    "big integers",
-    () => tensor(new BigInt64Array(2)),
-    "dtype",
-    /no dtype is stored in a BigInt64Array.*hint: Float64Array/s,
-  ],
-  ["an array of no dtype", () => tensor(new Int8Array(2)), "dtype", /no dtype is stored in a Int8Array/],
+  ["an array of no dtype", () => tensor(new Int16Array(2)), "dtype", /no dtype is stored in a Int16Array/],
   [
     "a negative byte",
     () => tensor([1, -1], { dtype: "u8" }),
@@ -52,7 +46,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
   ["nothing at all", () => tensor(undefined), "dtype", /undefined is not a number/],
   ["a text", () => tensor(["a"]), "dtype", /"a" is not a number/],
   ["a hole", () => tensor([undefined]), "dtype", /undefined is not a number/],
-  ["a bigint", () => tensor([1n]), "dtype", /1n is not a number/],
+  ["a bigint out of range", () => tensor([2n ** 63n]), "dtype", /9223372036854775808 is not a value of i64/],
   ["a tensor for a number", () => tensor([tensor(1)]), "dtype", /Tensor\(f32\[\]\) stands where.*concat/s],
   ["rows of other lengths", () => tensor([[1, 2], [3]]), "shape", /a row of 1 stands among rows of 2/],
   ["full of a fraction", () => h.full([1], 1.5, i32), "dtype", /full: 1\.5 is not a value of i32/],

@@ -11,9 +11,11 @@ import sys
 
 import jax
 import numpy as np
-from jaxlib import xla_client
+from jaxlib import lapack, xla_client
 
 jax.config.update("jax_enable_x64", True)
+# LAPACK is looked up in SciPy now: a custom call that had to do it would wait for this thread for ever.
+lapack.prepare_lapack_call("geqrf", np.float32)
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32, "u8": np.uint8, "bool": np.bool_}
 NAMES = {np.dtype(kind): name for name, kind in DTYPES.items()}

@@ -46,7 +46,7 @@ export class XlaOracle {
     const header = Buffer.from(JSON.stringify({ text, replicas: described }));
     const length = Buffer.alloc(4);
     length.writeUInt32LE(header.length);
-    const arrays = replicas.flat().map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+    const arrays = replicas.flat().map(({ dtype, data }) => dtypes[dtype].bytesOf(data));
     return new Promise((resolve, reject) => {
       this.waiting.push({ resolve, reject });
       this.child.stdin.write(Buffer.concat([length, header, ...arrays]));

@@ -113,6 +113,11 @@ fn wire(dtype: DType) -> comm::Dtype {
         DType::I32 => comm::Dtype::I32,
         DType::U32 => comm::Dtype::U32,
         DType::U8 | DType::Bool => comm::Dtype::U8,
+        DType::F16 => comm::Dtype::F16,
+        DType::Bf16 => comm::Dtype::Bf16,
+        DType::I8 => comm::Dtype::I8,
+        DType::I64 => comm::Dtype::I64,
+        DType::U64 => comm::Dtype::U64,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Element-wise combination of two pieces of memory.
 
+use heddle_half::{Bf16, F16, Half};
+
 use crate::{Dtype, Reduction};
 
 /// A number that ranks combine. Integers wrap; max and min give NaN where either operand is NaN.
@@ -45,7 +47,25 @@ macro_rules! integer {
 }
 
 float!(f32, f64);
-integer!(i32, u32, u8);
+integer!(i32, u32, u8, i8, i64, u64);
+
+macro_rules! half {
+    ($($t:ty),*) => {$(
+        impl Scalar for $t {
+            fn sum(self, other: Self) -> Self {
+                Self::narrow(self.wide() + other.wide())
+            }
+            fn max(self, other: Self) -> Self {
+                Self::narrow(Scalar::max(self.wide(), other.wide()))
+            }
+            fn min(self, other: Self) -> Self {
+                Self::narrow(Scalar::min(self.wide(), other.wide()))
+            }
+        }
+    )*};
+}
+
+half!(F16, Bf16);
 
 /// Three addresses and a size in bytes: `out = left ∘ right`. `left` need not be aligned unless it is `out`.
 #[derive(Clone, Copy)]
@@ -70,6 +90,11 @@ pub(crate) unsafe fn combine(dtype: Dtype, reduction: Reduction, pieces: Triple)
             Dtype::I32 => by_reduction::<i32>(reduction, pieces),
             Dtype::U32 => by_reduction::<u32>(reduction, pieces),
             Dtype::U8 => by_reduction::<u8>(reduction, pieces),
+            Dtype::I8 => by_reduction::<i8>(reduction, pieces),
+            Dtype::I64 => by_reduction::<i64>(reduction, pieces),
+            Dtype::U64 => by_reduction::<u64>(reduction, pieces),
+            Dtype::F16 => by_reduction::<F16>(reduction, pieces),
+            Dtype::Bf16 => by_reduction::<Bf16>(reduction, pieces),
         }
     }
 }

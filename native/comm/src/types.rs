@@ -10,12 +10,22 @@ pub enum Dtype {
     F32,
     /// 64-bit float.
     F64,
+    /// IEEE 754 binary16; every combination is rounded.
+    F16,
+    /// The upper half of an f32; every combination is rounded.
+    Bf16,
     /// 32-bit signed integer; sums wrap.
     I32,
     /// 32-bit unsigned integer; sums wrap.
     U32,
     /// 8-bit unsigned integer; sums wrap.
     U8,
+    /// 8-bit signed integer; sums wrap.
+    I8,
+    /// 64-bit signed integer; sums wrap.
+    I64,
+    /// 64-bit unsigned integer; sums wrap.
+    U64,
 }
 
 impl Dtype {
@@ -23,9 +33,10 @@ impl Dtype {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::F64 => 8,
+            Self::F64 | Self::I64 | Self::U64 => 8,
             Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::U8 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::U8 | Self::I8 => 1,
         }
     }
 
@@ -38,6 +49,11 @@ impl Dtype {
             Self::I32 => "i32",
             Self::U32 => "u32",
             Self::U8 => "u8",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::I8 => "i8",
+            Self::I64 => "i64",
+            Self::U64 => "u64",
         }
     }
 }
@@ -96,7 +112,8 @@ macro_rules! element {
     )*};
 }
 
-element!(f32 => F32, f64 => F64, i32 => I32, u32 => U32, u8 => U8);
+element!(f32 => F32, f64 => F64, i32 => I32, u32 => U32, u8 => U8, i8 => I8, i64 => I64, u64 => U64);
+element!(heddle_half::F16 => F16, heddle_half::Bf16 => Bf16);
 
 /// One piece of a bucket: where a collective reads and where it writes. Sizes are in bytes.
 #[derive(Debug)]

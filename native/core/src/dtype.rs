@@ -7,18 +7,24 @@ use serde::Deserialize;
 pub enum DType {
     F32,
     F64,
+    F16,
+    Bf16,
     I32,
     U32,
     U8,
+    I8,
+    I64,
+    U64,
     Bool,
 }
 
 impl DType {
     pub fn size(self) -> usize {
         match self {
-            DType::F64 => 8,
+            DType::F64 | DType::I64 | DType::U64 => 8,
             DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::U8 | DType::Bool => 1,
+            DType::F16 | DType::Bf16 => 2,
+            DType::U8 | DType::I8 | DType::Bool => 1,
         }
     }
 
@@ -26,15 +32,26 @@ impl DType {
         match self {
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
             DType::I32 => "i32",
             DType::U32 => "u32",
             DType::U8 => "u8",
+            DType::I8 => "i8",
+            DType::I64 => "i64",
+            DType::U64 => "u64",
             DType::Bool => "bool",
         }
     }
 
+    /// Floats that kernels compute in.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
+    }
+
+    /// 16-bit floats: they are moved, and cast to and from, but nothing is computed in them.
+    pub fn is_half(self) -> bool {
+        matches!(self, DType::F16 | DType::Bf16)
     }
 }
 
@@ -118,8 +135,13 @@ element!(f64, f64::NEG_INFINITY, f64::INFINITY, u64, |a, b| a + b, |a| a.is_nan(
 element!(i32, i32::MIN, i32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, u32::cast_signed, i32::cast_unsigned);
 element!(u32, u32::MIN, u32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, same, same);
 element!(u8, u8::MIN, u8::MAX, u8, |a, b| a.wrapping_add(b), |_a| false, same, same);
+element!(i8, i8::MIN, i8::MAX, u8, |a, b| a.wrapping_add(b), |_a| false, u8::cast_signed, i8::cast_unsigned);
+element!(i64, i64::MIN, i64::MAX, u64, |a, b| a.wrapping_add(b), |_a| false, u64::cast_signed, i64::cast_unsigned);
+element!(u64, u64::MIN, u64::MAX, u64, |a, b| a.wrapping_add(b), |_a| false, same, same);
+// Stands for 16-bit floats where they are moved.
+element!(u16, u16::MIN, u16::MAX, u16, |a, b| a.wrapping_add(b), |_a| false, same, same);
 
-/// Runs a block with `$t` standing for the Rust type of a dtype.
+/// Runs a block with `$t` standing for the Rust type of a dtype; 16-bit floats are their bits, for kernels that move them.
 macro_rules! for_dtype {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
@@ -141,6 +163,22 @@ macro_rules! for_dtype {
             }
             $crate::dtype::DType::U8 | $crate::dtype::DType::Bool => {
                 type $t = u8;
+                $body
+            }
+            $crate::dtype::DType::I8 => {
+                type $t = i8;
+                $body
+            }
+            $crate::dtype::DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            $crate::dtype::DType::U64 => {
+                type $t = u64;
+                $body
+            }
+            $crate::dtype::DType::F16 | $crate::dtype::DType::Bf16 => {
+                type $t = u16;
                 $body
             }
         }

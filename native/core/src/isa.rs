@@ -16,6 +16,8 @@ impl Isa {
         {
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+            // Conversions of f16; in all processors that have AVX2.
+            let avx2 = avx2 && is_x86_feature_detected!("f16c");
             let foundation = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
             if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
             {

@@ -23,9 +23,12 @@ fn random_case(seed: u64) {
         _ => vec![1 + random.below(4), 1 + random.below(6), 1 + random.below(60)],
     };
     let whole = strides(&shape);
-    let mut inputs = vec!["f32", "f32", "bool", "i32", "u32", "u8"];
+    let mut inputs = vec!["f32", "f32", "bool", "i32", "u32", "u8", "i8", "f16", "bf16"];
     if double {
         inputs.extend(["f64", "f64"]);
+    }
+    if double || random.below(4) == 0 {
+        inputs.extend(["i64", "u64"]);
     }
     let (mut ins, mut contents) = (Vec::new(), Vec::new());
     for (i, dtype) in inputs.iter().enumerate() {
@@ -59,6 +62,27 @@ fn random_case(seed: u64) {
 fn random_groups() {
     (0..400).for_each(random_case);
     assert!(kept() > 100, "only {} kernels were generated", kept());
+}
+
+/// Copies, conversions to and from f32, and integers of each width, at every length of a row.
+#[test]
+fn every_length_of_a_row_of_each_dtype() {
+    let mut random = Random(9);
+    for dtype in ["f16", "bf16", "i8", "u8", "i64", "u64"] {
+        let ops = match dtype {
+            "f16" | "bf16" => json!([["cast", "f32", 0], ["neg", "f32", 2], ["cast", dtype, 3]]),
+            _ => json!([["add", dtype, 0, 1], ["sub", dtype, 0, 2], ["xor", dtype, 3, 1]]),
+        };
+        for n in 1..=40 {
+            let view = |at: usize, stride: isize| json!({ "at": [at, 0], "dtype": dtype, "strides": [n, stride] });
+            let out = |at: usize, reg: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [n, 1], "reg": reg });
+            let step = json!({ "k": "fused", "shape": [2, n], "in": [view(1, 1), view(2, 0)], "ops": ops,
+                "out": [out(3, 4), out(4, 0), out(5, 1)] });
+            let (x, y) = (values(&mut random, dtype, 2 * n), values(&mut random, dtype, 2 * n));
+            let contents = [x, y, zeros(dtype, 2 * n), zeros(dtype, 2 * n), zeros(dtype, 2 * n)];
+            compare(&step, &[dtype; 5], &contents, &format!("{dtype}, rows of {n}"));
+        }
+    }
 }
 
 #[test]

@@ -96,6 +96,15 @@ const endRows: readonly Row[] = [
   exact("acosh", "ends", [row("f32", [1, 0.5, -3])], [0, nan, nan]),
   exact("lgamma", "poles", [row("f32", [-1, -2])], [inf, inf]),
   exact("digamma", "poles", [row("f32", [-1, -2])], [nan, nan]),
+  {
+    op: "polygamma",
+    title: "high orders",
+    inputs: [row("f32", [30, 20]), row("f32", [20, 3.5])],
+    // Of mpmath.
+    expected: () => [[-1.59402668621415e-8, -9182070.204945628]],
+    gradient: false,
+    tolerance: 1e-6,
+  },
   exact("polygamma", "what is no order", [row("f32", [0.5, -1]), row("f32", [1, 1])], [nan, nan]),
   {
     ...exact(

@@ -249,6 +249,7 @@ impl<'a, 'b> Body<'a, 'b> {
             }
             Do::Fma => self.fma(id, node)?,
             Do::Select => self.select(id, node)?,
+            Do::FromHalf | Do::ToHalf => self.half(id, node)?,
             Do::Compare(_) | Do::CompareInt(_) | Do::CompareUnsigned(_) => self.compare(id, node)?,
             _ if node.arity == 1 => self.unary(id, node)?,
             _ => self.binary(id, node)?,
@@ -261,24 +262,50 @@ impl<'a, 'b> Body<'a, 'b> {
         node.inputs[..node.arity].iter().for_each(|input| self.consume(*input, at));
     }
 
+    /// Between f32 and the bits of f16 in as many lanes: the bits are packed before, or spread out after, the conversion.
+    fn half(&mut self, id: Id, node: Node) -> Done {
+        let wide = self.writer.wide;
+        let from = self.fetch(node.inputs[0])?;
+        self.consume_all(&node, id);
+        let to = self.take(id)?;
+        let (whole, low) = (to, self.low(to));
+        if node.what == Do::FromHalf {
+            if wide {
+                self.push(Instruction::with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, low, from))?;
+                return self.push(Instruction::with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, whole, low));
+            }
+            self.push(Instruction::with3(Code::VEX_Vpackusdw_ymm_ymm_ymmm256, whole, from, from))?;
+            self.push(Instruction::with3(Code::VEX_Vpermq_ymm_ymmm256_imm8, whole, whole, 0b1000u32))?;
+            return self.push(Instruction::with2(Code::VEX_Vcvtph2ps_ymm_xmmm128, whole, low));
+        }
+        if wide {
+            self.push(Instruction::with3(Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, low, from, 0u32))?;
+            return self.push(Instruction::with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, whole, low));
+        }
+        self.push(Instruction::with3(Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8, low, from, 0u32))?;
+        self.push(Instruction::with2(Code::VEX_Vpmovzxwd_ymm_xmmm128, whole, low))
+    }
+
+    /// The lower half of a register.
+    fn low(&self, r: Register) -> Register {
+        if self.writer.wide {
+            Register::YMM0 + (r as u32 - Register::ZMM0 as u32)
+        } else {
+            Register::XMM0 + (r as u32 - Register::YMM0 as u32)
+        }
+    }
+
     fn unary(&mut self, id: Id, node: Node) -> Done {
         let Some(code) = encode::code(node.what, node.kind, self.writer.wide) else { return Err(self.writer.bug()) };
         let from = self.fetch(node.inputs[0])?;
         self.consume_all(&node, id);
         let to = self.take(id)?;
-        // Conversions between widths name the narrow part of a register.
-        let low = |r: Register| {
-            if self.writer.wide {
-                Register::YMM0 + (r as u32 - Register::ZMM0 as u32)
-            } else {
-                Register::XMM0 + (r as u32 - Register::YMM0 as u32)
-            }
-        };
         let instruction = match node.what {
             Do::Round(how) => Instruction::with3(code, to, from, encode::rounding(how)),
             Do::ShiftLeft(by) | Do::ShiftRight(by) => Instruction::with3(code, to, from, u32::from(by)),
-            Do::Widen => Instruction::with2(code, to, low(from)),
-            Do::Narrow => Instruction::with2(code, low(to), from),
+            // Conversions between widths name the narrow part of a register.
+            Do::Widen => Instruction::with2(code, to, self.low(from)),
+            Do::Narrow => Instruction::with2(code, self.low(to), from),
             _ => Instruction::with2(code, to, from),
         };
         self.push(instruction)

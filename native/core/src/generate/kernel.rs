@@ -316,10 +316,12 @@ impl Writer<'_> {
             (_, true) => (Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, Code::EVEX_Vmovups_zmmm512_k1z_zmm),
             _ => (Code::VEX_Vbroadcastss_ymm_m32, Code::VEX_Vmovups_ymmm256_ymm),
         };
-        if self.graph.views[operand].dtype.size() > 1 {
+        let size = self.graph.views[operand].dtype.size();
+        if size > 2 {
             self.push(Instruction::with2(broadcast, v, from))?;
         } else {
-            self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::EAX, from))?;
+            let widen = if size == 2 { Code::Movzx_r32_rm16 } else { Code::Movzx_r32_rm8 };
+            self.push(Instruction::with2(widen, Register::EAX, from))?;
             self.push(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, Register::XMM0, Register::EAX))?;
             let code = if self.wide { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 } else { Code::VEX_Vbroadcastss_ymm_xmm };
             self.push(Instruction::with2(code, v, Register::XMM0))?;
@@ -344,6 +346,8 @@ impl Writer<'_> {
                 (8, _) => Instruction::with2(Code::EVEX_Vmovupd_zmm_k1z_zmmm512, to, from),
                 (4, false) => Instruction::with2(Code::EVEX_Vmovups_zmm_k1z_zmmm512, to, from),
                 (4, true) => Instruction::with2(Code::EVEX_Vmovups_ymm_k1z_ymmm256, low, from),
+                (2, false) => Instruction::with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, from),
+                (2, true) => Instruction::with2(Code::EVEX_Vpmovzxwd_ymm_k1z_xmmm128, low, from),
                 (_, false) => Instruction::with2(Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, to, from),
                 (_, true) => Instruction::with2(Code::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, low, from),
             }?;
@@ -358,12 +362,17 @@ impl Writer<'_> {
             (8, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovpd_ymm_ymm_m256, to, Register::YMM15, from)),
             (4, false) => self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)),
             (4, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, Register::YMM15, from)),
-            (_, false) => self.push(Instruction::with2(Code::VEX_Vpmovzxbd_ymm_xmmm64, to, from)),
-            (_, true) => {
-                let stage = memory(Register::RSP, Register::None, 1, 0);
-                self.push(Instruction::with2(Code::Mov_rm64_imm32, stage, 0))?;
-                self.bytes(base, true)?;
-                self.push(Instruction::with2(Code::VEX_Vpmovzxbd_ymm_xmmm64, to, stage))
+            (_, tail) => {
+                let code = if size == 2 { Code::VEX_Vpmovzxwd_ymm_xmmm128 } else { Code::VEX_Vpmovzxbd_ymm_xmmm64 };
+                if !tail {
+                    return self.push(Instruction::with2(code, to, from));
+                }
+                for at in (0..8 * size).step_by(8) {
+                    let stage = memory(Register::RSP, Register::None, 1, at as i64);
+                    self.push(Instruction::with2(Code::Mov_rm64_imm32, stage, 0))?;
+                }
+                self.pieces(base, size, true)?;
+                self.push(Instruction::with2(code, to, memory(Register::RSP, Register::None, 1, 0)))
             }
         }
     }
@@ -374,7 +383,7 @@ impl Writer<'_> {
         let base = self.address(operand)?;
         let to = memory(base, Register::RCX, size as u32, (access.ahead * size) as i64);
         let (low, _) = self.parts(from);
-        let streamed = streamed && !access.tail && size > 1;
+        let streamed = streamed && !access.tail && size > 2;
         if self.wide {
             let mut instruction = match (size, half) {
                 (8, _) if streamed => Instruction::with2(Code::EVEX_Vmovntpd_m512_zmm, to, from),
@@ -383,6 +392,8 @@ impl Writer<'_> {
                 (8, _) => Instruction::with2(Code::EVEX_Vmovupd_zmmm512_k1z_zmm, to, from),
                 (4, false) => Instruction::with2(Code::EVEX_Vmovups_zmmm512_k1z_zmm, to, from),
                 (4, true) => Instruction::with2(Code::EVEX_Vmovups_ymmm256_k1z_ymm, to, low),
+                (2, false) => Instruction::with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, to, from),
+                (2, true) => Instruction::with2(Code::EVEX_Vpmovdw_xmmm128_k1z_ymm, to, low),
                 (_, false) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, to, from),
                 (_, true) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm64_k1z_ymm, to, low),
             }?;
@@ -398,36 +409,45 @@ impl Writer<'_> {
             (8, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovpd_m256_ymm_ymm, to, Register::YMM15, from)),
             (4, false) => self.push(Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)),
             (4, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovps_m256_ymm_ymm, to, Register::YMM15, from)),
-            (_, tail) => self.store_bytes(base, to, from, tail),
+            (_, tail) => self.store_narrow(base, to, from, size, tail),
         }
     }
 
-    fn store_bytes(&mut self, base: Register, to: MemoryOperand, from: Register, tail: bool) -> Done {
+    /// Stores the low bytes, or halves, of lanes; what lies above them is 0.
+    fn store_narrow(&mut self, base: Register, to: MemoryOperand, from: Register, size: usize, tail: bool) -> Done {
         let (_, low) = self.parts(from);
         let x = Register::XMM14;
         self.push(Instruction::with3(Code::VEX_Vextracti128_xmmm128_ymm_imm8, x, from, 1))?;
         self.push(Instruction::with3(Code::VEX_Vpackusdw_xmm_xmm_xmmm128, x, low, x))?;
-        self.push(Instruction::with3(Code::VEX_Vpackuswb_xmm_xmm_xmmm128, x, x, x))?;
+        let store = if size == 2 { Code::VEX_Vmovups_xmmm128_xmm } else { Code::VEX_Vmovq_xmmm64_xmm };
+        if size == 1 {
+            self.push(Instruction::with3(Code::VEX_Vpackuswb_xmm_xmm_xmmm128, x, x, x))?;
+        }
         if !tail {
-            return self.push(Instruction::with2(Code::VEX_Vmovq_xmmm64_xmm, to, x));
+            return self.push(Instruction::with2(store, to, x));
         }
         let stage = memory(Register::RSP, Register::None, 1, 0);
-        self.push(Instruction::with2(Code::VEX_Vmovq_xmmm64_xmm, stage, x))?;
-        self.bytes(base, false)
+        self.push(Instruction::with2(store, stage, x))?;
+        self.pieces(base, size, false)
     }
 
-    /// Moves the bytes that are left of a row one by one between memory and the stack: AVX2 has no mask for them.
-    fn bytes(&mut self, base: Register, load: bool) -> Done {
-        let place = memory(base, Register::RCX, 1, 0);
+    /// Moves the bytes or halves that are left of a row one by one between memory and the stack: AVX2 has no mask for them.
+    fn pieces(&mut self, base: Register, size: usize, load: bool) -> Done {
+        let place = memory(base, Register::RCX, size as u32, 0);
         self.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, place))?;
         self.left()?;
         let top = self.assembler.label();
         self.assembler.place(top);
-        let far = memory(Register::RAX, Register::RDX, 1, -1);
-        let near = memory(Register::RSP, Register::RDX, 1, -1);
+        let far = memory(Register::RAX, Register::RDX, size as u32, -(size as i64));
+        let near = memory(Register::RSP, Register::RDX, size as u32, -(size as i64));
         let (from, to) = if load { (far, near) } else { (near, far) };
-        self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::R15D, from))?;
-        self.push(Instruction::with2(Code::Mov_rm8_r8, to, Register::R15L))?;
+        if size == 2 {
+            self.push(Instruction::with2(Code::Movzx_r32_rm16, Register::R15D, from))?;
+            self.push(Instruction::with2(Code::Mov_rm16_r16, to, Register::R15W))?;
+        } else {
+            self.push(Instruction::with2(Code::Movzx_r32_rm8, Register::R15D, from))?;
+            self.push(Instruction::with2(Code::Mov_rm8_r8, to, Register::R15L))?;
+        }
         self.push(Instruction::with1(Code::Dec_rm64, Register::RDX))?;
         self.assembler.jump(Code::Jne_rel32_64, top)
     }

@@ -116,7 +116,7 @@ fn together(description: &Description, held: &[usize], wide: bool) -> Option<Lis
 }
 
 fn input(builder: &mut Builder, operand: usize, view: View, dtype: DType) -> Id {
-    let kind = if dtype == DType::F64 { Kind::Long } else { Kind::Word };
+    let kind = if dtype.size() == 8 { Kind::Long } else { Kind::Word };
     let what = if view.along { Do::Load(operand) } else { Do::Row(operand) };
     let id = builder.push(what, kind, &[]);
     match dtype {
@@ -137,16 +137,33 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
         (_, [x]) => match from {
             DType::F32 => single_unary(&mut Lanes::new(b, Kind::Word), name, *x),
             DType::F64 => double_unary(&mut Lanes::new(b, Kind::Long), name, *x),
-            DType::I32 | DType::U32 => integer_unary(b, name, from, *x),
+            DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_unary(b, name, from, *x),
+            DType::U8 | DType::I8 if matches!(name, "popcount" | "countLeadingZeros") => None,
+            DType::U8 | DType::I8 => {
+                let x = sign_extended(b, from, *x);
+                let id = integer_unary(b, name, DType::I32, x)?;
+                Some(low_byte(b, id))
+            }
             DType::Bool if name == "not" => Some(b.opposite(*x)),
             _ => None,
         },
         (_, [x, y]) => match from {
             DType::F32 => float_binary(&mut Lanes::<f32>::new(b, Kind::Word), name, *x, *y),
             DType::F64 => float_binary(&mut Lanes::<f64>::new(b, Kind::Long), name, *x, *y),
-            DType::I32 | DType::U32 => integer_binary(b, name, from, *x, *y),
+            DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_binary(b, name, from, *x, *y),
+            DType::U8 | DType::I8 => {
+                // What is shifted, by its sign or without one.
+                let of_x = match name {
+                    "shiftRightArithmetic" => DType::I8,
+                    "shiftRightLogical" => DType::U8,
+                    _ => from,
+                };
+                let (x, y) = (sign_extended(b, of_x, *x), sign_extended(b, from, *y));
+                let id = integer_binary(b, name, DType::I32, x, y)?;
+                Some(if b.nodes[id].kind == Kind::Mask { id } else { low_byte(b, id) })
+            }
             DType::Bool => condition_binary(b, name, *x, *y),
-            DType::U8 => None,
+            DType::F16 | DType::Bf16 => None,
         },
         _ => None,
     }
@@ -229,16 +246,32 @@ where
     }
 }
 
+/// An i8 as an i32; a u8 is one already.
+fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
+    if dtype != DType::I8 {
+        return x;
+    }
+    let by = b.constant(24, Kind::Word);
+    let high = b.push(Do::ShiftLeft(24), Kind::Word, &[x]);
+    b.push(Do::ShiftSignedBy, Kind::Word, &[high, by])
+}
+
+fn low_byte(b: &mut Builder, x: Id) -> Id {
+    let low = b.constant(0xff, Kind::Word);
+    b.push(Do::And, Kind::Word, &[x, low])
+}
+
 fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id> {
-    let zero = b.constant(0, Kind::Word);
+    let kind = kind_of(dtype);
+    let zero = b.constant(0, kind);
     Some(match (name, dtype) {
-        ("neg", _) => b.push(Do::Minus, Kind::Word, &[zero, x]),
+        ("neg", _) => b.push(Do::Minus, kind, &[zero, x]),
         ("not", _) => {
-            let all = b.constant(0xffff_ffff, Kind::Word);
-            b.push(Do::Xor, Kind::Word, &[x, all])
+            let all = b.constant(if kind == Kind::Long { u64::MAX } else { 0xffff_ffff }, kind);
+            b.push(Do::Xor, kind, &[x, all])
         }
-        ("popcount", _) => ones(b, x),
-        ("countLeadingZeros", _) => {
+        ("popcount", DType::I32 | DType::U32) => ones(b, x),
+        ("countLeadingZeros", DType::I32 | DType::U32) => {
             // All bits below the highest one are set: what is left are the leading zeros.
             let mut filled = x;
             for by in [1, 2, 4, 8, 16] {
@@ -249,8 +282,8 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
             let rest = b.push(Do::Xor, Kind::Word, &[filled, all]);
             ones(b, rest)
         }
-        ("abs", DType::U32) => x,
-        ("abs", _) => {
+        ("abs", DType::U32 | DType::U64) => x,
+        ("abs", DType::I32) => {
             let minus = b.push(Do::Minus, Kind::Word, &[zero, x]);
             // The lowest integer stays, as it does when wrapped.
             b.push(Do::Larger, Kind::Word, &[x, minus])
@@ -285,7 +318,13 @@ fn ones(b: &mut Builder, x: Id) -> Id {
 }
 
 fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Option<Id> {
-    let signed = dtype == DType::I32;
+    let signed = matches!(dtype, DType::I32 | DType::I64);
+    let kind = kind_of(dtype);
+    // AVX2 has no such instructions for 8 bytes.
+    let missing = matches!(name, "mul" | "max" | "min" | "shiftRight" | "shiftRightArithmetic" | "shiftRightLogical");
+    if kind == Kind::Long && !b.wide && missing {
+        return None;
+    }
     let what = match name {
         "add" => Do::Plus,
         "sub" => Do::Minus,
@@ -304,7 +343,7 @@ fn integer_binary(b: &mut Builder, name: &str, dtype: DType, x: Id, y: Id) -> Op
         "shiftRight" => Do::ShiftRightBy,
         _ => return integer_compare(b, name, signed, x, y),
     };
-    Some(b.push(what, Kind::Word, &[x, y]))
+    Some(b.push(what, kind, &[x, y]))
 }
 
 fn integer_compare(b: &mut Builder, name: &str, signed: bool, x: Id, y: Id) -> Option<Id> {
@@ -322,8 +361,9 @@ fn integer_compare(b: &mut Builder, name: &str, signed: bool, x: Id, y: Id) -> O
         return Some(b.push(what, Kind::Mask, &[x, y]));
     }
     // AVX2 knows "equal" and signed "greater" only.
-    let flip = b.constant(0x8000_0000, Kind::Word);
-    let mut shifted = |id| if signed { id } else { b.push(Do::Xor, Kind::Word, &[id, flip]) };
+    let kind = b.nodes[x].kind;
+    let flip = b.constant(if kind == Kind::Long { 1 << 63 } else { 1 << 31 }, kind);
+    let mut shifted = |id| if signed { id } else { b.push(Do::Xor, kind, &[id, flip]) };
     let (x, y) = (shifted(x), shifted(y));
     let (how, x, y, opposite) = match how {
         Compare::Unequal => (Compare::Equal, x, y, true),
@@ -360,12 +400,39 @@ fn condition_binary(b: &mut Builder, name: &str, x: Id, y: Id) -> Option<Id> {
 }
 
 fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
-    use DType::{Bool, F32, F64, I32, U32, U8};
+    use DType::{Bf16, Bool, F16, F32, F64, I32, I64, I8, U32, U64, U8};
     Some(match (from, to) {
         _ if from == to => x,
-        (I32, U32) | (U32, I32) | (U8, I32 | U32) => x,
+        (I32, U32) | (U32, I32) | (U8, I32 | U32) | (I64, U64) | (U64, I64) | (U8, I8) | (I8, U8) => x,
+        (I8, I32 | U32) => sign_extended(b, from, x),
+        (I32 | U32, I8 | U8) => low_byte(b, x),
         (U8 | I32, F32) => b.push(Do::ToFloat, Kind::Word, &[x]),
-        (I32 | U32 | U8, Bool) => {
+        (I8, F32) => {
+            let x = sign_extended(b, from, x);
+            b.push(Do::ToFloat, Kind::Word, &[x])
+        }
+        (F32, I8 | U8) => {
+            let (low, high) = if to == U8 { (0i32, 255) } else { (-128, 127) };
+            let whole = to_integer(b, x);
+            let (low, high) = (b.constant(u64::from(low as u32), Kind::Word), b.constant(high, Kind::Word));
+            let above = b.push(Do::Larger, Kind::Word, &[whole, low]);
+            let within = b.push(Do::Smaller, Kind::Word, &[above, high]);
+            low_byte(b, within)
+        }
+        (F16, F32) => b.push(Do::FromHalf, Kind::Word, &[x]),
+        (F32, F16) => b.push(Do::ToHalf, Kind::Word, &[x]),
+        (Bf16, F32) => b.push(Do::ShiftLeft(16), Kind::Word, &[x]),
+        (F32, Bf16) => to_bf16(b, x),
+        (F16 | Bf16, _) => {
+            let wide = cast(b, from, F32, x)?;
+            cast(b, F32, to, wide)?
+        }
+        // Exact in f32, so that it is rounded once.
+        (U8 | I8 | Bool, F16 | Bf16) => {
+            let wide = cast(b, from, F32, x)?;
+            cast(b, F32, to, wide)?
+        }
+        (I32 | U32 | U8 | I8, Bool) => {
             let zero = b.constant(0, Kind::Word);
             let same = b.push(Do::CompareInt(Compare::Equal), Kind::Mask, &[x, zero]);
             b.opposite(same)
@@ -375,7 +442,7 @@ fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
             let zero = o.number(0.0);
             o.unequal(x, zero)
         }
-        (Bool, F32 | I32 | U32 | U8) => {
+        (Bool, F32 | I32 | U32 | U8 | I8) => {
             let bits = if to == F32 { u64::from(1f32.to_bits()) } else { 1 };
             let (one, zero) = (b.constant(bits, Kind::Word), b.constant(0, Kind::Word));
             b.push(Do::Select, Kind::Word, &[x, one, zero])
@@ -389,6 +456,20 @@ fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
         (F64, F32) => b.push(Do::Narrow, Kind::Word, &[x]),
         _ => return None,
     })
+}
+
+/// To nearest even; NaN stays NaN and is quiet.
+fn to_bf16(b: &mut Builder, x: Id) -> Id {
+    let (one, most, quiet) =
+        (b.constant(1, Kind::Word), b.constant(0x7fff, Kind::Word), b.constant(0x40_0000, Kind::Word));
+    let high = b.push(Do::ShiftRight(16), Kind::Word, &[x]);
+    let odd = b.push(Do::And, Kind::Word, &[high, one]);
+    let up = b.push(Do::Plus, Kind::Word, &[x, most]);
+    let rounded = b.push(Do::Plus, Kind::Word, &[up, odd]);
+    let nan = b.push(Do::Or, Kind::Word, &[x, quiet]);
+    let undefined = b.push(Do::Compare(Compare::Unequal), Kind::Mask, &[x, x]);
+    let kept = b.push(Do::Select, Kind::Word, &[undefined, nan, rounded]);
+    b.push(Do::ShiftRight(16), Kind::Word, &[kept])
 }
 
 /// Truncates and saturates; NaN gives 0. The instruction gives the lowest integer for all that does not fit.

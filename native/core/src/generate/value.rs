@@ -11,7 +11,7 @@ pub type Id = usize;
 /// The lanes of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Of 4 bytes: f32, i32, u32, and u8 widened.
+    /// Of 4 bytes: f32, i32, u32, and the bits of narrower values with zeros above them.
     Word,
     /// Of 8 bytes.
     Long,
@@ -71,6 +71,9 @@ pub enum Do {
     ToInt,
     Widen,
     Narrow,
+    /// From and to the bits of f16.
+    FromHalf,
+    ToHalf,
     MaskAnd,
     MaskOr,
     MaskXor,
@@ -266,7 +269,7 @@ lanes!(f64, 52, 1023.0, 6755399441055744.0);
 
 pub fn kind_of(dtype: DType) -> Kind {
     match dtype {
-        DType::F64 => Kind::Long,
+        DType::F64 | DType::I64 | DType::U64 => Kind::Long,
         DType::Bool => Kind::Mask,
         _ => Kind::Word,
     }

@@ -104,6 +104,7 @@ pub(crate) use with_fold;
 /// Whether an operation exists for a dtype.
 pub fn defined(op: ReduceOp, dtype: DType) -> bool {
     match op {
+        _ if dtype.is_half() => false,
         ReduceOp::And | ReduceOp::Or => !dtype.is_float(),
         ReduceOp::Sum => dtype != DType::Bool,
         ReduceOp::Max | ReduceOp::Min => true,

@@ -134,8 +134,8 @@ pub struct ScatterAdd {
 impl ScatterAdd {
     pub fn new(json: &GatherJson, mut checker: Checker) -> Result<ScatterAdd> {
         checked(json, &mut checker)?;
-        if json.dtype == DType::Bool {
-            bail!("bool cannot be added");
+        if json.dtype == DType::Bool || json.dtype.is_half() {
+            bail!("{} cannot be added", json.dtype.name());
         }
         let block = Block::new(json, &mut checker)?;
         let Some(updates) = json.updates else { bail!("updates is missing") };

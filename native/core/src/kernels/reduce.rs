@@ -281,6 +281,9 @@ pub struct ArgMax {
 
 impl ArgMax {
     pub fn new(json: &ArgMaxJson, mut checker: Checker) -> Result<ArgMax> {
+        if json.dtype.is_half() {
+            bail!("the position of a maximum of {} is not supported", json.dtype.name());
+        }
         if json.cols == 0 || json.cols > i32::MAX as usize {
             bail!("the position of a maximum among {} values does not exist", json.cols);
         }

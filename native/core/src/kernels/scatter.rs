@@ -48,6 +48,10 @@ multiply! {
     f64, |a, b| a * b;
     i32, |a, b| a.wrapping_mul(b);
     u32, |a, b| a.wrapping_mul(b);
+    i8, |a, b| a.wrapping_mul(b);
+    i64, |a, b| a.wrapping_mul(b);
+    u64, |a, b| a.wrapping_mul(b);
+    u16, |a, b| a.wrapping_mul(b);
     u8, |a, b| a.wrapping_mul(b);
 }
 
@@ -71,6 +75,9 @@ impl Scatter {
         count(&[j.outer, j.count, j.inner])?;
         if j.dtype == DType::Bool && matches!(json.op, ScatterOp::Sum | ScatterOp::Prod) {
             bail!("{:?} is not defined for bool", json.op);
+        }
+        if j.dtype.is_half() && json.op != ScatterOp::Replace {
+            bail!("{:?} is not defined for {}", json.op, j.dtype.name());
         }
         let (Some(input), Some(updates)) = (j.input, j.updates) else { bail!("in or updates is missing") };
         checker.read_all("indices", j.indices, DType::I32, &[j.outer, j.count])?;

@@ -83,6 +83,19 @@ macro_rules! integer_key {
 integer_key!(i32, u32, 32, 1 << 31);
 integer_key!(u32, u32, 32, 0);
 integer_key!(u8, u8, 8, 0);
+integer_key!(i8, u8, 8, 1 << 7);
+integer_key!(i64, u64, 64, 1 << 63);
+integer_key!(u64, u64, 64, 0);
+// 16-bit floats are refused.
+integer_key!(u16, u16, 16, 0);
+
+/// Lowering makes f32 of them.
+fn refuse_half(dtype: DType) -> Result<()> {
+    if dtype.is_half() {
+        bail!("sorting {} is not supported", dtype.name());
+    }
+    Ok(())
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
@@ -166,6 +179,7 @@ impl Sort {
         if json.operands.is_empty() {
             bail!("there is nothing to sort");
         }
+        refuse_half(json.operands[0].dtype)?;
         positions(json.cols)?;
         for operand in &json.operands {
             checker.read_all("in", operand.input, operand.dtype, &[json.rows, json.cols])?;
@@ -213,6 +227,7 @@ impl TopK {
         if k > cols {
             bail!("there are no {k} largest of {cols} elements");
         }
+        refuse_half(json.dtype)?;
         positions(cols)?;
         checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
         let (values, indices) = json.outputs;

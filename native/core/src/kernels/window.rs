@@ -47,6 +47,9 @@ impl Window {
         if sizes.iter().chain(&steps).any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
             bail!("sizes of a window must be below 2^24");
         }
+        if j.dtype.is_half() {
+            bail!("windows of {} are not supported", j.dtype.name());
+        }
         if steps.contains(&0) {
             bail!("window, strides and dilation must be positive");
         }

@@ -91,7 +91,7 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);
     }
-    if n < 0.0 || libm::floor(n) != n || x.is_nan() || x == f64::NEG_INFINITY {
+    if !(0.0..=170.0).contains(&n) || libm::floor(n) != n || x.is_nan() || x == f64::NEG_INFINITY {
         return f64::NAN;
     }
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
@@ -113,7 +113,8 @@ fn zeta(s: f64, q: f64) -> f64 {
     // Far below 0 the terms near 0 are all that counts, and walking there would take for ever.
     let mut a = if q < -1e5 { q - libm::floor(q) - 1e5 } else { q };
     let mut sum = 0.0;
-    while a < 12.0 {
+    // The series converges where a is well above s.
+    while a < 12.0 + s {
         sum += libm::pow(a, -s);
         a += 1.0;
     }

@@ -29,6 +29,12 @@ impl Group {
         of[of.len() - 1 - self.random.below(back)]
     }
 
+    /// One of these dtypes of which there are registers.
+    fn present(&mut self, wanted: &[&'static str]) -> &'static str {
+        let there: Vec<&str> = wanted.iter().copied().filter(|d| self.dtypes.contains(d)).collect();
+        there[self.random.below(there.len())]
+    }
+
     pub fn push(&mut self, op: Value, dtype: &'static str) {
         self.ops.push(op);
         self.dtypes.push(dtype);
@@ -37,7 +43,7 @@ impl Group {
     pub fn step(&mut self, double: bool) {
         let float = if double && self.random.below(2) == 0 { "f64" } else { "f32" };
         let unary: &[&str] = if float == "f64" { &UNARY[..6] } else { &UNARY };
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..4 => {
                 let (name, x) = (unary[self.random.below(unary.len())], self.pick(float));
                 self.push(json!([name, float, x]), float);
@@ -60,6 +66,24 @@ impl Group {
                 self.push(json!([name, dtype, x, y]), dtype);
                 let (name, x, y) = (COMPARE[self.random.below(6)], self.pick(dtype), self.pick(dtype));
                 self.push(json!([name, dtype, x, y]), "bool");
+            }
+            12 => {
+                let dtype = self.present(&["u8", "i8", "i64", "u64"]);
+                let (name, x, y) = (INTEGER[self.random.below(10)], self.pick(dtype), self.pick(dtype));
+                self.push(json!([name, dtype, x, y]), dtype);
+                let name = ["neg", "abs", "not"][self.random.below(3)];
+                let x = self.pick(dtype);
+                self.push(json!([name, dtype, x]), dtype);
+                let (name, x, y) = (COMPARE[self.random.below(6)], self.pick(dtype), self.pick(dtype));
+                self.push(json!([name, dtype, x, y]), "bool");
+            }
+            13 => {
+                let all = ["f32", "f16", "bf16", "i8", "u8", "i32", "u32", "bool", "f64", "i64", "u64"];
+                let (from, to) = (self.present(&all), self.present(&all));
+                let x = self.pick(from);
+                self.push(json!(["cast", to, x]), to);
+                let (c, x, y) = (self.pick("bool"), self.pick(to), self.pick(to));
+                self.push(json!(["select", to, c, x, y]), to);
             }
             10 => {
                 let (from, to) =
@@ -96,7 +120,9 @@ pub fn values(random: &mut Random, dtype: &str, n: usize) -> Vec<u8> {
     match dtype {
         "f32" | "f64" => encode(dtype, &floats(random, n)),
         "bool" => (0..n).map(|_| random.below(2) as u8).collect(),
-        "u8" => (0..n).map(|_| random.below(256) as u8).collect(),
+        "u8" | "i8" => (0..n).map(|_| random.below(256) as u8).collect(),
+        "f16" | "bf16" => (0..n).flat_map(|_| (random.bits() as u16).to_le_bytes()).collect(),
+        "i64" | "u64" => (0..n).flat_map(|_| (random.bits() >> random.below(60)).to_le_bytes()).collect(),
         _ => (0..n).flat_map(|_| (random.bits() as u32 >> random.below(30)).to_le_bytes()).collect(),
     }
 }
@@ -111,6 +137,8 @@ pub fn canonical(dtype: &str, bytes: &[u8]) -> Vec<u64> {
             let bits = u64::from_le_bytes(word);
             match dtype {
                 "f32" if f32::from_bits(bits as u32).is_nan() => u64::MAX,
+                "f16" if bits & 0x7fff > 0x7c00 => u64::MAX,
+                "bf16" if bits & 0x7fff > 0x7f80 => u64::MAX,
                 "f64" if f64::from_bits(bits).is_nan() => u64::MAX,
                 _ => bits,
             }

@@ -5,6 +5,7 @@
 
 pub mod groups;
 
+use heddle_half::{Bf16, Half, Odd, F16};
 use std::sync::Arc;
 
 use heddle_core::buffer::Buffer;
@@ -47,6 +48,11 @@ pub fn encode(dtype: &str, values: &[f64]) -> Vec<u8> {
         "f64" => v.to_le_bytes().to_vec(),
         "i32" => (*v as i32).to_le_bytes().to_vec(),
         "u32" => (*v as u32).to_le_bytes().to_vec(),
+        "i64" => (*v as i64).to_le_bytes().to_vec(),
+        "u64" => (*v as u64).to_le_bytes().to_vec(),
+        "i8" => (*v as i8).to_le_bytes().to_vec(),
+        "f16" => F16::narrow(v.odd()).0.to_le_bytes().to_vec(),
+        "bf16" => Bf16::narrow(v.odd()).0.to_le_bytes().to_vec(),
         _ => vec![*v as u8],
     };
     values.iter().flat_map(each).collect()
@@ -61,13 +67,19 @@ pub fn decode(dtype: &str, bytes: &[u8]) -> Vec<f64> {
         "f64" => words(bytes, f64::from_le_bytes),
         "i32" => words(bytes, |b| i32::from_le_bytes(b) as f64),
         "u32" => words(bytes, |b| u32::from_le_bytes(b) as f64),
+        "i64" => words(bytes, |b| i64::from_le_bytes(b) as f64),
+        "u64" => words(bytes, |b| u64::from_le_bytes(b) as f64),
+        "i8" => words(bytes, |b| i8::from_le_bytes(b) as f64),
+        "f16" => words(bytes, |b| F16(u16::from_le_bytes(b)).wide() as f64),
+        "bf16" => words(bytes, |b| Bf16(u16::from_le_bytes(b)).wide() as f64),
         _ => words(bytes, |b: [u8; 1]| b[0] as f64),
     }
 }
 
 pub fn size(dtype: &str) -> usize {
     match dtype {
-        "f64" => 8,
+        "f64" | "i64" | "u64" => 8,
+        "f16" | "bf16" => 2,
         "f32" | "i32" | "u32" => 4,
         _ => 1,
     }

@@ -111,7 +111,7 @@ pub(crate) fn streams<'a>(
     let bytes: usize = operands.iter().map(|o| o.dtype.size() * total).sum();
     let (at, size) = (operands[k].at, operands[k].dtype.size());
     let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != at);
-    bytes > STREAMED && alone && size > 1 && steps.all(|s| (s * size as isize) % 64 == 0)
+    bytes > STREAMED && alone && size > 2 && steps.all(|s| (s * size as isize) % 64 == 0)
 }
 
 /// The group without its sizes and addresses, if its views are ones that generated kernels walk.

@@ -7,6 +7,7 @@ pub mod ops;
 pub(crate) mod plan;
 mod tile;
 
+use heddle_half::{Bf16, Half, Odd, F16};
 use serde_json::Value;
 
 use crate::dtype::DType;
@@ -187,7 +188,7 @@ pub(crate) fn instruction(
     let (function, result) = match (name, inputs.len()) {
         ("iota", 1) => {
             let dim = inputs[0];
-            if dim >= shape.len() || dtype == DType::Bool {
+            if dim >= shape.len() || dtype == DType::Bool || dtype.is_half() {
                 bail!("iota: no dim {dim} of type {} in shape {shape:?}", dtype.name());
             }
             let mut strides = vec![0; shape.len()];
@@ -236,6 +237,11 @@ fn constant(value: &Value, dtype: DType) -> Result<Value8> {
     let number = match value {
         Value::Number(n) => n.as_f64(),
         Value::Bool(b) => Some(f64::from(u8::from(*b))),
+        // Integers that no JSON number holds.
+        Value::String(s) if matches!(dtype, DType::I64 | DType::U64) => {
+            let Ok(x) = s.parse::<i128>() else { bail!("const: {value} is not an integer") };
+            return Ok(Value8 { bits: x as u64, size: 8 });
+        }
         Value::String(s) => match s.as_str() {
             "nan" => Some(f64::NAN),
             "inf" => Some(f64::INFINITY),
@@ -251,6 +257,11 @@ fn constant(value: &Value, dtype: DType) -> Result<Value8> {
         DType::I32 => (x as i32) as u32 as u64,
         DType::U32 => (x as u32) as u64,
         DType::U8 => (x as u8) as u64,
+        DType::I8 => (x as i8) as u8 as u64,
+        DType::I64 => (x as i64) as u64,
+        DType::U64 => x as u64,
+        DType::F16 => u64::from(F16::narrow(x.odd()).bits()),
+        DType::Bf16 => u64::from(Bf16::narrow(x.odd()).bits()),
         DType::Bool => u64::from(x != 0.0),
     };
     Ok(Value8 { bits, size: dtype.size() })

@@ -1,5 +1,7 @@
 //! The scalar functions of fused steps, as loops over tiles.
 
+use heddle_half::{Bf16, Half, Odd, F16};
+
 use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::ops::Plain;
@@ -129,37 +131,46 @@ macro_rules! float_unary {
     };
 }
 
+macro_rules! signed_unary {
+    ($name:expr, $t:ident) => {
+        match $name {
+            "neg" => one!($t => $t, |a| a.wrapping_neg()),
+            "abs" => one!($t => $t, |a| a.wrapping_abs()),
+            "sign" => one!($t => $t, |a| a.signum()),
+            "not" => one!($t => $t, |a| !a),
+            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
+            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
+            _ => return None,
+        }
+    };
+}
+
+macro_rules! unsigned_unary {
+    ($name:expr, $t:ident) => {
+        match $name {
+            "neg" => one!($t => $t, |a| a.wrapping_neg()),
+            "abs" => one!($t => $t, |a| a),
+            "sign" => one!($t => $t, |a| $t::from(a != 0)),
+            "not" => one!($t => $t, |a| !a),
+            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
+            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
+            _ => return None,
+        }
+    };
+}
+
 pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
         DType::F32 => unary_functions!(float_unary name f32),
         DType::F64 => unary_functions!(float_unary name f64),
-        DType::I32 => match name {
-            "neg" => one!(i32 => i32, |a| a.wrapping_neg()),
-            "abs" => one!(i32 => i32, |a| a.wrapping_abs()),
-            "sign" => one!(i32 => i32, |a| a.signum()),
-            "not" => one!(i32 => i32, |a| !a),
-            "popcount" => one!(i32 => i32, |a| a.count_ones() as i32),
-            "countLeadingZeros" => one!(i32 => i32, |a| a.leading_zeros() as i32),
-            _ => return None,
-        },
-        DType::U32 => match name {
-            "neg" => one!(u32 => u32, |a| a.wrapping_neg()),
-            "abs" => one!(u32 => u32, |a| a),
-            "sign" => one!(u32 => u32, |a| u32::from(a != 0)),
-            "not" => one!(u32 => u32, |a| !a),
-            "popcount" => one!(u32 => u32, |a| a.count_ones()),
-            "countLeadingZeros" => one!(u32 => u32, |a| a.leading_zeros()),
-            _ => return None,
-        },
-        DType::U8 => match name {
-            "neg" => one!(u8 => u8, |a| a.wrapping_neg()),
-            "abs" => one!(u8 => u8, |a| a),
-            "sign" => one!(u8 => u8, |a| u8::from(a != 0)),
-            "not" => one!(u8 => u8, |a| !a),
-            "popcount" => one!(u8 => u8, |a| a.count_ones() as u8),
-            "countLeadingZeros" => one!(u8 => u8, |a| a.leading_zeros() as u8),
-            _ => return None,
-        },
+        DType::I32 => signed_unary!(name, i32),
+        DType::U32 => unsigned_unary!(name, u32),
+        DType::U8 => unsigned_unary!(name, u8),
+        DType::I8 => signed_unary!(name, i8),
+        DType::I64 => signed_unary!(name, i64),
+        DType::U64 => unsigned_unary!(name, u64),
+        // Nothing is computed in them.
+        DType::F16 | DType::Bf16 => return None,
         DType::Bool => match name {
             "not" => one!(u8 => u8, |a| u8::from(a == 0)),
             _ => return None,
@@ -191,7 +202,7 @@ macro_rules! float_compare {
 }
 
 macro_rules! int_binary {
-    ($name:expr, $t:ident, $signed:ident, $unsigned:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
+    ($name:expr, $t:ident, $signed:ident, $unsigned:ident, $u:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
         match $name {
             "add" => two!($t => $t, |a, b| a.wrapping_add(b)),
             "sub" => two!($t => $t, |a, b| a.wrapping_sub(b)),
@@ -199,28 +210,28 @@ macro_rules! int_binary {
             // Zero divisors are refused before; 1 keeps the loop free of panics.
             "div" => two!($t => $t, |a, b| a.wrapping_div(if b == 0 { 1 } else { b })),
             "rem" => two!($t => $t, |a, b| a.wrapping_rem(if b == 0 { 1 } else { b })),
-            "pow" => two!($t => $t, |a, b| int_pow(a as i64, b as i64) as $t),
+            "pow" => two!($t => $t, |a, b| int_pow(i128::from(a), i128::from(b)) as $t),
             "max" => two!($t => $t, |a, b| a.max(b)),
             "min" => two!($t => $t, |a, b| a.min(b)),
             "and" => two!($t => $t, |a, b| a & b),
             "or" => two!($t => $t, |a, b| a | b),
             "xor" => two!($t => $t, |a, b| a ^ b),
-            "shiftLeft" => two!($t => $t, |a, b| if (b as u32) < $bits { a << (b as u32 % $bits) } else { 0 }),
+            "shiftLeft" => two!($t => $t, |a, b| if (b as $u) < $bits { a << (b as $u % $bits) } else { 0 }),
             "shiftRight" => two!($t => $t, |$a, b| {
-                let $s = b as u32;
+                let $s = b as $u;
                 $right
             }),
             "shiftRightLogical" => two!($t => $t, |a, b| {
-                if (b as u32) < $bits { ((a as $unsigned) >> (b as u32 % $bits)) as $t } else { 0 }
+                if (b as $u) < $bits { ((a as $unsigned) >> (b as $u % $bits)) as $t } else { 0 }
             }),
-            "shiftRightArithmetic" => two!($t => $t, |a, b| ((a as $signed) >> (b as u32).min($bits - 1)) as $t),
+            "shiftRightArithmetic" => two!($t => $t, |a, b| ((a as $signed) >> (b as $u).min($bits - 1)) as $t),
             _ => return None,
         }
     };
 }
 
 /// Wraps; a negative exponent gives the truncated quotient.
-fn int_pow(base: i64, exponent: i64) -> i64 {
+fn int_pow(base: i128, exponent: i128) -> i128 {
     if exponent < 0 {
         return match base {
             1 => 1,
@@ -228,16 +239,29 @@ fn int_pow(base: i64, exponent: i64) -> i64 {
             _ => 0,
         };
     }
-    base.wrapping_pow(exponent.min(u32::MAX as i64) as u32)
+    // By squares: the exponent may have 64 bits.
+    let (mut result, mut square, mut rest) = (1i128, base, exponent);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        rest >>= 1;
+    }
+    result
 }
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
         DType::F32 => binary_functions!(float_binary name f32 libm::powf, libm::atan2f, special::polygamma32),
         DType::F64 => binary_functions!(float_binary name f64 libm::pow, libm::atan2, special::polygamma),
-        DType::I32 => int_binary!(name, i32, i32, u32, 32, |a, s| a >> s.min(31)),
-        DType::U32 => int_binary!(name, u32, i32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
-        DType::U8 => int_binary!(name, u8, i8, u8, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
+        DType::I32 => int_binary!(name, i32, i32, u32, u32, 32, |a, s| a >> s.min(31)),
+        DType::U32 => int_binary!(name, u32, i32, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
+        DType::U8 => int_binary!(name, u8, i8, u8, u32, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
+        DType::I8 => int_binary!(name, i8, i8, u8, u32, 8, |a, s| a >> s.min(7)),
+        DType::I64 => int_binary!(name, i64, i64, u64, u64, 64, |a, s| a >> s.min(63)),
+        DType::U64 => int_binary!(name, u64, i64, u64, u64, 64, |a, s| if s < 64 { a >> (s % 64) } else { 0 }),
+        DType::F16 | DType::Bf16 => return None,
         DType::Bool => match name {
             "max" | "or" => two!(u8 => u8, |a, b| u8::from((a | b) != 0)),
             "min" | "and" | "mul" => two!(u8 => u8, |a, b| u8::from(a != 0 && b != 0)),
@@ -268,18 +292,31 @@ pub fn find_comparison(name: &str, dtype: DType) -> Option<Loop> {
         DType::I32 => compare!(name, i32),
         DType::U32 => compare!(name, u32),
         DType::U8 | DType::Bool => compare!(name, u8),
+        DType::I8 => compare!(name, i8),
+        DType::I64 => compare!(name, i64),
+        DType::U64 => compare!(name, u64),
+        DType::F16 | DType::Bf16 => return None,
     })
 }
 
+/// `$read` gives the number of an element, of type `$number`.
 macro_rules! cast_to {
     ($to:expr, $from:ident) => {
+        cast_to!($to, $from, $from, |a| a)
+    };
+    ($to:expr, $from:ident, $number:ident, |$a:ident| $read:expr) => {
         match $to {
-            DType::F32 => one!($from => f32, |a| a as f32),
-            DType::F64 => one!($from => f64, |a| a as f64),
-            DType::I32 => one!($from => i32, |a| a as i32),
-            DType::U32 => one!($from => u32, |a| a as u32),
-            DType::U8 => one!($from => u8, |a| a as u8),
-            DType::Bool => one!($from => u8, |a| u8::from(a != $from::ZERO)),
+            DType::F32 => one!($from => f32, |$a| $read as f32),
+            DType::F64 => one!($from => f64, |$a| $read as f64),
+            DType::F16 => one!($from => u16, |$a| F16::narrow($read.odd()).bits()),
+            DType::Bf16 => one!($from => u16, |$a| Bf16::narrow($read.odd()).bits()),
+            DType::I32 => one!($from => i32, |$a| $read as i32),
+            DType::U32 => one!($from => u32, |$a| $read as u32),
+            DType::U8 => one!($from => u8, |$a| $read as u8),
+            DType::I8 => one!($from => i8, |$a| $read as i8),
+            DType::I64 => one!($from => i64, |$a| $read as i64),
+            DType::U64 => one!($from => u64, |$a| $read as u64),
+            DType::Bool => one!($from => u8, |$a| u8::from($read != $number::ZERO)),
         }
     };
 }
@@ -291,6 +328,13 @@ pub fn cast(from: DType, to: DType) -> Loop {
         DType::I32 => cast_to!(to, i32),
         DType::U32 => cast_to!(to, u32),
         DType::U8 | DType::Bool => cast_to!(to, u8),
+        DType::I8 => cast_to!(to, i8),
+        DType::I64 => cast_to!(to, i64),
+        DType::U64 => cast_to!(to, u64),
+        DType::F16 if to == from => one!(u16 => u16, |a| a),
+        DType::Bf16 if to == from => one!(u16 => u16, |a| a),
+        DType::F16 => cast_to!(to, u16, f32, |a| F16::of_bits(a).wide()),
+        DType::Bf16 => cast_to!(to, u16, f32, |a| Bf16::of_bits(a).wide()),
     }
 }
 
@@ -298,6 +342,7 @@ pub fn select(dtype: DType) -> Loop {
     match dtype.size() {
         8 => run_choose::<u64>,
         4 => run_choose::<u32>,
+        2 => run_choose::<u16>,
         _ => run_choose::<u8>,
     }
 }
@@ -305,6 +350,7 @@ pub fn select(dtype: DType) -> Loop {
 /// Whether any of `n` integers is zero.
 pub(super) unsafe fn any_zero(dtype: DType, ptr: *const u8, n: usize) -> bool {
     match dtype.size() {
+        8 => slice::<u64>(ptr, n).contains(&0),
         4 => slice::<u32>(ptr, n).contains(&0),
         _ => slice::<u8>(ptr, n).contains(&0),
     }

@@ -141,6 +141,7 @@ unsafe fn fill(value: Value8, to: *mut u8, n: usize) {
     match value.size {
         8 => std::slice::from_raw_parts_mut(to.cast::<u64>(), n).fill(value.bits),
         4 => std::slice::from_raw_parts_mut(to.cast::<u32>(), n).fill(value.bits as u32),
+        2 => std::slice::from_raw_parts_mut(to.cast::<u16>(), n).fill(value.bits as u16),
         _ => std::slice::from_raw_parts_mut(to, n).fill(value.bits as u8),
     }
 }
@@ -150,6 +151,7 @@ unsafe fn load(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, to: *mut
         _ if operand.at.is_none() => iota(step, operand, tile, to),
         8 => walk(step, run, operand, tile, to.cast::<u64>(), read_run, read_block),
         4 => walk(step, run, operand, tile, to.cast::<u32>(), read_run, read_block),
+        2 => walk(step, run, operand, tile, to.cast::<u16>(), read_run, read_block),
         _ => walk(step, run, operand, tile, to, read_run, read_block),
     }
 }
@@ -158,6 +160,7 @@ unsafe fn store(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, from: *
     match operand.dtype.size() {
         8 => walk(step, run, operand, tile, from.cast::<u64>(), write_run, write_block),
         4 => walk(step, run, operand, tile, from.cast::<u32>(), write_run, write_block),
+        2 => walk(step, run, operand, tile, from.cast::<u16>(), write_run, write_block),
         _ => walk(step, run, operand, tile, from, write_run, write_block),
     }
 }
@@ -262,7 +265,7 @@ macro_rules! from_index {
         }
     })+ };
 }
-from_index!(f32 f64 i32 u32 u8);
+from_index!(f32 f64 i32 u32 u8 i8 i64 u64 u16);
 
 unsafe fn iota_typed<T: FromIndex>(step: &Fused, operand: &Operand, tile: &Tile, to: *mut T) {
     let inner = step.dims.len() - 1;

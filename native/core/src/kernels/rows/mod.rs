@@ -126,6 +126,7 @@ fn ramps(group: &Group) -> Vec<(usize, Vec<u64>)> {
                         DType::F32 => *to.cast::<f32>().add(i) = i as f32,
                         DType::F64 => *to.cast::<f64>().add(i) = i as f64,
                         DType::I32 | DType::U32 => *to.cast::<u32>().add(i) = i as u32,
+                        DType::I64 | DType::U64 => *to.add(i) = i as u64,
                         _ => *to.cast::<u8>().add(i) = i as u8,
                     }
                 }

@@ -321,6 +321,7 @@ pub(super) unsafe fn fill(value: Value8, to: *mut u8, n: usize) {
     match value.size {
         8 => std::slice::from_raw_parts_mut(to.cast::<u64>(), n).fill(value.bits),
         4 => std::slice::from_raw_parts_mut(to.cast::<u32>(), n).fill(value.bits as u32),
+        2 => std::slice::from_raw_parts_mut(to.cast::<u16>(), n).fill(value.bits as u16),
         _ => std::slice::from_raw_parts_mut(to, n).fill(value.bits as u8),
     }
 }
@@ -332,6 +333,7 @@ unsafe fn spread(dtype: DType, from: *const u8, stride: isize, to: *mut u8, n: u
     let bits = match dtype.size() {
         8 => *from.cast::<u64>(),
         4 => u64::from(*from.cast::<u32>()),
+        2 => u64::from(*from.cast::<u16>()),
         _ => u64::from(*from),
     };
     fill(Value8 { bits, size: dtype.size() }, to, n);
@@ -348,6 +350,7 @@ pub(super) unsafe fn gather(dtype: DType, from: *const u8, by: isize, to: *mut u
         match size {
             8 => *to.cast::<u64>() = *from.cast::<u64>(),
             4 => *to.cast::<u32>() = *from.cast::<u32>(),
+            2 => *to.cast::<u16>() = *from.cast::<u16>(),
             _ => *to = *from,
         }
     }
