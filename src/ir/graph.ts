@@ -82,7 +82,7 @@ export function graphFingerprint(graph: Graph): string {
 }
 
 /** The graph with some of its inputs, among them all that the outputs wanted depend on, and some of its outputs. */
-export function narrowed(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
+export function narrowGraph(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
   const specs = inputSpecs(graph);
   const wanted = { ...graph, outputs: outputs.map((place) => graph.outputs[place] as Node) };
   return traceGraph(

@@ -4,7 +4,7 @@
  * gradient is asked for, the first pass drops them.
  */
 import { isFloat } from "../ir/dtype.ts";
-import { type InputSpec, inlineGraph, inputSpecs, narrowed, traceGraph } from "../ir/graph.ts";
+import { type InputSpec, inlineGraph, inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
 import type { GradientContext, Graph, Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { range, type TensorType } from "../ir/shape.ts";
@@ -46,8 +46,8 @@ export function plainWhile(node: Pick<Node<WhileAttrs>, "attrs" | "inputs">): Pl
   if (own === carries) return { attrs: { condition, body, carries, ...rest }, inputs };
   const taken = [0, ...inputs.map((place) => place + 1)];
   const attrs = {
-    condition: narrowed(condition, taken, [0]),
-    body: narrowed(body, taken, range(own)),
+    condition: narrowGraph(condition, taken, [0]),
+    body: narrowGraph(body, taken, range(own)),
     carries: own,
     ...rest,
   };

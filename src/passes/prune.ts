@@ -3,7 +3,7 @@
  * feed themselves, inputs of which nothing depends. Scans stack their carries for a gradient that may never be asked for.
  */
 import { controlOf, type LoopControl } from "../ir/control.ts";
-import { inputSpecs, narrowed, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
@@ -87,7 +87,7 @@ function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopContro
   if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
   for (const [key, value] of Object.entries(node.attrs))
     if (isGraph(value))
-      attrs[key] = prune(narrowed(value, own, value === body ? results : range(value.outputs.length)));
+      attrs[key] = prune(narrowGraph(value, own, value === body ? results : range(value.outputs.length)));
   return { inputs, results, attrs };
 }
 
@@ -102,7 +102,7 @@ function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
     ))
       needed.add(place);
   const inputs = range(node.inputs.length - 1).filter((place) => needed.has(place));
-  const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowed(graph, inputs, results))]));
+  const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowGraph(graph, inputs, results))]));
   return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
 }
 
