@@ -6,11 +6,11 @@
 import type { Attrs, BatchContext, Batched, Graph, Node } from "../ir/node.ts";
 import { batchByLoop, batchedGraph, isBatched, moveDim, spreadBatch } from "./batch.ts";
 import { withStackedCarries } from "./control-gradient.ts";
+import { emitWhile, plainWhile, type WhileAttrs } from "./control-while.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";
 
 type ScanLike = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
-type WhileLike = { condition: Graph; body: Graph; carries: number };
 type CondLike = { onTrue: Graph; onFalse: Graph };
 
 /** A body on a batch, with the carries that are batched from the second iteration on at the latest. */
@@ -46,18 +46,21 @@ export function batchScan(context: BatchContext<ScanLike>): Batched[] {
 }
 
 /** As long as one condition holds for all, the body runs on the batch. */
-export function batchWhile(context: BatchContext<WhileLike>): Batched[] {
-  const { node, inputs, size, batch } = context;
-  const { carries, body, condition } = node.attrs;
-  const made = batchedBody(body, carries, context);
-  const test = batchedGraph(condition, [false, ...made.flags], size, batch, (results) => results);
+export function batchWhile(context: BatchContext<WhileAttrs>): Batched[] {
+  const { node, size, batch } = context;
+  const { attrs, inputs: places } = plainWhile(node);
+  const inputs = places.map((place) => context.inputs[place] as Batched);
+  const made = batchedBody(attrs.body, attrs.carries, { ...context, inputs });
+  const test = batchedGraph(attrs.condition, [false, ...made.flags], size, batch, (results) => results);
   if (test.results[0] === true) return batchByLoop(context);
   const operands = inputs.map((input, place) => (made.flags[place] ? spreadBatch(input, size) : input.node));
-  const attrs = { condition: test.graph, body: made.graph, carries };
-  return resultsOf(emit.call("while", operands, attrs)).map((result, place) => ({
-    node: result,
-    batched: made.results[place] === true,
-  }));
+  const results = emitWhile(operands, { ...attrs, condition: test.graph, body: made.graph });
+  // Of the loop's own carries, then the count, then the stacks, where the batch comes after the iterations.
+  return results.map((result, place): Batched => {
+    const stack = place > attrs.carries;
+    const batched = made.results[stack ? place - attrs.carries - 1 : place] === true;
+    return { node: batched && stack ? moveDim(result, 1, 0) : result, batched };
+  });
 }
 
 /** A result is batched where it is of either branch. */

@@ -5,11 +5,11 @@
 import { type InputSpec, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Attrs, Dual, ForwardContext, Graph, Node } from "../ir/node.ts";
 import { withStackedCarries } from "./control-gradient.ts";
+import { emitWhile, plainWhile, type WhileAttrs } from "./control-while.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";
 
 type ScanLike = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
-type WhileLike = { condition: Graph; body: Graph; carries: number };
 type CondLike = { onTrue: Graph; onFalse: Graph };
 type Forward = ForwardContext<Attrs>["forward"];
 
@@ -110,16 +110,22 @@ export function forwardScan({ node, inputs, forward }: ForwardContext<ScanLike>)
   return new Groups([carries, body.outputs.length - carries], results).split(made);
 }
 
-export function forwardWhile({ node, inputs, forward }: ForwardContext<WhileLike>): Dual[] {
-  const { body, condition, carries } = node.attrs;
-  const { graph, groups, results } = jointBody({ body, carries, slices: 0 }, inputs, forward);
+export function forwardWhile(context: ForwardContext<WhileAttrs>): Dual[] {
+  const { attrs, inputs: places } = plainWhile(context.node);
+  const inputs = places.map((place) => context.inputs[place] as Dual);
+  const { body, condition, carries } = attrs;
+  const { graph, groups, results } = jointBody({ body, carries, slices: 0 }, inputs, context.forward);
   // The condition takes what the body takes, and looks at the values alone.
   const test = traceGraph(condition.name, inputSpecs(graph), (index, ...given) =>
     inlineGraph(condition, [index as Node, ...groups.split(given).map((dual) => dual.node)]),
   );
-  const attrs = { condition: test, body: graph, carries: carries + count(groups.active.slice(0, carries)) };
-  const made = resultsOf(emit.call("while", operandsOf(groups, inputs), attrs));
-  return new Groups([carries], results).split(made);
+  const all = carries + count(groups.active.slice(0, carries));
+  const made = emitWhile(operandsOf(groups, inputs), { ...attrs, condition: test, body: graph, carries: all });
+  const split = (from: readonly Node[]): Dual[] => new Groups([carries], results).split(from);
+  // The stacks of tangents are the tangents of stacks.
+  const iterations = made[all];
+  if (iterations === undefined) return split(made);
+  return [...split(made.slice(0, all)), { node: iterations, tangent: undefined }, ...split(made.slice(all + 1))];
 }
 
 export function forwardBranch({ node, inputs, forward }: ForwardContext<CondLike>): Dual[] {

@@ -39,24 +39,44 @@ function stackedCarries(node: Node<ScanLike>): Node[] {
  * The gradient of scan is a scan in the other direction. An iteration computes the body anew from its stacked carries
  * and pulls the cotangents back through it; those of the constants add up in carries of their own.
  */
-export function scanGradient(context: GradientContext<ScanLike>): (Node | undefined)[] {
-  const { attrs, inputs } = context.node as Node<ScanLike>;
+export function scanGradient({ node, cotangents, pullback }: GradientContext<ScanLike>): (Node | undefined)[] {
+  const { attrs, inputs } = node;
+  return scanBackward({ attrs, inputs, cotangents, pullback, stacks: () => stackedCarries(node) });
+}
+
+/** A loop of which every carry before each iteration is known. */
+export interface StackedLoop {
+  /** The stacks of `cotangents` are those of the body's outputs after the carries. */
+  readonly attrs: ScanLike;
+  readonly inputs: readonly Node[];
+  readonly cotangents: readonly (Node | undefined)[];
+  readonly pullback: Pullback;
+  /** The carries before each iteration, stacked along dim 0. */
+  readonly stacks: () => readonly Node[];
+  /** How many of the iterations took place, an i32 scalar; undefined: all. */
+  readonly count?: Node;
+}
+
+/** Cotangents of a loop's inputs. */
+export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node | undefined)[] {
   const { carries, slices } = attrs;
   const [start, xs] = [inputs.slice(0, carries), inputs.slice(carries, carries + slices)];
   const constants = inputs.slice(carries + slices);
   const by = { start: floats(start), xs: floats(xs), constants: floats(constants) };
   const given = range(context.cotangents.length - carries).filter((place) => context.cotangents[carries + place]);
-  const body = backwardBody(attrs, inputs, by, given, context.pullback);
+  const whole = backwardBody(attrs, inputs, by, given, context.pullback);
   const first = [
     ...by.start.map((place) => context.cotangents[place] ?? zeros(typeOf(start[place] as Node))),
     ...by.constants.map((place) => zeros(typeOf(constants[place] as Node))),
   ];
-  const stacked = [...stackedCarries(context.node as Node<ScanLike>), ...xs];
-  const flowing = given.map((place) => context.cotangents[carries + place] as Node);
   // A loop over integers alone has nothing to carry back.
-  if (body.outputs.length === 0) return inputs.map(() => undefined);
+  if (whole.outputs.length === 0) return inputs.map(() => undefined);
+  const stacked = [...context.stacks(), ...xs];
+  const flowing = given.map((place) => context.cotangents[carries + place] as Node);
+  const body = context.count === undefined ? whole : onlyBelow(whole, first.length);
+  const counts = context.count === undefined ? [] : [context.count];
   const made = results(
-    emit.call("scan", [...first, ...stacked, ...flowing, ...constants], {
+    emit.call("scan", [...first, ...stacked, ...flowing, ...constants, ...counts], {
       body: withStackedCarries(body, first.length),
       length: attrs.length,
       carries: first.length,
@@ -73,6 +93,21 @@ export function scanGradient(context: GradientContext<ScanLike>): (Node | undefi
   store(by.constants, carries + slices, by.start.length);
   store(by.xs, carries, first.length);
   return cotangents;
+}
+
+/**
+ * A backward body that takes the number of iterations too and leaves the carries as they are in those that never took
+ * place. It is a branch: what a body would make of the zeros of a stack, NaN perhaps, is not even computed.
+ */
+function onlyBelow(body: Graph, carries: number): Graph {
+  const specs = inputSpecs(body);
+  const [onTrue, onFalse] = [body, { ...body, outputs: body.inputs.slice(1, carries + 1) }];
+  const count = { name: "iterations", type: { dtype: "i32", shape: [] } as TensorType };
+  return traceGraph(body.name, [...specs, count], (...given) => {
+    const operands = given.slice(0, specs.length);
+    const took = emit.lt(given[0] as Node, given[specs.length] as Node);
+    return results(emit.call("cond", [took, ...operands], { onTrue, onFalse }));
+  });
 }
 
 interface Places {

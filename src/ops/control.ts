@@ -14,11 +14,12 @@ import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
 import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
 import { controlHlo } from "./control-hlo.ts";
+import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host.ts";
 import { resultsOf } from "./results.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
-export type WhileAttrs = { condition: Graph; body: Graph; carries: number };
+export type { WhileAttrs } from "./control-while.ts";
 export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 
 const planned = absent("the planner plans the graphs that it owns");
@@ -147,7 +148,7 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
 
 export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
   name: "while",
-  doc: "Runs a body as long as a condition holds: inputs are the first carries and constants; condition and body take (number of the iteration, carries, constants) and give a bool scalar and the next carries. Results are the last carries.",
+  doc: "Runs a body as long as a condition holds: inputs are the first carries and constants; condition and body take (number of the iteration, carries, constants) and give a bool scalar and the next carries. Results are the last carries. Where `bound` says how many iterations it takes at most, it has a gradient.",
   control: ({ condition, body, carries }) => ({
     kind: "loop",
     body,
@@ -166,7 +167,7 @@ export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
     checkTest("while", "the condition", condition.outputs[0]);
     return inputs.slice(0, carries);
   },
-  gradient: absent("the number of iterations is not known when the graph is made; use scan"),
+  gradient: whileGradient,
   batch: batchWhile,
   forward: forwardWhile,
   // How often it runs is not known: one iteration is what can be said.
@@ -219,9 +220,12 @@ export function scan(inputs: readonly Node[], attrs: ScanAttrs): Node[] {
   return resultsOf(made).slice(0, body.outputs.length);
 }
 
-/** Applies while; returns the last carries. */
-export const whileLoop = (inputs: readonly Node[], attrs: WhileAttrs): Node[] =>
-  resultsOf(apply(whileOp, inputs, attrs));
+/** Applies while; returns the last carries. More iterations than the bound, where there is one, are an error of the run. */
+export function whileLoop(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
+  const { bound } = attrs;
+  const made = bound === undefined ? emitWhile(inputs, attrs) : emitWhile(...checkedWhile(inputs, { ...attrs, bound }));
+  return made.slice(0, attrs.carries);
+}
 
 /** Applies cond; returns the results of the branch taken. */
 export const cond = (inputs: readonly Node[], attrs: CondAttrs): Node[] => resultsOf(apply(condOp, inputs, attrs));

@@ -3,7 +3,7 @@
  * feed themselves, inputs of which nothing depends. Scans stack their carries for a gradient that may never be asked for.
  */
 import { controlOf, type LoopControl } from "../ir/control.ts";
-import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
@@ -87,7 +87,7 @@ function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopContro
   if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
   for (const [key, value] of Object.entries(node.attrs))
     if (isGraph(value))
-      attrs[key] = prune(narrowed(value, own, value === body ? results : range(value.outputs.length)));
+      attrs[key] = prune(narrowGraph(value, own, value === body ? results : range(value.outputs.length)));
   return { inputs, results, attrs };
 }
 
@@ -102,23 +102,8 @@ function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
     ))
       needed.add(place);
   const inputs = range(node.inputs.length - 1).filter((place) => needed.has(place));
-  const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowed(graph, inputs, results))]));
+  const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowGraph(graph, inputs, results))]));
   return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
-}
-
-/** The graph with some of its inputs and outputs. */
-function narrowed(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
-  const specs = inputSpecs(graph);
-  const wanted = { ...graph, outputs: outputs.map((place) => graph.outputs[place] as Node) };
-  return traceGraph(
-    graph.name,
-    inputs.map((place) => specs[place] as (typeof specs)[number]),
-    (...given) => {
-      // An input that nothing reads is never copied, so any node may stand in its place.
-      const all = specs.map((_spec, place) => given[inputs.indexOf(place)] ?? (given[0] as Node));
-      return inlineGraph(wanted, all);
-    },
-  );
 }
 
 function rebuild(graph: Graph, inputs: readonly Node[], { kept, wanted }: Needs): Node[] {

@@ -126,17 +126,32 @@ export function scan<Carry, X, Y>(
   });
 }
 
+export interface WhileOptions {
+  /** The most iterations that the loop may take, at least 1; with it, it has a gradient. Default: no bound. */
+  readonly maxIterations?: number;
+}
+
 /**
- * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry. It has no
- * gradient, since the number of iterations is not known: use {@link scan} where one is needed. {@link jvp} goes through it.
+ * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry.
  *
- * @throws HeddleError `shape` naming the carry whose type changes.
+ * {@link jvp} goes through it. For {@link grad} and {@link vjp} it must be known how much to keep: with `maxIterations`, n, the
+ * carries before each iteration are kept in stacks of `[n, ...]`, and the way back is a loop over n of which only the iterations
+ * that took place compute anything. If the condition still holds after n iterations, that is an error of the run, whether a
+ * gradient was asked for or not: `value`, an index n outside of `[0, n)`.
+ *
+ * @throws HeddleError `shape` naming the carry whose type changes, `argument` when `maxIterations` is no whole number from 1 on.
+ * @example grad((x) => whileLoop((y) => y.lt(100), (y) => y.mul(2), x, { maxIterations: 50 }))(tensor(3)) // 64
  */
 export function whileLoop<Carry>(
   condition: (carry: Carry, index: Tensor) => Tensor,
   body: (carry: Carry, index: Tensor) => Carry,
   init: Carry,
+  options: WhileOptions = {},
 ): Carry {
+  checkOptions("whileLoop", options, ["maxIterations"]);
+  const bound = options.maxIterations;
+  if (bound !== undefined && !(Number.isInteger(bound) && bound >= 1 && bound < 2 ** 31))
+    throw new HeddleError("argument", `whileLoop: maxIterations must be a whole number from 1 on, got ${shown(bound)}`);
   return traced("whileLoop", () => {
     const start = flattenTree(init, isTensor);
     const own = 1 + start.leaves.length;
@@ -154,6 +169,7 @@ export function whileLoop<Carry>(
       condition: tested,
       body: stepped,
       carries: start.leaves.length,
+      ...(bound === undefined ? {} : { bound }),
     });
     return carryOf(results.map(Tensor.ofNode));
   });

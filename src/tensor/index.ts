@@ -1,7 +1,7 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
 export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
-export { cond, type LoopOptions, scan, whileLoop } from "./control.ts";
+export { cond, type LoopOptions, scan, type WhileOptions, whileLoop } from "./control.ts";
 export {
   type Cotangents,
   customGradient,

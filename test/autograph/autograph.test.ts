@@ -38,6 +38,16 @@ describe("with other transforms", () => {
     expect(rows(tensor(2)).itemSync()).toBe(4);
   });
 
+  it("gradients go through a count that a tensor ends, and not through a while on a tensor", () => {
+    const slope = (name: string) => grad((x: Tensor) => asTensor(functions[name]?.(x, tensor(2))));
+    const counted = written["for with break and continue"] as (x: number, n: number) => number;
+    for (const x of [-3.5, 0.5, 1.5]) {
+      const quotient = (counted(x + 1e-4, 2) - counted(x - 1e-4, 2)) / 2e-4;
+      expect(slope("for with break and continue")(tensor(x)).itemSync()).toBeCloseTo(quotient, 3);
+    }
+    expect(() => slope("while")(tensor(1)).itemSync()).toThrow(/has no gradient.*maxIterations/s);
+  });
+
   it("batches take each its own way", () => {
     const xs = [-3, -0.5, 0.5, 1.5, 2.5];
     for (const name of ["an early return", "while", "for with break and continue"]) {

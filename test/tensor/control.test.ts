@@ -265,17 +265,6 @@ describe("whileLoop", () => {
     expect(jit(run)(tensor(1)).itemSync()).toBe(243);
     expect(run(tensor(500)).itemSync()).toBe(500);
   });
-
-  it("has no gradient, and says what has one", () => {
-    const run = grad((x: Tensor) =>
-      whileLoop(
-        (value) => value.lt(10),
-        (value) => value.mul(2),
-        x,
-      ),
-    );
-    expect(() => run(tensor(1))).toThrow(/has no gradient: .*use scan/);
-  });
 });
 
 describe("cond", () => {

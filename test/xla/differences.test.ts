@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { type Attrs, traceGraph } from "../../src/ir/index.ts";
-import { call } from "../../src/ops/index.ts";
+import { type Attrs, type HostTensor, type Node, traceGraph } from "../../src/ir/index.ts";
+import { call, evaluateGraph, lt, mul, whileLoop } from "../../src/ops/index.ts";
 import { given, makeTensor, type Source } from "../support/tensors.ts";
 import { preparedPython, XlaOracle } from "./oracle.ts";
 
@@ -30,6 +30,17 @@ describe("what XLA does where the meaning differs", () => {
 
   test("gather moves an index into range", async () => {
     expect(await inXla("gather", { batchDims: 0 }, f32(10, 20, 30), i32(-1, 3, 1))).toEqual([10, 30, 20]);
+  });
+
+  test("while goes on beyond its bound", async () => {
+    const inputs = [f32(1)].map(makeTensor);
+    const specs = [{ name: "x", type: inputs[0] as HostTensor }];
+    const inner = [{ name: "i", type: { dtype: "i32" as const, shape: [] } }, ...specs];
+    const condition = traceGraph("early", inner, (i) => [lt(i as Node, 5)]);
+    const body = traceGraph("double", inner, (_i, x) => [mul(x as Node, 2)]);
+    const graph = traceGraph("one", specs, (x) => whileLoop([x as Node], { condition, body, carries: 1, bound: 2 }));
+    expect(Array.from((await oracle.evaluate(graph, inputs))[0]?.data ?? [])).toEqual([32]);
+    expect(() => evaluateGraph(graph, inputs)).toThrow(/index 2 at position 0 is outside \[0, 2\)/);
   });
 
   test("scatterAdd drops what is out of range", async () => {

@@ -203,6 +203,82 @@ export const whileRows: readonly Row[] = [
   },
 ];
 
+/** Newton's iteration for the square root of the sum of squares, until it moves little: as often as the values ask. */
+function root([x, start]: Node[]): Node[] {
+  const [values, guess] = [x as Node, start as Node];
+  const specs = [count, like("r", guess), like("x", values)];
+  const squares = (node: Node): Node => ops.sum(ops.mul(node, node));
+  const condition = traceGraph("far", specs, (_i, r, v) => {
+    const off = ops.sub(ops.mul(r as Node, r as Node), squares(v as Node));
+    return [ops.gt(ops.abs(off), 1e-4)];
+  });
+  const body = traceGraph("newton", specs, (_i, r, v) => {
+    const old = r as Node;
+    return [ops.mul(ops.add(old, ops.div(squares(v as Node), old)), 0.5)];
+  });
+  return ops.whileLoop([guess, values], { condition, body, carries: 1, bound: 12 });
+}
+
+/** The same in a plain loop, near the root of the sum. */
+function rootValue(x: ArrayLike<number>): number {
+  const total = Array.from(x).reduce((sum, value) => sum + value * value, 0);
+  let guess = 1;
+  while (Math.abs(guess * guess - total) > 1e-4) guess = (guess + total / guess) / 2;
+  return guess;
+}
+
+/** Multiplies as long as the count is small: `times` iterations, of at most `bound`. */
+function powers([x, factor]: Node[], times: number, bound: number): Node[] {
+  const [start, by] = [x as Node, factor as Node];
+  const specs = [count, like("x", start), spec("n", "i32"), like("by", by)];
+  const condition = traceGraph("early", specs, (i) => [ops.lt(i as Node, times)]);
+  const body = traceGraph("multiply", specs, (i, value, _n, other) => [
+    ops.mul(value as Node, ops.add(ops.sin(ops.mul(value as Node, other as Node)), 1)),
+    ops.add(i as Node, 1),
+  ]);
+  return ops.whileLoop([start, ops.constant("i32", 0), by], { condition, body, carries: 2, bound }).slice(0, 1);
+}
+
+function powersValues(x: HostTensor, by: HostTensor, times: number): number[][] {
+  const step = (value: number, place: number): number => value * (Math.sin(value * (by.data[place] as number)) + 1);
+  let values = [...x.data];
+  for (let done = 0; done < times; done++) values = values.map(step);
+  return [values];
+}
+
+const boundedRows: readonly Row[] = [
+  {
+    op: "while",
+    title: "Newton's square root within a bound",
+    inputs: [
+      { dtype: "f32", shape: [4], values: { low: 1, high: 2, seed: 9 } },
+      { dtype: "f32", shape: [], values: [1] },
+    ],
+    build: (...inputs) => root(inputs),
+    expected: (x) => [[rootValue((x as HostTensor).data)]],
+    gradient: true,
+  },
+  ...(
+    [
+      ["none", 0, 3],
+      ["some", 2, 5],
+      ["all", 3, 3],
+    ] as const
+  ).map(
+    ([title, times, bound]): Row => ({
+      op: "while",
+      title: `${title} of the iterations of its bound`,
+      inputs: [
+        { dtype: "f32", shape: [4], values: unit(10) },
+        { dtype: "f32", shape: [4], values: unit(11) },
+      ],
+      build: (...inputs) => powers(inputs, times, bound),
+      expected: (x, by) => powersValues(x as HostTensor, by as HostTensor, times),
+      gradient: true,
+    }),
+  ),
+];
+
 /** The constant that the count starts from is a result of its own. */
 function counting([most]: Node[]): Node[] {
   const specs = [count, spec("n", "i32"), spec("limit", "i32")];
@@ -240,4 +316,4 @@ export const condRows: readonly Row[] = [1, 0].map((test) => ({
   gradient: true,
 }));
 
-export const controlTable: readonly Row[] = [...scanRows, ...whileRows, ...condRows];
+export const controlTable: readonly Row[] = [...scanRows, ...whileRows, ...boundedRows, ...condRows];

@@ -1,0 +1,152 @@
+/**
+ * @module Loops with a condition and a bound on their iterations. With the bound it is known how much a gradient must keep:
+ * such a loop stacks its carries before each iteration in carries of their own, `[bound, ...]` each, and counts. Where no
+ * gradient is asked for, the first pass drops them.
+ */
+import { isFloat } from "../ir/dtype.ts";
+import { type InputSpec, inlineGraph, inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
+import type { GradientContext, Graph, Node } from "../ir/node.ts";
+import { describeNode } from "../ir/print.ts";
+import { range, type TensorType } from "../ir/shape.ts";
+import { positionOf } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
+import { describePosition } from "../util/source.ts";
+import { scanBackward } from "./control-gradient.ts";
+import * as emit from "./emit.ts";
+import { resultsOf } from "./results.ts";
+
+/**
+ * `bound` is the most iterations that the loop may take. Of a loop that has `stacked`, the carries are that many of its own,
+ * the number of iterations (i32), and a stack of each of its own.
+ */
+export type WhileAttrs = { condition: Graph; body: Graph; carries: number; bound?: number; stacked?: number };
+
+/** A loop without what is kept for its gradient. */
+interface Plain {
+  readonly attrs: WhileAttrs;
+  /** Positions of its inputs among those of the whole loop. */
+  readonly inputs: readonly number[];
+}
+
+const counter: TensorType = { dtype: "i32", shape: [] };
+const zero = (): Node => emit.constant("i32", 0);
+const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
+const stackOf = ({ dtype, shape }: TensorType, bound: number): TensorType => ({ dtype, shape: [bound, ...shape] });
+
+/** The carries of a loop's own, where it stacks them. A pass that drops a carry ends that. */
+const ownCarries = ({ carries, stacked }: WhileAttrs): number | undefined =>
+  stacked !== undefined && carries === 2 * stacked + 1 ? stacked : undefined;
+
+/** The loop without its stacks and its count. */
+export function plainWhile(node: Pick<Node<WhileAttrs>, "attrs" | "inputs">): Plain {
+  const { condition, body, carries, bound } = node.attrs;
+  const own = ownCarries(node.attrs) ?? carries;
+  const inputs = [...range(own), ...range(node.inputs.length - carries).map((place) => carries + place)];
+  const rest = bound === undefined ? {} : { bound };
+  if (own === carries) return { attrs: { condition, body, carries, ...rest }, inputs };
+  const taken = [0, ...inputs.map((place) => place + 1)];
+  const attrs = {
+    condition: narrowGraph(condition, taken, [0]),
+    body: narrowGraph(body, taken, range(own)),
+    carries: own,
+    ...rest,
+  };
+  return { attrs, inputs };
+}
+
+/** Applies while, with stacks where the bound says how large and there is something to differentiate. */
+export function emitWhile(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
+  const { bound, carries } = attrs;
+  const start = inputs.slice(0, carries);
+  if (bound === undefined || !start.some(({ dtype }) => isFloat(dtype)))
+    return resultsOf(emit.call("while", inputs, attrs));
+  const stacks = start.map((carry) => stackOf(typeOf(carry), bound));
+  const kept = [zero(), ...stacks.map(({ dtype, shape }) => emit.full(dtype, shape, 0))];
+  return resultsOf(emit.call("while", [...start, ...kept, ...inputs.slice(carries)], withStacks(attrs, stacks)));
+}
+
+function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: readonly TensorType[]): WhileAttrs {
+  const [index, ...specs] = inputSpecs(body) as [InputSpec, ...InputSpec[]];
+  const own = specs.slice(0, carries);
+  const kept = [
+    { name: "iterations", type: counter },
+    ...stacks.map((type, place) => ({ name: `all of ${own[place]?.name}`, type })),
+  ];
+  const all = [index, ...own, ...kept, ...specs.slice(carries)];
+  const plain = (given: readonly Node[]): Node[] => [...given.slice(0, carries), ...given.slice(2 * carries + 1)];
+  return {
+    ...rest,
+    condition: traceGraph(condition.name, all, (at, ...given) => inlineGraph(condition, [at as Node, ...plain(given)])),
+    body: traceGraph(body.name, all, (at, ...given) => [
+      ...inlineGraph(body, [at as Node, ...plain(given)]),
+      emit.add(at as Node, 1),
+      ...given.slice(0, carries).map((carry, place) => {
+        const row = emit.reshape(carry, [1, ...carry.shape]);
+        const starts = [at as Node, ...carry.shape.map(zero)];
+        return emit.call("dynamicUpdateSlice", [given[carries + 1 + place] as Node, row, ...starts]);
+      }),
+    ]),
+    carries: 2 * carries + 1,
+    stacked: carries,
+  };
+}
+
+/**
+ * The loop with a condition that is an error of the run where it still holds after `bound` iterations: a table of so many
+ * rows is asked for row `bound`.
+ */
+export function checkedWhile(inputs: readonly Node[], attrs: WhileAttrs & { bound: number }): [Node[], WhileAttrs] {
+  const { condition, body, bound } = attrs;
+  const table = { name: "within", type: { dtype: "bool", shape: [bound] } as TensorType };
+  const specs = [...inputSpecs(body), table];
+  const taken = range(specs.length - 1);
+  const own = (nodes: readonly Node[]): Node[] => taken.map((place) => nodes[place] as Node);
+  const checked = traceGraph(condition.name, specs, (...nodes) => {
+    const holds = inlineGraph(condition, own(nodes))[0] as Node;
+    const at = emit.select(holds, nodes[0] as Node, 0);
+    return [emit.and(holds, emit.gather(nodes.at(-1) as Node, at))];
+  });
+  const step = traceGraph(body.name, specs, (...nodes) => inlineGraph(body, own(nodes)));
+  return [[...inputs, emit.full("bool", [bound], 1)], { ...attrs, condition: checked, body: step }];
+}
+
+/** The gradient of a loop with a bound: that of a scan over the bound, of which only the iterations that took place count. */
+export function whileGradient({ node, cotangents, pullback }: GradientContext<WhileAttrs>): (Node | undefined)[] {
+  const { bound } = node.attrs;
+  if (bound === undefined) throw noBound(node);
+  const plain = plainWhile(node);
+  const own = plain.attrs.carries;
+  const inputs = plain.inputs.map((place) => node.inputs[place] as Node);
+  const made = ownCarries(node.attrs) === undefined ? emitWhile(inputs, plain.attrs) : resultsOf(node as Node);
+  const { body } = plain.attrs;
+  const found = scanBackward({
+    attrs: {
+      body: { ...body, outputs: [...body.outputs, ...body.inputs.slice(1, own + 1)] },
+      length: bound,
+      carries: own,
+      slices: 0,
+      reverse: false,
+    },
+    inputs,
+    cotangents: [
+      ...cotangents.slice(0, own),
+      ...made.slice(own + 1).map((_stack, place) => cotangents[own + 1 + place]),
+    ],
+    pullback,
+    stacks: () => made.slice(own + 1),
+    count: made[own] as Node,
+  });
+  return node.inputs.map((_input, place) => found[plain.inputs.indexOf(place)]);
+}
+
+function noBound(node: Node<WhileAttrs>): HeddleError {
+  const where = describePosition(positionOf(node as Node));
+  return new HeddleError(
+    "gradient",
+    `${describeNode(node as Node)} has no gradient: nobody knows how many iterations to keep`,
+    {
+      hint: "give whileLoop the option maxIterations, or use scan; jvp needs neither",
+      ...(where === undefined ? {} : { where }),
+    },
+  );
+}
