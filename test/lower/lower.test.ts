@@ -61,7 +61,7 @@ describe("lowered programs compute what their graphs say", () => {
     if (isAbsent(example)) continue;
     test(`example of ${op.name}`, () => {
       const specs = example.inputs.map((type, index) => ({ name: `x${index}`, type }));
-      const graph = traceGraph(op.name, specs, (...nodes) => [ops.call(op.name, nodes, example.attrs)]);
+      const graph = traceGraph(op.name, specs, (...nodes) => ops.resultsOf(ops.call(op.name, nodes, example.attrs)));
       compare({ graph }, 1e-6, { inputs: [...example.inputs] });
     });
   }

@@ -224,9 +224,9 @@ function compute(
   if (step.k === "collective") return inputs.map((input) => input.data);
   const bias = step["bias"] === undefined ? undefined : inputs.at(-1);
   const call = asOp(step, bias === undefined ? inputs : inputs.slice(0, -1));
-  const { data } = applyOp(call.op, call.inputs, call.attrs);
-  finish(step, data, bias, inputs[0] as HostTensor);
-  return [data];
+  const results = applyOp(call.op, call.inputs, call.attrs).map(({ data }) => data);
+  finish(step, results[0] as TypedArray, bias, inputs[0] as HostTensor);
+  return results;
 }
 
 /** What a kernel does to its results in place of a fused call. Arrays round as they are written. */
@@ -241,9 +241,9 @@ function finish(step: LoweredStep, data: TypedArray, bias: HostTensor | undefine
 type Attrs = { readonly [key: string]: unknown };
 
 /** Evaluates one op by its reference implementation. */
-function applyOp(name: string, inputs: readonly HostTensor[], attrs: Attrs): HostTensor {
+function applyOp(name: string, inputs: readonly HostTensor[], attrs: Attrs): readonly HostTensor[] {
   const op = opNamed(name);
-  let result: HostTensor | undefined;
+  let results: readonly HostTensor[] = [];
   traceGraph(
     name,
     inputs.map((type, index) => ({ name: `x${index}`, type })),
@@ -254,12 +254,15 @@ function applyOp(name: string, inputs: readonly HostTensor[], attrs: Attrs): Hos
       );
       const list = (Array.isArray(types) ? types : [types]) as TensorType[];
       const first = list[0] as TensorType;
-      result = evaluateNode({ id: 0, op, inputs: nodes, attrs: attrs as never, types: list, ...first }, inputs)[0];
+      results = evaluateNode({ id: 0, op, inputs: nodes, attrs: attrs as never, types: list, ...first }, inputs);
       return nodes;
     },
   );
-  return result as HostTensor;
+  return results;
 }
+
+const applyToOne = (name: string, inputs: readonly HostTensor[], attrs: Attrs): HostTensor =>
+  applyOp(name, inputs, attrs)[0] as HostTensor;
 
 const list = (step: LoweredStep, field: string): number[] => step[field] as number[];
 
@@ -322,9 +325,50 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
         inputs,
         attrs: { shape: step["shape"], total: step["total"], stream: step["stream"] },
       };
+    case "sort":
+      return { op: "sort", inputs, attrs: { descending: step["descending"] } };
+    case "topK":
+      return { op: "topK", inputs, attrs: { k: step["count"] } };
+    case "fft":
+      return { op: "fft", inputs, attrs: { kind: step["kind"], length: step["length"] } };
+    case "factor":
+      return factorisation(step, inputs);
+    case "attention":
+    case "attentionGrad":
+      return attention(step, inputs);
     default:
       return { op: step.k, inputs, attrs: {} };
   }
+}
+
+/** The first matrix of a solve is square; all others are m by n, the square ones too. */
+function factorisation(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
+  const { what, lower, transpose, unit } = step;
+  const [batch, m, n] = ["batch", "m", "n"].map((name) => step[name] as number) as [number, number, number];
+  const solves = what === "triangularSolve";
+  return {
+    op: what as string,
+    inputs: inputs.map((input, index) => ({ ...input, shape: [batch, m, solves && index === 0 ? m : n] })),
+    attrs: solves ? { lower, transpose, unit } : {},
+  };
+}
+
+/** The calls read the mask and what drops weights before what the gradient alone reads. */
+function attention(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
+  const dropout = step["dropout"] as { readonly factor: number; readonly total: Shape } | undefined;
+  const masked = step["mask"] !== undefined;
+  const shared = 3 + Number(masked) + (dropout === undefined ? 0 : 2);
+  return {
+    op: step.k,
+    inputs: [...inputs.slice(0, 3), ...inputs.slice(shared), ...inputs.slice(3, shared)],
+    attrs: {
+      causal: step["causal"],
+      scale: step["scale"],
+      masked,
+      rate: dropout === undefined ? 0 : 1 - 1 / dropout.factor,
+      total: dropout?.total ?? [],
+    },
+  };
 }
 
 function window(step: LoweredStep, layout: string): Attrs {
@@ -375,13 +419,13 @@ function registersOf(step: LoweredStep, inputs: readonly HostTensor[]): HostTens
       registers.push({ dtype, shape, data: dtypes[dtype].create(sizeOf(shape)).fill(constant(operands[0])) });
     else if (name === "fold") {
       const [op, register] = operands as unknown as [string, number];
-      const result = applyOp("reduce", [registers[register] as HostTensor], { op, dims: [over] });
-      registers.push(applyOp("broadcast", [result], { shape, dims: kept }));
-    } else if (name === "iota") registers.push(applyOp("iota", [], { dtype, shape, dim: operands[0] }));
+      const result = applyToOne("reduce", [registers[register] as HostTensor], { op, dims: [over] });
+      registers.push(applyToOne("broadcast", [result], { shape, dims: kept }));
+    } else if (name === "iota") registers.push(applyToOne("iota", [], { dtype, shape, dim: operands[0] }));
     else {
       const values = operands.map((register) => registers[register] as HostTensor);
       const attrs = name === "cast" ? { dtype } : {};
-      registers.push(applyOp(name, values, attrs));
+      registers.push(applyToOne(name, values, attrs));
     }
   }
   return registers;
@@ -401,6 +445,6 @@ function folded(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] 
   return (step["out"] as FusedOperand[]).map((out) => {
     const register = registers[out.reg] as HostTensor;
     if (out.strides.length === shape.length) return register.data;
-    return applyOp("reduce", [register], { op: "max", dims: [foldedDim(step)] }).data;
+    return applyToOne("reduce", [register], { op: "max", dims: [foldedDim(step)] }).data;
   });
 }
