@@ -10,6 +10,7 @@ import struct
 import sys
 
 import jax
+import ml_dtypes
 import numpy as np
 from jaxlib import lapack, xla_client
 
@@ -17,7 +18,19 @@ jax.config.update("jax_enable_x64", True)
 # LAPACK is looked up in SciPy now: a custom call that had to do it would wait for this thread for ever.
 lapack.prepare_lapack_call("geqrf", np.float32)
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32, "u8": np.uint8, "bool": np.bool_}
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "i8": np.int8,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "bool": np.bool_,
+}
 NAMES = {np.dtype(kind): name for name, kind in DTYPES.items()}
 
 
