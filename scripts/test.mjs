@@ -3,7 +3,7 @@
 //   npm test                               all of it
 //   npm test -- --only vitest test/cli     one section; what follows goes to its command
 //   npm test -- --only lint,types          several
-//   npm run test:processes                 the suites that start, kill and time processes; not a part of npm test
+//   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -15,12 +15,14 @@ import { missingTools, SetupError, setup, withCargo } from "./setup.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
-/** Suites that do little but start processes and wait for them. */
+/** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processSuites = [
   "test/native/memory.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
+  "test/nn/layer-transforms.test.ts",
+  "test/ops/dtypes.test.ts",
   "test/repo/docs.test.ts",
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
