@@ -314,7 +314,7 @@ export interface CaffeTraining extends CaffeNet {
 }
 
 /**
- * Reads a solver and the network that it names (or `net`), for {@link train}:
+ * Reads a solver and the network that it names (or `net`), for `train`:
  *
  *     const lenet = await io.loadCaffe("lenet_solver.prototxt");
  *     const data_ = lenet.prepare(data.mnist("train").shuffle(), "train");
