@@ -88,13 +88,15 @@ function difference(
 
 /**
  * The tolerances of a test. A transform's values, those that ought to be 0 too, are rounded like its greatest one, in what the
- * package holds for right as well.
+ * package holds for right as well. An attention in bf16 rounds at every step, ours and the package's alike: both are up to
+ * 0.9 % from the exact values, and apart from each other by up to two units in the last place, where 0.1 % is asked for.
  */
-function tolerances(folder: string, ops: readonly string[], { data }: HostTensor): [number, number] {
+function tolerances(folder: string, ops: readonly string[], { data, dtype }: HostTensor): [number, number] {
   const [relative, absolute] = readFileSync(join(folder, "tolerance.txt"), "utf8").split(" ").map(Number) as [
     number,
     number,
   ];
+  if (dtype === "bf16" && ops.includes("Softmax")) return [Math.max(relative, 2 ** -6), absolute];
   if (!ops.includes("DFT")) return [relative, absolute];
   return [relative, Math.max(absolute, 2 ** -23 * Math.max(...Array.from(data, (value) => Math.abs(Number(value)))))];
 }
