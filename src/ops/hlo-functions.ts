@@ -113,7 +113,21 @@ export const atanh: Spelling = inDouble((hlo, x) => {
 
 export const exp2: Spelling = (hlo, x) => hlo.same("power", hlo.like(x, 2), x);
 
-export const log2: Spelling = inDouble((hlo, x) => hlo.same("divide", hlo.same("log", x), hlo.like(x, Math.LN2)));
+export const log2: Spelling = inDouble((hlo, x) => {
+  const m = new Maths(hlo, x);
+  const quotient = m.div(m.one("log", x), Math.LN2);
+  // A power of 2 has no bits after its exponent, of which the sign is a part.
+  const bits = hlo.one("bitcast_convert", [x], { shape: x.type.shape, dtype: "i64" });
+  const mantissa = hlo.same("and", bits, hlo.like(bits, 2n ** 52n - 1n));
+  const exponent = hlo.same("shift_right_logical", bits, hlo.like(bits, 52));
+  const normal = hlo.same(
+    "and",
+    hlo.compare("GT", exponent, hlo.like(bits, 0)),
+    hlo.compare("LT", exponent, hlo.like(bits, 2047)),
+  );
+  const isPower = hlo.same("and", normal, hlo.compare("EQ", mantissa, hlo.like(bits, 0)));
+  return m.select(isPower, m.sub(hlo.convert(exponent, "f64"), 1023), quotient);
+});
 
 // Rational approximations of erfc / exp(-x²) from 1 to 8, and beyond (Cephes, ndtr.c, S. L. Moshier).
 const erfcP = [

@@ -1,6 +1,16 @@
 /** @module The elementwise ops: one for each row of the table of scalar functions. */
 
-import { type DType, dtypes, isFloat, isInteger, isLong, isSigned, roundTo, type TypedArray } from "../ir/dtype.ts";
+import {
+  type DType,
+  dtypes,
+  isFloat,
+  isHalf,
+  isInteger,
+  isLong,
+  isSigned,
+  roundTo,
+  type TypedArray,
+} from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
 import { type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -85,13 +95,21 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
       return [map(type as TensorType, (x as TypedArray).length, (i) => value(x?.[i] as number, y?.[i]))];
     },
     lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
-    stablehlo: scalarHlo(row.stablehlo),
+    stablehlo: scalarHlo(row),
   });
 }
 
-function scalarHlo(spelling: ScalarRow["stablehlo"]): HloRule<Attrs> {
-  if (typeof spelling === "string") return hloSame(spelling);
-  return ({ hlo, inputs }) => [spelling(hlo, inputs[0] as HloValue, (inputs[1] ?? inputs[0]) as HloValue)];
+function scalarHlo({ stablehlo: spelling, dtypes: accepted }: ScalarRow): HloRule<Attrs> {
+  return ({ hlo, inputs, outputs }) => {
+    const half = isHalf(inputs[0]?.type.dtype as DType);
+    if (typeof spelling === "string" && !(half && accepted === "float"))
+      return hloSame(spelling)({ hlo, inputs, outputs });
+    // Functions of 16-bit floats are computed in f32 and rounded once, as kernels do.
+    const own = half ? inputs.map((input) => hlo.convert(input, "f32")) : inputs;
+    const [x, y] = [own[0], own[1] ?? own[0]] as [HloValue, HloValue];
+    const result = typeof spelling === "string" ? hlo.same(spelling, x, ...own.slice(1)) : spelling(hlo, x, y);
+    return [half ? hlo.convert(result, (outputs[0] as TensorType).dtype) : result];
+  };
 }
 
 function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {

@@ -7,7 +7,7 @@ export function differenceOf(row: Row): string | undefined {
   return row.fails === undefined ? undefined : "a value error here, a value in XLA";
 }
 
-const smallestNormal: { readonly [dtype: string]: number } = { f32: 2 ** -126, f64: 2 ** -1022 };
+const smallestNormal: { readonly [dtype: string]: number } = { f32: 2 ** -126, bf16: 2 ** -126, f64: 2 ** -1022 };
 
 /** Whether a number is the same, relative to its size; XLA may give 0 where it is subnormal. */
 export function sameInXla(actual: number, expected: number, dtype: DType, tolerance: number): boolean {

@@ -314,13 +314,13 @@ export interface CaffeTraining extends CaffeNet {
 }
 
 /**
- * Reads a solver and the network that it names (or `net`), for {@link train}:
+ * Reads a solver and the network that it names (or `net`), for `train`:
  *
  *     const lenet = await io.loadCaffe("lenet_solver.prototxt");
  *     const data_ = lenet.prepare(data.mnist("train").shuffle(), "train");
  *     await train({ ...lenet, data: data_, loss: lenet.loss!, epochs: lenet.epochs(data_) });
  *
- * @param net the network's file; default the one that the solver names, beside the solver's own
+ * @param options `net`: the network's file; default the one that the solver names, beside the solver's own
  * @throws as {@link parseCaffeNet}, and Node's own error when a file cannot be read.
  */
 export async function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
