@@ -3,8 +3,9 @@ import { rows, runRow } from "../ops/table.ts";
 import { instructionSets, missing, nativeEvaluate } from "./evaluate.ts";
 
 describe.skipIf(missing !== undefined)("the table of ops on the native executor", () => {
-  const machines = instructionSets().flatMap((isa) =>
-    [1, 2].map((threads) => ({ isa, threads, ...nativeEvaluate(isa, threads, threads === 2) })),
+  // The best set plainly and as compiling does it, the others as compiling does it.
+  const machines = instructionSets().flatMap((isa, place) =>
+    (place === 0 ? [1, 2] : [2]).map((threads) => ({ isa, threads, ...nativeEvaluate(isa, threads, threads === 2) })),
   );
   afterAll(() => {
     for (const machine of machines) machine.close();
