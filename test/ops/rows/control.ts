@@ -208,9 +208,11 @@ function root([x, start]: Node[]): Node[] {
   const [values, guess] = [x as Node, start as Node];
   const specs = [count, like("r", guess), like("x", values)];
   const squares = (node: Node): Node => ops.sum(ops.mul(node, node));
+  // A square of 16-bit floats need not come to 1e-4 of the sum: here four of their steps below 16.
+  const near = guess.dtype === "bf16" ? 2 ** -2 : guess.dtype === "f16" ? 2 ** -5 : 1e-4;
   const condition = traceGraph("far", specs, (_i, r, v) => {
     const off = ops.sub(ops.mul(r as Node, r as Node), squares(v as Node));
-    return [ops.gt(ops.abs(off), 1e-4)];
+    return [ops.gt(ops.abs(off), near)];
   });
   const body = traceGraph("newton", specs, (_i, r, v) => {
     const old = r as Node;
