@@ -22,7 +22,6 @@ export const otherDTypes: { readonly [D in DType]?: number } = {
 export function rowsIn(rows: readonly Row[], dtype: DType): Row[] {
   return rows.flatMap((row) => {
     if (row.single === true || row.attrs?.["dtype"] !== undefined || row.fails !== undefined) return [];
-    if (row.fine === true && (dtype === "f16" || dtype === "bf16")) return [];
     if (!row.inputs.some((input) => input.dtype === "f32")) return [];
     const inputs = row.inputs.map((input) => (input.dtype === "f32" ? sourceIn(input, dtype) : input));
     const { shardings: _once, expected: _other, ...rest } = row;

@@ -28,8 +28,6 @@ export interface Row {
   readonly fixed?: boolean;
   /** The numbers belong to f32. */
   readonly single?: boolean;
-  /** It waits for what 16 bits cannot tell apart. */
-  readonly fine?: boolean;
   /** All legal shardings over one mesh axis besides full replication: `"S(0), R -> S(0)"`. */
   readonly shardings?: readonly string[];
 }

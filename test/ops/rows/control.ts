@@ -259,7 +259,6 @@ const boundedRows: readonly Row[] = [
     build: (...inputs) => root(inputs),
     expected: (x) => [[rootValue((x as HostTensor).data)]],
     gradient: true,
-    fine: true,
   },
   ...(
     [
