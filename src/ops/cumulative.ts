@@ -10,7 +10,7 @@ import { type HloBlock, type HloRegion, type HloValue, hloCombine, hloIntegers, 
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloReductions } from "./hlo.ts";
+import { hloAccumulated, hloReductions } from "./hlo.ts";
 import { partOfDim } from "./products.ts";
 import { combine, identityOf } from "./reduce.ts";
 import { copyCall, f32, one } from "./structure.ts";
@@ -116,7 +116,7 @@ defineOp<CumulativeAttrs>({
   },
   // StableHLO has no cumulative ops: a window over all elements so far.
   stablehlo: ({ hlo, inputs, outputs, attrs: { kind, dim } }) => {
-    const { shape, dtype } = outputs[0] as TensorType;
+    const { shape } = outputs[0] as TensorType;
     if (sizeOf(shape) === 0) return inputs;
     const along = (here: number, elsewhere: number): number[] =>
       shape.map((_size, other) => (other === dim ? here : elsewhere));
@@ -129,10 +129,12 @@ defineOp<CumulativeAttrs>({
         2,
       ),
     };
-    const identity = kind === "logSumExp" ? -Infinity : identityOf(kind, dtype);
-    const start = hlo.constant({ shape: [], dtype }, identity);
-    const region = kind === "logSumExp" ? hloLogAddExp(dtype) : hloCombine(hloReductions[kind], dtype);
-    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, attributes, [region]);
+    return hloAccumulated(hlo, inputs[0] as HloValue, (x, dtype) => {
+      const identity = kind === "logSumExp" ? -Infinity : identityOf(kind, dtype);
+      const start = hlo.constant({ shape: [], dtype }, identity);
+      const region = kind === "logSumExp" ? hloLogAddExp(dtype) : hloCombine(hloReductions[kind], dtype);
+      return hlo.one("reduce_window", [x, start], { shape, dtype }, attributes, [region]);
+    });
   },
   lower: { kind: "kernel", strided: [0], emit: shiftedPasses },
 });

@@ -1,4 +1,5 @@
 /** @module What several ops need to spell themselves in StableHLO. */
+import { type DType, isHalf } from "../ir/dtype.ts";
 import type { Shape } from "../ir/shape.ts";
 import type { HloBlock, HloDType, HloRegion, HloValue } from "../ir/stablehlo.ts";
 
@@ -15,6 +16,16 @@ export const hloReductions = {
 type Extreme = "max" | "min" | "sum" | "prod" | "and" | "or";
 
 const scalars = (dtypes: readonly HloDType[]) => dtypes.map((dtype) => ({ shape: [], dtype }));
+
+/** Sums and products of many elements: of 16-bit floats in f32, rounded once at the end, as kernels do. */
+export function hloAccumulated(
+  hlo: HloBlock,
+  x: HloValue,
+  run: (x: HloValue, dtype: DType) => HloValue,
+): readonly [HloValue] {
+  const dtype = x.type.dtype as DType;
+  return isHalf(dtype) ? [hlo.convert(run(hlo.convert(x, "f32"), "f32"), dtype)] : [run(x, dtype)];
+}
 
 /** Whether the held element stays the extreme beside a new one: it wins ties, and NaN stays. */
 export const hloKeeps = (op: Extreme, dtype: HloDType): HloRegion => ({
