@@ -92,3 +92,8 @@ describe("gradients in bf16", () => {
     });
   });
 });
+
+test("a selection of two numbers is f32, whatever the condition is", async () => {
+  const chosen = where(tensor([1, 0], { dtype: "bool" }), 0.5, 2);
+  expect([chosen.dtype, ...(await chosen.data())]).toEqual(["f32", 0.5, 2]);
+});

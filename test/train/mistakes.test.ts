@@ -128,7 +128,13 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
   ["vmap's dims as JAX spells them", () => vmap((x: Tensor) => x, { inAxes: 1 } as never), /vmap: .*inAxes/],
   [
     "a gradient that gives no cotangents",
-    () => grad((x: Tensor) => customGradient((y: Tensor) => y.mul(2), () => [] as never)(x).sum())(f32),
+    () =>
+      grad((x: Tensor) =>
+        customGradient(
+          (y: Tensor) => y.mul(2),
+          () => [] as never,
+        )(x).sum(),
+      )(f32),
     /customGradient: the gradient gave 0 cotangents for 1 arguments/,
   ],
   [
