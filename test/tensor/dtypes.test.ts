@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { arange, full, grad, matmul, random, type Tensor, tensor, zeros } from "../../src/index.ts";
+import { arange, full, grad, matmul, random, type Tensor, tensor, where, zeros } from "../../src/index.ts";
 import { type DType, dtypeNames } from "../../src/ir/dtype.ts";
 
 const big = 2n ** 60n + 1n;
@@ -93,7 +93,7 @@ describe("gradients in bf16", () => {
   });
 });
 
-test("a selection of two numbers is f32, whatever the condition is", async () => {
+it("a selection of two numbers is f32, whatever the condition is", async () => {
   const chosen = where(tensor([1, 0], { dtype: "bool" }), 0.5, 2);
   expect([chosen.dtype, ...(await chosen.data())]).toEqual(["f32", 0.5, 2]);
 });
