@@ -91,7 +91,7 @@ describe("customGradient", () => {
     const passed = grad((w: Tensor) =>
       customGradient(
         (x: Tensor, own: Tensor) => x.mul(own),
-        ({ cotangent }) => [cotangent],
+        ({ cotangent }) => [cotangent, null],
       )(w, stopGradient(w)).sum(),
     );
     expect(numbersOf(passed(f64([2])))).toEqual([1]);
