@@ -142,7 +142,11 @@ export async function saveTensors(
   checkOptions("saveTensors", options, ["metadata"]);
   const { leaves, paths } = flattenTree<Tensor>(tensors, isTensor);
   const host = new Map<string, HostTensor>();
-  for (const [index, leaf] of leaves.entries()) host.set(paths[index] as string, await toHost(leaf));
+  for (const [index, leaf] of leaves.entries()) {
+    const name = paths[index] as string;
+    if (host.has(name)) throw new HeddleError("argument", `saveTensors: two tensors have the name '${name}'`);
+    host.set(name, await toHost(leaf));
+  }
   const metadata = new Map(Object.entries(options.metadata ?? {}));
   await saveSafetensors(path, host, { metadata });
 }

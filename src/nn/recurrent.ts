@@ -40,7 +40,7 @@ export interface RnnOptions extends RecurrentOptions {
 export interface RunOptions extends ApplyOptions {
   /** First states `[layers · directions, batch, hidden]`; default zeros. */
   readonly initial?: RecurrentState;
-  /** Steps of each sequence (i32 `[batch]`): later ones change no state, and their outputs are 0. Default all. */
+  /** Steps of each sequence (i32 `[batch]`), at most those there are: later ones change no state, and their outputs are 0. Default all. */
   readonly lengths?: Tensor;
 }
 

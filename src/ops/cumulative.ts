@@ -10,7 +10,7 @@ import { type HloBlock, type HloRegion, type HloValue, hloCombine, hloIntegers, 
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloReductions } from "./hlo.ts";
+import { hloInSingle, hloReductions } from "./hlo.ts";
 import { partOfDim } from "./products.ts";
 import { combine, identityOf } from "./reduce.ts";
 import { copyCall, f32, one } from "./structure.ts";
@@ -115,7 +115,7 @@ defineOp<CumulativeAttrs>({
     return [dtypes[dtype].create(Array.from(total, (value) => roundTo(dtype, value)))];
   },
   // StableHLO has no cumulative ops: a window over all elements so far.
-  stablehlo: ({ hlo, inputs, outputs, attrs: { kind, dim } }) => {
+  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs: { kind, dim } }) => {
     const { shape, dtype } = outputs[0] as TensorType;
     if (sizeOf(shape) === 0) return inputs;
     const along = (here: number, elsewhere: number): number[] =>
@@ -133,7 +133,7 @@ defineOp<CumulativeAttrs>({
     const start = hlo.constant({ shape: [], dtype }, identity);
     const region = kind === "logSumExp" ? hloLogAddExp(dtype) : hloCombine(hloReductions[kind], dtype);
     return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, attributes, [region]);
-  },
+  }),
   lower: { kind: "kernel", strided: [0], emit: shiftedPasses },
 });
 

@@ -15,6 +15,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
+import { hloInSingle } from "./hlo.ts";
 import * as spell from "./hlo-factor.ts";
 import { resultsOf } from "./results.ts";
 
@@ -137,9 +138,9 @@ const choleskyOp: OpDef<None> = defineOp<None>({
       const l = host.cholesky(a, rowsOf(inputs[0] as HostTensor));
       return l && [l];
     }),
-  stablehlo: ({ hlo, inputs, outputs }) => [
+  stablehlo: hloInSingle(({ hlo, inputs, outputs }) => [
     spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
-  ],
+  ]),
   lower: { kind: "kernel", emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
 });
 
@@ -183,13 +184,14 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
       return x && [x];
     });
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
+  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) =>
     hlo.op("triangular_solve", inputs, outputs, {
       left_side: "true",
       lower: String(attrs.lower),
       unit_diagonal: String(attrs.unit),
       transpose_a: `#stablehlo<transpose ${attrs.transpose ? "TRANSPOSE" : "NO_TRANSPOSE"}>`,
     }),
+  ),
   lower: { kind: "kernel", emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
 });
 
@@ -218,7 +220,7 @@ const qrOp: OpDef<None> = defineOp<None>({
     const [x] = inputs as [HostTensor];
     return eachMatrix(inputs, outputs, "", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
   },
-  stablehlo: ({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue)),
+  stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue))),
   lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
 });
 
@@ -263,7 +265,7 @@ const svdOp: OpDef<None> = defineOp<None>({
     const [x] = inputs as [HostTensor];
     return eachMatrix(inputs, outputs, "", (a) => host.svd(a, rowsOf(x), columnsOf(x)));
   },
-  stablehlo: ({ hlo, inputs, outputs }) =>
+  stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
     flat(hlo, inputs, outputs, ([x]) => {
       const [batch, m, n] = (x as HloValue).type.shape as [number, number, number];
       const { dtype } = (x as HloValue).type;
@@ -282,6 +284,7 @@ const svdOp: OpDef<None> = defineOp<None>({
       const results = [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
       return spell.ofFinite(hlo, x as HloValue, results);
     }),
+  ),
   lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
 });
 
@@ -308,7 +311,7 @@ const eighOp: OpDef<None> = defineOp<None>({
   cost: (inputs) => 10 * cubic(inputs),
   reference: (inputs, _attrs, outputs) =>
     eachMatrix(inputs, outputs, "", (a) => host.eigh(a, rowsOf(inputs[0] as HostTensor))),
-  stablehlo: ({ hlo, inputs, outputs }) =>
+  stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
     flat(hlo, inputs, [...outputs].reverse(), ([x]) => {
       const { shape, dtype } = (x as HloValue).type;
       const [batch, n] = shape as [number, number];
@@ -322,6 +325,7 @@ const eighOp: OpDef<None> = defineOp<None>({
       const results = [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
       return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
     }).reverse(),
+  ),
   lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });
 

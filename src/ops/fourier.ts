@@ -13,6 +13,7 @@ import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
+import { hloInSingle } from "./hlo.ts";
 
 /** `forward` and `inverse` are between complex tensors; the others have a real side of the given length. */
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
@@ -240,7 +241,9 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   cost: ([input], _outputs, { length }) =>
     5 * sizeOf((input as TensorType).shape) * Math.max(1, Math.log2(sizeOf(length))),
   reference: ([x], attrs, [type]) => [dtypes[(type as TensorType).dtype].create(referenceFft(x as HostTensor, attrs))],
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => [hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs)],
+  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => [
+    hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs),
+  ]),
   lower: {
     kind: "kernel",
     emit: (context) => {

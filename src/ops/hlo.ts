@@ -1,6 +1,8 @@
 /** @module What several ops need to spell themselves in StableHLO. */
-import type { Shape } from "../ir/shape.ts";
-import type { HloBlock, HloDType, HloRegion, HloValue } from "../ir/stablehlo.ts";
+import { type DType, isHalf } from "../ir/dtype.ts";
+import type { Attrs } from "../ir/node.ts";
+import type { Shape, TensorType } from "../ir/shape.ts";
+import type { HloBlock, HloDType, HloRegion, HloRule, HloValue } from "../ir/stablehlo.ts";
 
 /** StableHLO's names of what combines two elements. */
 export const hloReductions = {
@@ -15,6 +17,21 @@ export const hloReductions = {
 type Extreme = "max" | "min" | "sum" | "prod" | "and" | "or";
 
 const scalars = (dtypes: readonly HloDType[]) => dtypes.map((dtype) => ({ shape: [], dtype }));
+
+/** The rule on 16-bit floats: computed in f32 and rounded once at the end, as kernels do. */
+export const hloInSingle =
+  <A extends Attrs>(rule: HloRule<A>): HloRule<A> =>
+  (context) => {
+    const { hlo, inputs, outputs } = context;
+    const single = <D extends HloDType>(dtype: D): D | "f32" => (isHalf(dtype as DType) ? "f32" : dtype);
+    const as = (x: HloValue, dtype: HloDType): HloValue => (x.type.dtype === dtype ? x : hlo.convert(x, dtype));
+    const results = rule({
+      ...context,
+      inputs: inputs.map((x) => as(x, single(x.type.dtype))),
+      outputs: outputs.map((type) => ({ ...type, dtype: single(type.dtype) })),
+    });
+    return results.map((x, index) => as(x, (outputs[index] as TensorType).dtype));
+  };
 
 /** Whether the held element stays the extreme beside a new one: it wins ties, and NaN stays. */
 export const hloKeeps = (op: Extreme, dtype: HloDType): HloRegion => ({

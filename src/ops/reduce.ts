@@ -10,7 +10,7 @@ import { type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloExtreme, hloPlaces, hloReductions } from "./hlo.ts";
+import { hloExtreme, hloInSingle, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset, inverseOrder, larger, smaller } from "./host.ts";
 import { productCalls } from "./products.ts";
 
@@ -148,14 +148,14 @@ defineOp<ReduceAttrs>({
     });
     return [dtypes[dtype].create(Array.from(out as ArrayLike<number>, (value) => roundTo(dtype, value)))];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => {
     const x = inputs[0] as HloValue;
     const { dtype } = outputs[0] as TensorType;
     if (attrs.dims.length === 0) return inputs;
     const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce", [x, start], outputs, { dimensions: hloIntegers(attrs.dims) }, [combined]);
-  },
+  }),
   lower: {
     kind: "kernel",
     strided: [0],

@@ -1,16 +1,6 @@
 /** @module The elementwise ops: one for each row of the table of scalar functions. */
 
-import {
-  type DType,
-  dtypes,
-  isFloat,
-  isHalf,
-  isInteger,
-  isLong,
-  isSigned,
-  roundTo,
-  type TypedArray,
-} from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isInteger, isLong, isSigned, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
 import { type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -18,6 +8,7 @@ import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
+import { hloInSingle } from "./hlo.ts";
 import { longFunction } from "./long.ts";
 import { binaryRows, compareRows, type ScalarGradient, type ScalarRow, unaryRows } from "./scalar.ts";
 
@@ -100,16 +91,11 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
 }
 
 function scalarHlo({ stablehlo: spelling, dtypes: accepted }: ScalarRow): HloRule<Attrs> {
-  return ({ hlo, inputs, outputs }) => {
-    const half = isHalf(inputs[0]?.type.dtype as DType);
-    if (typeof spelling === "string" && !(half && accepted === "float"))
-      return hloSame(spelling)({ hlo, inputs, outputs });
-    // Functions of 16-bit floats are computed in f32 and rounded once, as kernels do.
-    const own = half ? inputs.map((input) => hlo.convert(input, "f32")) : inputs;
-    const [x, y] = [own[0], own[1] ?? own[0]] as [HloValue, HloValue];
-    const result = typeof spelling === "string" ? hlo.same(spelling, x, ...own.slice(1)) : spelling(hlo, x, y);
-    return [half ? hlo.convert(result, (outputs[0] as TensorType).dtype) : result];
-  };
+  const rule: HloRule<Attrs> =
+    typeof spelling === "string"
+      ? hloSame(spelling)
+      : ({ hlo, inputs }) => [spelling(hlo, inputs[0] as HloValue, (inputs[1] ?? inputs[0]) as HloValue)];
+  return accepted === "float" ? hloInSingle(rule) : rule;
 }
 
 function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {

@@ -10,7 +10,7 @@ import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloTable } from 
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloExtreme, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
+import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { scatterNumbers } from "./lookup.ts";
 import { windowProducts } from "./products.ts";
 import { type Combination, combine, combines, identityOf } from "./reduce.ts";
@@ -245,12 +245,12 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
+  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => {
     const { dtype } = outputs[0] as TensorType;
     const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloDilated(attrs), [combined]);
-  },
+  }),
   lower: {
     kind: "kernel",
     strided: [0],

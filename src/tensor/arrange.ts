@@ -7,7 +7,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkWhole } from "./arguments.ts";
 import { arange } from "./create.ts";
-import { type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
+import { type Dims, operate, type ReduceOptions, selected, type Tensor, type TensorLike } from "./tensor.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;
@@ -47,7 +47,7 @@ export const logcumsumexp: (x: Tensor, dim?: number) => Tensor = cumulative("log
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting: NumPy's name of {@link select}. */
 export const where = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
-  operate("where", ops.select, [condition, onTrue, onFalse]);
+  selected("where", condition, onTrue, onFalse);
 
 /** Element `indices[…, i, …]` (i32) of each line along a dim; other dims of both must agree. */
 export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>

@@ -145,6 +145,15 @@ function cotangentsOf(what: string, made: unknown, inputs: readonly unknown[]): 
       "argument",
       `${what}: the gradient must give an array with a cotangent per argument, got ${shown(made)}`,
     );
+  if (made.length !== inputs.length) {
+    throw new HeddleError(
+      "argument",
+      `${what}: the gradient gave ${made.length} cotangents for ${inputs.length} arguments`,
+      {
+        hint: "null is for an argument without one",
+      },
+    );
+  }
   return inputs.flatMap((input, place) => {
     const like = flattenTree(input, isTensor);
     const own: unknown = made[place];

@@ -9,7 +9,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
-import { type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
+import { type Dims, operate, type ReduceOptions, selected, type Tensor, type TensorLike } from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
@@ -112,7 +112,7 @@ export const ge: Binary = binary("ge", ops.ge);
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
 export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
-  operate("select", ops.select, [condition, onTrue, onFalse]);
+  selected("select", condition, onTrue, onFalse);
 export const cast = (x: Tensor, dtype: DType): Tensor => x.cast(dtype);
 /** Another shape for the same elements; one size may be -1. */
 export const reshape = (x: Tensor, shape: Shape): Tensor => x.reshape(shape);

@@ -346,6 +346,15 @@ export function operateAll<Statics extends readonly unknown[]>(
   return operateNamed(name, build, operands, statics);
 }
 
+/** A selection; of two numbers in f32, as `tensor` makes them: the condition says nothing of what is selected. */
+export function selected(name: string, condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor {
+  if (typeof onTrue !== "number" || typeof onFalse !== "number")
+    return operate(name, ops.select, [condition, onTrue, onFalse]);
+  const build = (node: Node, left: number, right: number): Node =>
+    ops.select(node, ops.constant("f32", left), ops.constant("f32", right));
+  return operate(`${name} of numbers`, build, [condition], onTrue, onFalse);
+}
+
 let made = 0;
 
 /**

@@ -4,6 +4,7 @@ import type { Batched } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
 import { type FlatTree, flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
 import { capturedNodes, graphName, named, nodesOf, traceBody } from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
@@ -39,6 +40,7 @@ export interface VmapOptions {
  * @example vmap(grad(loss), { inDims: [null, 0, 0] })(params, xs, ys) // a gradient per example
  */
 export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F {
+  checkOptions("vmap", options, ["inDims", "outDims"]);
   const { inDims = 0, outDims = 0 } = options;
   const batched = (...inputs: unknown[]): unknown => {
     const given = flattenTree(inputs, isTensor);

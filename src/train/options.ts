@@ -11,6 +11,7 @@ import type { PipelinePlanOptions } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { LayoutRule } from "./rules.ts";
@@ -230,10 +231,28 @@ export function resolveOptions(options: TrainOptions): Settings {
     accumulate: options.accumulate ?? 1,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
-    callbackList: Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks],
+    callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
   };
+}
+
+const hooks = ["onBegin", "onStep", "onEpoch", "onEnd"];
+
+/** A callback may hold what it likes, but a hook that nobody calls is a misspelt one. */
+function checkedCallbacks(callbacks: readonly Callbacks[]): readonly Callbacks[] {
+  for (const callback of callbacks) {
+    if (typeof callback !== "object" || callback === null)
+      throw new HeddleError("option", `train: a callback is ${shown(callback)}, not an object of functions`);
+    const unknown = Object.entries(callback).find(
+      ([name, value]) => /^on[A-Z]/.test(name) && typeof value === "function" && !hooks.includes(name),
+    );
+    if (unknown !== undefined)
+      throw new HeddleError("option", `train: nothing calls the callback's ${unknown[0]}`, {
+        hint: `callbacks have ${hooks.join(", ")}`,
+      });
+  }
+  return callbacks;
 }
 
 function checkKinds(options: TrainOptions): void {

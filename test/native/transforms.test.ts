@@ -10,14 +10,11 @@ describe.skipIf(missing !== undefined)("batches and tangents on the native execu
   const { evaluate, close } = nativeEvaluate(instructionSets()[0] ?? "scalar", 2, true);
   afterAll(close);
 
-  // Kernels are for one and two spatial dims; the reference executor runs the rest.
-  const lowered = baseRows.filter((row) => !row.title.startsWith("three spatial dims"));
-
-  test.each(lowered.map((row) => ({ name: `${row.op}: ${row.title}`, row })))("a batch of $name", async ({ row }) => {
+  test.each(baseRows.map((row) => ({ name: `${row.op}: ${row.title}`, row })))("a batch of $name", async ({ row }) => {
     for (const batched of batchings(row)) await runBatched(row, batched, evaluate);
   });
 
-  const smooth = lowered.filter((row) => row.gradient !== false || row.op === "while");
+  const smooth = baseRows.filter((row) => row.gradient !== false || row.op === "while");
   test.each(smooth.map((row) => ({ name: `${row.op}: ${row.title}`, row })))(
     "the tangent of $name",
     async ({ row }) => {

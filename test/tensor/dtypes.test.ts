@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { arange, full, grad, matmul, random, type Tensor, tensor, zeros } from "../../src/index.ts";
+import { arange, full, grad, matmul, random, type Tensor, tensor, where, zeros } from "../../src/index.ts";
 import { type DType, dtypeNames } from "../../src/ir/dtype.ts";
 
 const big = 2n ** 60n + 1n;
@@ -91,4 +91,9 @@ describe("gradients in bf16", () => {
       expect(Math.abs(value - (wanted[index] as number)) / scale).toBeLessThan(0.03);
     });
   });
+});
+
+it("a selection of two numbers is f32, whatever the condition is", async () => {
+  const chosen = where(tensor([1, 0], { dtype: "bool" }), 0.5, 2);
+  expect([chosen.dtype, ...(await chosen.data())]).toEqual(["f32", 0.5, 2]);
 });

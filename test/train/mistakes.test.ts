@@ -1,7 +1,12 @@
 /** Mistakes in the options of layers, losses, optimizers and trainings: each error says what to write instead. */
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import {
   connect,
+  customGradient,
   distribute,
+  grad,
+  io,
   layouts,
   losses,
   mesh,
@@ -9,9 +14,11 @@ import {
   nn,
   optim,
   random,
+  type Tensor,
   type TrainOptions,
   tensor,
   train,
+  vmap,
 } from "heddle";
 import { parseLayout } from "heddle/plan";
 import { describe, expect, test } from "vitest";
@@ -112,6 +119,28 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
         parseLayout("S(0)"),
       ),
     /5 numbers do not fill f32\[10\]/,
+  ],
+  [
+    "a hook as Keras spells it",
+    () => run({ callbacks: { onEpochEnd: () => undefined } }),
+    /nothing calls the callback's onEpochEnd[\s\S]*onBegin, onStep, onEpoch, onEnd/,
+  ],
+  ["vmap's dims as JAX spells them", () => vmap((x: Tensor) => x, { inAxes: 1 } as never), /vmap: .*inAxes/],
+  [
+    "a gradient that gives no cotangents",
+    () =>
+      grad((x: Tensor) =>
+        customGradient(
+          (y: Tensor) => y.mul(2),
+          () => [] as never,
+        )(x).sum(),
+      )(f32),
+    /customGradient: the gradient gave 0 cotangents for 1 arguments/,
+  ],
+  [
+    "two tensors of one name",
+    () => io.saveTensors(join(tmpdir(), "heddle-never-written"), { "a.b": f32, a: { b: f32 } }),
+    /saveTensors: two tensors have the name 'a\.b'/,
   ],
 ];
 

@@ -4,7 +4,10 @@ import type { Row } from "../support/row.ts";
 
 /** Why a row of the table is not compared; undefined: it is. What XLA does instead is in differences.test.ts. */
 export function differenceOf(row: Row): string | undefined {
-  return row.fails === undefined ? undefined : "a value error here, a value in XLA";
+  if (row.fails !== undefined) return "a value error here, a value in XLA";
+  if (/^Newton.*f16\)/.test(row.title))
+    return "the loop ends when a sum is equal to the last bit, which XLA's may never be";
+  return undefined;
 }
 
 const smallestNormal: { readonly [dtype: string]: number } = { f32: 2 ** -126, bf16: 2 ** -126, f64: 2 ** -1022 };

@@ -1,13 +1,23 @@
 import { afterAll, describe, test } from "vitest";
-import type { DType } from "../../src/ir/index.ts";
-import { baseRows, runRow } from "../ops/table.ts";
+import { type DType, isFloat } from "../../src/ir/index.ts";
+import { baseRows, type Row, runRow } from "../ops/table.ts";
 import { otherDTypes, rowsIn } from "../support/dtypes.ts";
+import { differenceOf } from "./differences.ts";
 import { preparedPython, XlaOracle } from "./oracle.ts";
 
 const oracle = new XlaOracle(preparedPython());
 afterAll(() => oracle.close());
 
+/** Integers are equal; floats that rows of integers give, such as means, are so within the rounding of f32. */
+function toleranceOf({ tolerance, ...row }: Row, dtype: DType): Row {
+  return tolerance === undefined || !isFloat(dtype) ? row : { ...row, tolerance };
+}
+
 describe.each(Object.keys(otherDTypes) as DType[])("the table of ops in %s in XLA", (dtype) => {
-  for (const row of rowsIn(baseRows, dtype))
-    test(`${row.op}: ${row.title}`, () => runRow(row, oracle.evaluate), 60_000);
+  for (const row of rowsIn(baseRows, dtype)) {
+    const name = `${row.op}: ${row.title}`;
+    const reason = differenceOf(row);
+    if (reason === undefined) test(name, () => runRow(toleranceOf(row, dtype), oracle.evaluate), 60_000);
+    else test.skip(`${name} (${reason})`, () => undefined);
+  }
 });

@@ -24,7 +24,8 @@ export class XlaOracle {
 
   constructor(python: string) {
     const script = fileURLToPath(new URL("oracle.py", import.meta.url));
-    const flags = `--xla_force_host_platform_device_count=${deviceCount}`;
+    // Values between ops are of their dtype, not of a wider one: loops end where they do here.
+    const flags = `--xla_force_host_platform_device_count=${deviceCount} --xla_allow_excess_precision=false`;
     const env = { ...process.env, JAX_PLATFORMS: "cpu", XLA_FLAGS: flags };
     this.child = spawn(python, ["-u", script], { env });
     this.child.stdout.on("data", (chunk: Buffer) => {

@@ -98,6 +98,11 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
 }
 
+/// By way of f64, then rounded: libm's own in f32 truncates the quarter turn of an infinite y.
+pub fn atan2_single(y: f32, x: f32) -> f32 {
+    libm::atan2(f64::from(y), f64::from(x)) as f32
+}
+
 pub fn polygamma32(n: f32, x: f32) -> f32 {
     polygamma(f64::from(n), f64::from(x)) as f32
 }

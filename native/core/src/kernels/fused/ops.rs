@@ -253,7 +253,7 @@ fn int_pow(base: i128, exponent: i128) -> i128 {
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => binary_functions!(float_binary name f32 libm::powf, libm::atan2f, special::polygamma32),
+        DType::F32 => binary_functions!(float_binary name f32 libm::powf, special::atan2_single, special::polygamma32),
         DType::F64 => binary_functions!(float_binary name f64 libm::pow, libm::atan2, special::polygamma),
         DType::I32 => int_binary!(name, i32, i32, u32, u32, 32, |a, s| a >> s.min(31)),
         DType::U32 => int_binary!(name, u32, i32, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
