@@ -20,8 +20,8 @@ export interface State {
   readonly names: readonly string[];
   /** `file:line:column` of the statement. */
   readonly where: string;
-  /** What cannot be done under a condition that is a tensor, with its place. */
-  readonly refused?: readonly string[];
+  /** What cannot be done under a condition that is a tensor, each with its place. */
+  readonly refused?: readonly (readonly [what: string, where: string])[];
 }
 
 /** Whether a jump is taken: known, or a bool scalar. */
@@ -73,7 +73,7 @@ export function decide(test: unknown, where: string): boolean | Tensor {
   if (test.shape.length > 0)
     throw new HeddleError("autograph", `a condition must be one truth value, got ${formatType(test)}`, {
       where,
-      hint: "reduce it with max() or min(), or choose by element with select(condition, a, b)",
+      hint: "reduce it with all(condition) or any(condition), or choose by element with select(condition, a, b)",
     });
   return isTracing() ? test : Boolean(test.itemSync());
 }
@@ -88,19 +88,62 @@ export function plain(test: unknown, what: string, where: string): unknown {
   });
 }
 
-function refuse({ refused = [], where }: Pick<State, "refused" | "where">): void {
-  if (refused.length === 0) return;
-  throw new HeddleError("autograph", `under a condition that is a tensor: ${refused.join("; ")}`, {
-    where,
-    hint: "assign to variables of the function instead: both branches of such a condition are traced",
+function refuse({ refused = [] }: Pick<State, "refused">): void {
+  const [first] = refused;
+  if (first === undefined) return;
+  const what = refused.map(([one]) => one).join("; ");
+  throw new HeddleError("autograph", `under a condition that is a tensor: ${what}`, {
+    where: first[1],
+    hint: "both branches are traced, so effects would be those of both: return what changes and assign it to variables here",
   });
+}
+
+/** How many branches and loop bodies under conditions that are tensors are being traced, one within another. */
+let undecided = 0;
+
+/** What `throw` threw last in one of them, and where. */
+let lastThrown: { readonly error: unknown; readonly where: string } | undefined;
+/** Errors that came out of one of them: whether they are thrown, nobody knows. */
+const escaped = new WeakSet<object>();
+
+/** Traces what runs only if a tensor says so. */
+function perhaps<T>(piece: () => T): T {
+  undecided += 1;
+  try {
+    return piece();
+  } catch (error) {
+    const known = lastThrown !== undefined && Object.is(lastThrown.error, error) ? refusedThrow(lastThrown) : error;
+    if (typeof known === "object" && known !== null) escaped.add(known);
+    throw known;
+  } finally {
+    undecided -= 1;
+    lastThrown = undefined;
+  }
+}
+
+const refusedThrow = ({ error, where }: { readonly error: unknown; readonly where: string }): HeddleError =>
+  new HeddleError("autograph", `throw under a condition that is a tensor: ${String(error)}`, {
+    where,
+    hint: "both branches of such a condition are traced, so it would always be thrown: return a value that says so instead",
+  });
+
+/** What `throw` throws: where it leaves a branch on a tensor, its place is known. */
+export function thrown(error: unknown, where: string): unknown {
+  if (undecided > 0) lastThrown = { error, where };
+  return error;
+}
+
+/** At the start of a `catch`: what cannot be traced is no error of the function, and nothing it could go on from. */
+export function rethrow(error: unknown): void {
+  const refusal = error instanceof HeddleError && error.code === "autograph" && isTracing();
+  if (refusal || (typeof error === "object" && error !== null && escaped.has(error))) throw error;
 }
 
 const flat = (tree: unknown): FlatTree<Tensor> => flattenTree(tree, isTensor);
 
 /** Values of the two branches of a traced condition, brought together. */
 function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
-  const [left, right] = [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)];
+  const [left, right] = perhaps(() => [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)] as const);
   const side = ({ output }: Traced, when: string) => ({ shape: output.shape, leaves: output.leaves, when });
   const both = mergeTrees(side(left, "where the condition holds"), side(right, "where it does not"), naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
@@ -277,8 +320,8 @@ function tensorLoop({ test, update, body }: LoopParts, state: State, ending: End
   refuse(state);
   const iteration: Iteration = ([values]) => {
     state.set(values);
-    const made = leaving(body());
-    update?.();
+    const made = perhaps(() => leaving(body()));
+    perhaps(() => update?.());
     return pack(state.get(), made);
   };
   const first = pack(state.get(), ending);
@@ -324,7 +367,7 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
   refuse(state);
   const iteration: Iteration = ([values, ...flags], row) => {
     state.set(values);
-    const made = leaving(onward(orNothing(new Signal(...flags)), () => body(row), state));
+    const made = perhaps(() => leaving(onward(orNothing(new Signal(...flags)), () => body(row), state)));
     return pack(state.get(), made);
   };
   const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);

@@ -13,9 +13,11 @@ export {
   leave,
   loop,
   plain,
+  rethrow,
   returned,
   Signal,
   type State,
+  thrown,
 } from "./control.ts";
 export {
   add,
@@ -36,4 +38,5 @@ export {
   same,
   sub,
 } from "./operators.ts";
-export { directive, type Transformed, transformSource } from "./transform.ts";
+export { directive } from "./parse.ts";
+export { type Transformed, transformSource } from "./transform.ts";

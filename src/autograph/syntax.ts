@@ -14,6 +14,24 @@ export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   return children;
 }
 
+/** Statements that are turned. */
+export type Construct =
+  | babel.IfStatement
+  | babel.WhileStatement
+  | babel.DoWhileStatement
+  | babel.ForStatement
+  | babel.ForOfStatement;
+
+/** Their keywords. */
+export const constructs: { readonly [type: string]: string } = {
+  IfStatement: "if",
+  WhileStatement: "while",
+  DoWhileStatement: "do",
+  ForStatement: "for",
+  ForOfStatement: "for",
+};
+export const isConstruct = (node: SyntaxNode): node is Construct => node.type in constructs;
+
 const functions = new Set([
   "FunctionDeclaration",
   "FunctionExpression",
@@ -123,9 +141,47 @@ export const mentions = (node: SyntaxNode, names: ReadonlySet<string>): boolean 
 export const closesOver = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
   childrenOf(node).some((child) => (isFunction(child) ? mentions(child, names) : closesOver(child, names)));
 
+/** An expression without parentheses and what only the type checker reads. */
+export function unwrapped(node: SyntaxNode): SyntaxNode {
+  const inner = node.type === "ParenthesizedExpression" || wrappers.has(node.type);
+  return inner ? unwrapped((node as babel.ParenthesizedExpression).expression) : node;
+}
+
+const calls = new Set(["CallExpression", "OptionalCallExpression", "NewExpression", "TaggedTemplateExpression"]);
+
+/** What a call calls, where it is the member of something: `console.log` is ["console", "log"]. */
+function memberOf(node: SyntaxNode): readonly [object: string | undefined, property: string] | undefined {
+  if (node.type !== "CallExpression" || node.callee.type !== "MemberExpression") return undefined;
+  const { object, property } = node.callee;
+  if (property.type !== "Identifier") return undefined;
+  return [object.type === "Identifier" ? object.name : undefined, property.name];
+}
+
+/** Calls of an expression that is a statement: whatever they are good for is an effect. Printing may happen twice. */
+function idleCalls(expression: SyntaxNode): SyntaxNode[] {
+  const node = unwrapped(expression);
+  if (node.type === "SequenceExpression") return node.expressions.flatMap(idleCalls);
+  if (node.type === "LogicalExpression") return idleCalls(node.right);
+  if (node.type === "ConditionalExpression") return [node.consequent, node.alternate].flatMap(idleCalls);
+  if (node.type === "UnaryExpression") return idleCalls(node.argument);
+  if (!calls.has(node.type)) return [];
+  const member = memberOf(node);
+  return member !== undefined && (member[0] === "console" || mutators.has(member[1])) ? [] : [node];
+}
+
+/** The expressions that a node does for their effects alone. */
+function idleExpressions(node: SyntaxNode): SyntaxNode[] {
+  if (node.type === "ExpressionStatement") return [node.expression];
+  if (node.type !== "ForStatement") return [];
+  return [node.init, node.update].filter((one) => one != null && one.type !== "VariableDeclaration") as SyntaxNode[];
+}
+
 const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
 
-/** Writes that are no assignments of variables, as `obj.x = …`: nobody can undo them for the branch that is not taken. */
+/**
+ * Writes that are no assignments of variables, as `obj.x = …`, and calls whose results nobody uses: nobody can undo them for the
+ * branch that is not taken.
+ */
 export function mutations(nodes: readonly SyntaxNode[]): { readonly node: SyntaxNode; readonly what: string }[] {
   const found: { node: SyntaxNode; what: string }[] = [];
   const visit = (node: SyntaxNode): void => {
@@ -134,13 +190,51 @@ export function mutations(nodes: readonly SyntaxNode[]): { readonly node: Syntax
     if (targets.some((target) => contains(target, ({ type }) => type === "MemberExpression")))
       found.push({ node, what: "a write to a property or an element" });
     if (node.type === "UnaryExpression" && node.operator === "delete") found.push({ node, what: "delete" });
-    if (node.type === "CallExpression" && node.callee.type === "MemberExpression") {
-      const { property } = node.callee;
-      if (property.type === "Identifier" && mutators.has(property.name))
-        found.push({ node, what: `${property.name}()` });
-    }
+    const [, property = ""] = memberOf(node) ?? [];
+    if (mutators.has(property)) found.push({ node, what: `${property}()` });
+    for (const call of idleExpressions(node).flatMap(idleCalls))
+      found.push({ node: call, what: "a call whose result is not used" });
     for (const child of childrenOf(node)) visit(child);
   };
   for (const node of nodes) visit(node);
   return found;
 }
+
+/** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
+export function canFollow(node: babel.Statement, rest: readonly babel.Statement[]): boolean {
+  if (rest.some((one) => one.type === "FunctionDeclaration" || one.type === "ExportNamedDeclaration")) return false;
+  const unmovable = (one: SyntaxNode): boolean =>
+    one.type === "AwaitExpression" ||
+    one.type === "YieldExpression" ||
+    (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
+    ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
+  if (rest.some((one) => contains(one, unmovable))) return false;
+  const header =
+    node.type === "ForStatement" && node.init?.type === "VariableDeclaration" ? node.init.declarations : [];
+  const names = new Set(header.flatMap(({ id }) => boundNames(id)));
+  return names.size === 0 || !rest.some((one) => mentions(one, names));
+}
+
+/** Variables of a `for` that functions in it close over. */
+export function freshNames({ init, body, test, update }: babel.ForStatement): string[] {
+  if (init?.type !== "VariableDeclaration" || init.kind !== "let") return [];
+  const names = init.declarations.flatMap(({ id }) => boundNames(id));
+  const parts = [body, test, update].filter((one) => one != null);
+  return parts.some((one) => closesOver(one, new Set(names))) ? names : [];
+}
+
+/** Whether an expression assigns and awaits nothing. */
+export const isPure = (node: SyntaxNode): boolean =>
+  !contains(node, ({ type }) =>
+    ["AwaitExpression", "YieldExpression", "AssignmentExpression", "UpdateExpression"].includes(type),
+  );
+
+/** A literal that an operator of JavaScript may keep. */
+export const isLiteral = ({ type }: SyntaxNode): boolean =>
+  type === "NumericLiteral" || type === "StringLiteral" || type === "BigIntLiteral" || type === "TemplateLiteral";
+
+/** What no tensor is ever compared with by value. */
+export const isNoValue = (node: SyntaxNode): boolean =>
+  ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||
+  (node.type === "Identifier" && node.name === "undefined") ||
+  (node.type === "UnaryExpression" && (node.operator === "typeof" || node.operator === "void"));

@@ -2,27 +2,29 @@
  * @module The transform of source: control flow of functions that say "use heddle" calls helpers, which decide at run time
  * whether it is JavaScript's or the graph's. Nothing moves to another line, so lines of errors are those of the user's file.
  */
-import { type ParserPlugin, parse } from "@babel/parser";
 import type * as babel from "@babel/types";
 import MagicString from "magic-string";
-import { HeddleError } from "../util/errors.ts";
+import { directive, hasDirective, parsed } from "./parse.ts";
 import {
   assignedNames,
-  boundNames,
+  type Construct,
+  canFollow,
   childrenOf,
-  closesOver,
+  constructs,
   contains,
   declaredNames,
+  freshNames,
+  isConstruct,
   isFunction,
+  isLiteral,
+  isNoValue,
+  isPure,
   isTypeOnly,
   jumps,
-  mentions,
   mutations,
   type SyntaxNode,
+  unwrapped,
 } from "./syntax.ts";
-
-/** The directive that asks for the transform, at the top of a file or of a function. */
-export const directive = "use heddle";
 
 export interface Transformed {
   readonly code: string;
@@ -40,22 +42,6 @@ interface Context {
   readonly plainBreak: boolean;
   readonly plainContinue: boolean;
 }
-
-type Construct =
-  | babel.IfStatement
-  | babel.WhileStatement
-  | babel.DoWhileStatement
-  | babel.ForStatement
-  | babel.ForOfStatement;
-
-const constructs: { readonly [type: string]: string } = {
-  IfStatement: "if",
-  WhileStatement: "while",
-  DoWhileStatement: "do",
-  ForStatement: "for",
-  ForOfStatement: "for",
-};
-const isConstruct = (node: SyntaxNode): node is Construct => node.type in constructs;
 
 const binary: { readonly [operator: string]: string } = {
   "+": "add",
@@ -81,33 +67,6 @@ export function transformSource(source: string, file: string): Transformed | und
   const transformer = new Transformer(source, file);
   return transformer.run() ? transformer.result() : undefined;
 }
-
-function pluginsOf(file: string): ParserPlugin[] {
-  const typed = /\.[cm]?tsx?$/.test(file);
-  return [
-    ...(typed ? (["typescript"] as const) : []),
-    ...(/\.[jt]sx$|\.[cm]?js$/.test(file) ? (["jsx"] as const) : []),
-  ];
-}
-
-function parsed(source: string, file: string): babel.File {
-  try {
-    return parse(source, {
-      sourceType: "module",
-      plugins: [...pluginsOf(file), "explicitResourceManagement"],
-      createParenthesizedExpressions: true,
-      allowReturnOutsideFunction: true,
-    });
-  } catch (error) {
-    const { loc, message } = error as { loc?: { line: number; column: number }; message: string };
-    throw new HeddleError("syntax", message.replace(/ \(\d+:\d+\)$/, ""), {
-      where: loc === undefined ? file : `${file}:${loc.line}:${loc.column + 1}`,
-    });
-  }
-}
-
-const hasDirective = (directives: readonly babel.Directive[]): boolean =>
-  directives.some(({ value }) => value.value === directive);
 
 class Transformer {
   private readonly source: string;
@@ -221,19 +180,20 @@ class Transformer {
     const own = assignedNames(nodes, new Set());
     const later = assignedNames(rest, declaredNames(rest));
     const names = [...new Set([...own, ...later])];
-    const refused = mutations([...nodes, ...rest]).map(({ node, what }) => `${what} (line ${node.loc?.start.line})`);
+    const refused = mutations([...nodes, ...rest]).map(
+      ({ node, what }) => `[${JSON.stringify(`${what} (line ${node.loc?.start.line})`)}, ${this.at(node)}]`,
+    );
     const set = names.length === 0 ? "{}" : `{ [${names.join(", ")}] = $values; }`;
-    const list = refused.length === 0 ? "" : `, refused: ${JSON.stringify(refused)}`;
+    const list = refused.length === 0 ? "" : `, refused: [${refused.join(", ")}]`;
     return `{ get: () => [${names.join(", ")}], set: ($values) => ${set}, names: ${JSON.stringify(names)}, where: ${this.at(at)}${list} }`;
   }
 
   /** Makes a construct a call; what follows is its last argument, where it may jump. */
   private turn(node: Construct, rest: readonly babel.Statement[], context: Context, leaves: boolean): void {
     const head = !leaves ? "" : context.piece ? "return " : "return $heddle.leave(";
-    // The variables of a `for` itself change too.
-    const parts = node.type === "ForStatement" ? [node.test, node.update, node.body] : [node];
-    const changing = parts.filter((one): one is Exclude<typeof one, null | undefined> => one != null);
-    const state = this.state(changing, node, rest);
+    // The variables of a `for` itself change too, and its start is no part of the loop.
+    const changing = node.type === "ForStatement" ? { ...node, init: null } : node;
+    const state = this.state([changing], node, rest);
     const open = rest.length > 0 ? `, ${state}, () => {` : undefined;
     const end = open ?? `, ${state})${leaves && !context.piece ? `, ${this.at(node)})` : ""};${closing(node)}`;
     const piece = pieceOf(context);
@@ -353,7 +313,9 @@ class Transformer {
         else this.guard(node, context);
         return;
       }
+      if (node.type === "ExpressionStatement" && this.unused(node.expression, context)) return;
       if (this.expression(node, context) || this.jump(node, context)) return;
+      if (this.throwing(node, context)) return;
     }
     this.children(node, context);
   }
@@ -398,6 +360,41 @@ class Transformer {
     return true;
   }
 
+  /** A conditional or logical expression that is done for its effects, which only JavaScript can choose between. */
+  private unused(expression: babel.Expression, context: Context): boolean {
+    const node = unwrapped(expression);
+    if (node.type !== "ConditionalExpression" && node.type !== "LogicalExpression") return false;
+    if (node.type === "LogicalExpression" && node.operator === "??") return false;
+    const [test, ...parts] =
+      node.type === "ConditionalExpression" ? [node.test, node.consequent, node.alternate] : [node.left, node.right];
+    this.visit(test, context);
+    for (const part of parts) if (!this.unused(part, context)) this.visit(part, context);
+    this.before(test, "$heddle.plain(");
+    this.after(test, `, "an expression whose value is not used", ${this.at(node)})`);
+    return true;
+  }
+
+  /** `throw`, and `catch`, which must not take what is refused for an error of the function; whether it was one. */
+  private throwing(node: SyntaxNode, context: Context): boolean {
+    if (node.type === "ThrowStatement") {
+      this.visit(node.argument, context);
+      this.before(node.argument, "$heddle.thrown(");
+      this.after(node.argument, `, ${this.at(node)})`);
+      return true;
+    }
+    if (node.type !== "CatchClause") return false;
+    const { param, body } = node;
+    this.visit(body, context);
+    const text = param == null ? "" : this.source.slice(param.start as number, param.end as number);
+    const pattern = text.replaceAll(/\s*\n\s*/g, " ");
+    const simple = param?.type === "Identifier";
+    const name = simple ? param.name : "$error";
+    const bound = simple || param == null ? "" : ` let ${pattern} = $error;`;
+    const head = `catch (${simple ? pattern : name}) { $heddle.rethrow(${name});${bound}`;
+    this.between(node.start as number, (body.start as number) + 1, head);
+    return true;
+  }
+
   /** Operators; whether the node was one. */
   private expression(node: SyntaxNode, context: Context): boolean {
     switch (node.type) {
@@ -435,9 +432,14 @@ class Transformer {
 
   private logical(node: babel.LogicalExpression, context: Context): boolean {
     const { left, right, operator } = node;
-    if (operator === "??" || !isPure(right)) return false;
+    if (operator === "??") return false;
     this.visit(left, context);
     this.visit(right, context);
+    if (!isPure(right)) {
+      this.before(left, "$heddle.plain(");
+      this.after(left, `, "${operator} that assigns or awaits", ${this.at(node)})`);
+      return true;
+    }
     this.before(left, operator === "&&" ? "$heddle.and(" : "$heddle.or(");
     this.between(left.end as number, right.start as number, ", () => (");
     this.after(right, `), ${this.at(node)})`);
@@ -493,40 +495,3 @@ const pieceOf = (context: Context): Context => ({ ...context, piece: true, plain
 
 /** The block around a `for` with its own variables. */
 const closing = (node: Construct): string => (node.type === "ForStatement" ? " }" : "");
-
-/** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
-function canFollow(node: Construct, rest: readonly babel.Statement[]): boolean {
-  if (rest.some((one) => one.type === "FunctionDeclaration" || one.type === "ExportNamedDeclaration")) return false;
-  const unmovable = (one: SyntaxNode): boolean =>
-    one.type === "AwaitExpression" ||
-    one.type === "YieldExpression" ||
-    (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
-    ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
-  if (rest.some((one) => contains(one, unmovable))) return false;
-  const header =
-    node.type === "ForStatement" && node.init?.type === "VariableDeclaration" ? node.init.declarations : [];
-  const names = new Set(header.flatMap(({ id }) => boundNames(id)));
-  return names.size === 0 || !rest.some((one) => mentions(one, names));
-}
-
-/** Variables of a `for` that functions in it close over. */
-function freshNames({ init, body, test, update }: babel.ForStatement): string[] {
-  if (init?.type !== "VariableDeclaration" || init.kind !== "let") return [];
-  const names = init.declarations.flatMap(({ id }) => boundNames(id));
-  const parts = [body, test, update].filter((one) => one != null);
-  return parts.some((one) => closesOver(one, new Set(names))) ? names : [];
-}
-
-const isPure = (node: SyntaxNode): boolean =>
-  !contains(node, ({ type }) =>
-    ["AwaitExpression", "YieldExpression", "AssignmentExpression", "UpdateExpression"].includes(type),
-  );
-
-const isLiteral = ({ type }: SyntaxNode): boolean =>
-  type === "NumericLiteral" || type === "StringLiteral" || type === "BigIntLiteral" || type === "TemplateLiteral";
-
-/** What no tensor is ever compared with by value. */
-const isNoValue = (node: SyntaxNode): boolean =>
-  ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||
-  (node.type === "Identifier" && node.name === "undefined") ||
-  (node.type === "UnaryExpression" && (node.operator === "typeof" || node.operator === "void"));

@@ -1,11 +1,14 @@
 /** Transformed functions give the same on numbers (where they are plain JavaScript), on tensors, and on traced tensors. */
+import { readFileSync } from "node:fs";
 import { grad, HeddleError, jit, type Tensor, tensor, vmap } from "heddle";
 import { describe, expect, it, test } from "vitest";
 import { transformSource } from "../../src/autograph/index.ts";
+import { effects } from "./effects.ts";
 import { functions } from "./functions.ts";
 
 // The same file, which the transform leaves alone.
 const { functions: written } = (await import("./functions.ts?plain" as string)) as { functions: typeof functions };
+const { effects: effectsPlain } = (await import("./effects.ts?plain" as string)) as { effects: typeof effects };
 
 const cases: readonly (readonly [number, number])[] = [
   [-3, 2],
@@ -118,6 +121,7 @@ describe("what cannot be turned is named, with its line", () => {
     ["a value in one case only", nothing, "has no value where it does not"],
     ["a break out of a switch", switched, "this if cannot depend on a tensor"],
     ["several truth values", wide, "a condition must be one truth value, got bool[2]"],
+    ["several truth values, and what to do", wide, "reduce it with all(condition) or any(condition)"],
   ] as const)("%s", (_name, fn, message) => {
     const text = failure(() => jit((x: Tensor) => (fn as (x: Tensor) => Tensor)(x))(one));
     expect(text).toContain(message);
@@ -126,6 +130,51 @@ describe("what cannot be turned is named, with its line", () => {
     // On a value that is there, all of them are JavaScript.
     if (fn !== wide && fn !== grows) expect(failure(() => fn(one))).toBe("no error");
   });
+});
+
+describe("effects of a branch", () => {
+  it.each(Object.entries(effects))("%s", async (name, { run, refused }) => {
+    const source = String(effectsPlain[name]?.run);
+    expect(source).not.toBe(String(run));
+    for (const x of [-1, 1]) {
+      const expected = attempt(() => effectsPlain[name]?.run(x, x > 0));
+      // Decided by JavaScript within a trace, by the value of a tensor, and by a number.
+      expect(attempt(() => run(x, x > 0))).toEqual(expected);
+      expect(attempt(() => run(tensor(x), tensor(x).gt(0)))).toEqual(expected);
+      expect(attempt(() => jit((y: Tensor) => asTensor(run(y, x > 0)))(tensor(x)))).toEqual(expected);
+    }
+    const traced = attempt(() => jit((y: Tensor) => asTensor(run(y, y.gt(0))))(tensor(-1)));
+    if (refused === undefined) expect(traced).toEqual(attempt(() => run(-1, false)));
+    else {
+      expect(traced).toContain(refused);
+      const [, line, column] = /effects\.ts:(\d+):(\d+)/.exec(String(traced)) ?? [];
+      const text = readFileSync(new URL("./effects.ts", import.meta.url), "utf8").split("\n")[Number(line) - 1];
+      expect(text?.slice(Number(column) - 1)).toContain(`// ${name}`);
+    }
+  });
+
+  it("an error of another function in a branch is not caught around it, as nobody knows whether it is thrown", () => {
+    const outside = (x: Tensor): Tensor => {
+      "use heddle";
+      try {
+        if (x.gt(0) as unknown as boolean) x = x.add(Number((1).toFixed(200)));
+      } catch {
+        x = x.add(100);
+      }
+      return x;
+    };
+    expect(outside(tensor(1)).itemSync()).toBe(101);
+    expect(attempt(() => jit(outside)(tensor(-1)))).toMatch(/digits/);
+  });
+
+  /** The number that a function gives, or the text of what it throws. */
+  function attempt(fn: () => unknown): unknown {
+    try {
+      return number(fn());
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
 });
 
 test("lines stay, and files that do not ask stay as they are", () => {
