@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { type DType, dtypeNames, dtypes, isFloat, isInteger, isLong, roundTo } from "../../src/ir/dtype.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
@@ -10,6 +10,9 @@ import { edges, otherDTypes, rowsIn } from "../support/dtypes.ts";
 import { type Evaluate, type Row, runRow } from "../support/row.ts";
 import { difference } from "../support/tensors.ts";
 import { baseRows } from "./table.ts";
+
+// Each test is a whole table.
+vi.setConfig({ testTimeout: 300_000 });
 
 const machines = instructionSets().map((isa) => ({ name: isa, ...nativeEvaluate(isa, 1, true) }));
 afterAll(() => {
