@@ -3,14 +3,14 @@
  */
 import { type DType, isFloat } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { formatType, sameShape } from "../ir/shape.ts";
+import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import type { Variables } from "../nn/index.ts";
 import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { toHost, toTensor } from "./host.ts";
-import { openSafetensors, type SafetensorsFile, saveSafetensors } from "./safetensors.ts";
+import { openSafetensors, saveSafetensors } from "./safetensors.ts";
 
 /** Options of {@link loadPyTorch}. */
 export interface LoadPyTorchOptions {
@@ -36,19 +36,31 @@ function renamed(name: string, names: LoadPyTorchOptions["names"]): string {
   return name;
 }
 
-interface Wanted {
+/** A variable of a model, and the entry of the file that it is to come from. */
+export interface Wanted {
   readonly name: string;
   readonly inFile: string;
-  readonly variable: Tensor;
+  readonly variable: TensorType;
 }
 
-/** Everything that does not fit, a line each. */
-function mismatches(file: SafetensorsFile, wanted: readonly Wanted[], options: LoadPyTorchOptions): string[] {
+/** What a file has under a name; `dtype` is undefined where Heddle has none such. */
+export interface Found {
+  readonly dtype: DType | undefined;
+  readonly shape: Shape;
+  readonly format?: string;
+}
+
+/** Everything in which a file and a model do not fit, a line each. */
+export function mismatches(
+  entries: ReadonlyMap<string, Found>,
+  wanted: readonly Wanted[],
+  options: Pick<LoadPyTorchOptions, "ignore" | "cast"> = {},
+): string[] {
   const { ignore = (name) => name.endsWith("num_batches_tracked"), cast = false } = options;
   const used = new Map<string, string>();
   const lines: string[] = [];
   for (const { name, inFile, variable } of wanted) {
-    const entry = file.entries.get(inFile);
+    const entry = entries.get(inFile);
     const as = inFile === name ? "" : ` (as "${inFile}")`;
     const taken = used.get(inFile);
     if (taken !== undefined) lines.push(`"${name}" and "${taken}" are both "${inFile}" of the file`);
@@ -63,7 +75,7 @@ function mismatches(file: SafetensorsFile, wanted: readonly Wanted[], options: L
       lines.push(`differs: "${name}"${as} is ${formatType(variable)} here and ${found} in the file`);
     }
   }
-  for (const name of file.entries.keys())
+  for (const name of entries.keys())
     if (!used.has(name) && !ignore(name)) lines.push(`unexpected: "${name}" of the file has no variable here`);
   return lines;
 }
@@ -74,13 +86,14 @@ const isFloats = (left: DType | undefined, right: DType): boolean =>
 /** Most lines of an error; a wrong file has one for each parameter. */
 const mostLines = 20;
 
-function checkFits(path: string, lines: readonly string[]): void {
+/** @throws HeddleError `model` when there is a line. */
+export function checkFits(path: string, lines: readonly string[], hint?: string): void {
   if (lines.length === 0) return;
   const more = lines.length > mostLines ? [`and ${lines.length - mostLines} more`] : [];
   throw new HeddleError(
     "model",
     `${path} does not fit the model:\n  ${[...lines.slice(0, mostLines), ...more].join("\n  ")}`,
-    { hint: "map names with the option names, leave out entries of the file with ignore" },
+    hint === undefined ? {} : { hint },
   );
 }
 
@@ -115,7 +128,11 @@ export async function loadPyTorch<V extends Variables>(
         return { name, inFile: renamed(name, options.names), variable };
       }),
     );
-    checkFits(path, mismatches(file, wanted.flat(), options));
+    checkFits(
+      path,
+      mismatches(file.entries, wanted.flat(), options),
+      "map names with the option names, leave out entries of the file with ignore",
+    );
     const trees: Tensors[] = [];
     for (const [index, list] of wanted.entries()) {
       const leaves: Tensor[] = [];
@@ -128,11 +145,29 @@ export async function loadPyTorch<V extends Variables>(
   }
 }
 
+/** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
+export async function hostByName(
+  what: string,
+  trees: readonly Tensors[],
+  read: (x: Tensor) => Promise<HostTensor>,
+): Promise<Map<string, HostTensor>> {
+  const host = new Map<string, HostTensor>();
+  for (const tree of trees) {
+    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
+    for (const [index, name] of paths.entries()) {
+      if (host.has(name)) throw new HeddleError("tree", `${what}: two tensors have the name '${name}'`);
+      host.set(name, await read(leaves[index] as Tensor));
+    }
+  }
+  return host;
+}
+
 /**
  * Writes a tree of tensors (`params`, or `{ params, state }`) as a safetensors file by dotted names, which PyTorch reads
  * with `safetensors.torch.load_file`. It appears whole or not at all.
  *
- * @throws HeddleError `layout` when this process holds only a part of a tensor; `disk` when it does not fit.
+ * @throws HeddleError `layout` when this process holds only a part of a tensor; `tree` when two have one name; `disk` when it
+ * does not fit.
  */
 export async function saveTensors(
   path: string,
@@ -140,15 +175,8 @@ export async function saveTensors(
   options: { readonly metadata?: { readonly [key: string]: string } } = {},
 ): Promise<void> {
   checkOptions("saveTensors", options, ["metadata"]);
-  const { leaves, paths } = flattenTree<Tensor>(tensors, isTensor);
-  const host = new Map<string, HostTensor>();
-  for (const [index, leaf] of leaves.entries()) {
-    const name = paths[index] as string;
-    if (host.has(name)) throw new HeddleError("argument", `saveTensors: two tensors have the name '${name}'`);
-    host.set(name, await toHost(leaf));
-  }
   const metadata = new Map(Object.entries(options.metadata ?? {}));
-  await saveSafetensors(path, host, { metadata });
+  await saveSafetensors(path, await hostByName("saveTensors", [tensors], toHost), { metadata });
 }
 
 /** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`. */

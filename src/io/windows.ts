@@ -5,6 +5,7 @@ import { range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { pad, type Tensor, tensor } from "../tensor/index.ts";
 import { operate } from "../tensor/tensor.ts";
+import { withLastWindow } from "../tensor/windows.ts";
 
 /** One entry per spatial dim. */
 export interface Window {
@@ -18,15 +19,11 @@ export interface Window {
 const spanOf = (window: Window, dim: number): number =>
   ((window.sizes[dim] as number) - 1) * (window.dilations[dim] as number) + 1;
 
-/** Padded so that the last, incomplete window of each dim counts too; it must begin within the input or its low padding. */
-export function withLastWindow(sizes: readonly number[], window: Window): Window {
-  const padding = window.padding.map(([low, high], dim): [number, number] => {
-    const [size, stride, span] = [sizes[dim] as number, window.strides[dim] as number, spanOf(window, dim)];
-    let count = Math.ceil((size + low + high - span) / stride) + 1;
-    if ((count - 1) * stride >= size + low) count--;
-    // Where padding is left over there is less of it, not more.
-    return [low, Math.max(0, (count - 1) * stride + span - size - low)];
-  });
+/** Padded so that the last, incomplete window of each dim counts too. */
+export function withLastWindows(sizes: readonly number[], window: Window): Window {
+  const padding = window.padding.map((own, dim) =>
+    withLastWindow(sizes[dim] as number, spanOf(window, dim), window.strides[dim] as number, own),
+  );
   return { ...window, padding };
 }
 

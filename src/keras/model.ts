@@ -394,7 +394,7 @@ export class Model {
   /**
    * Reads what {@link Model.saveWeights} or `modelCheckpoint` wrote, or PyTorch with the same names. The optimizer begins afresh.
    *
-   * @throws HeddleError `weights` when the file is of another model (at the next call, while the shape of the input is not known)
+   * @throws HeddleError `model` when the file is of another model (at the next call, while the shape of the input is not known)
    */
   async loadWeights(path: string): Promise<void> {
     if (this.fitting) throw busy("loadWeights");

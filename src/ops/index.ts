@@ -45,6 +45,7 @@ export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
+export { convolve } from "./grouped.ts";
 export { sliceOf } from "./host.ts";
 export {
   choleskySolve,

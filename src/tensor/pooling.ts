@@ -6,7 +6,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkPadding } from "./arguments.ts";
 import { operate, type Tensor } from "./tensor.ts";
-import { type Padding, perSpatial, resolvedPadding } from "./windows.ts";
+import { type Padding, perSpatial, resolvedPadding, withLastWindow } from "./windows.ts";
 
 type Sizes = number | readonly number[];
 
@@ -58,13 +58,9 @@ function placed(what: string, x: Node, window: Sizes, rank: number, options: Max
   const spans = sizes.map((size, dim) => (size - 1) * (dilation[dim] as number) + 1);
   const spatial = x.shape.slice(-rank);
   const plain = resolvedPadding(options.padding ?? 0, spatial, spans, strides);
-  const padding = plain.map(([low, high], dim): [number, number] => {
-    if (options.ceilMode !== true) return [low, high];
+  const padding = plain.map((own, dim): [number, number] => {
     const [size, span, stride] = [spatial[dim], spans[dim], strides[dim]] as [number, number, number];
-    const steps = Math.ceil((size + low + high - span) / stride);
-    // A window must begin before the padding at the end.
-    const last = steps * stride >= size + low ? steps - 1 : steps;
-    return [low, Math.max(high, last * stride + span - size - low)];
+    return options.ceilMode === true ? withLastWindow(size, span, stride, own) : own;
   });
   const lead = x.shape.slice(0, -rank);
   const full = <T>(list: readonly T[], neutral: () => T): T[] => [...lead.map(neutral), ...list];

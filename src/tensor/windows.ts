@@ -39,6 +39,19 @@ export function resolvedPadding(
   return list.map((amount) => (typeof amount === "number" ? [amount, amount] : [amount[0], amount[1]]));
 }
 
+/** Padding with which the last, incomplete window of a dim counts too; it must begin before the padding at the end. */
+export function withLastWindow(
+  size: number,
+  span: number,
+  stride: number,
+  [low, high]: readonly [number, number],
+): [number, number] {
+  const steps = Math.ceil((size + low + high - span) / stride);
+  const last = steps * stride >= size + low ? steps - 1 : steps;
+  // Where padding is left over there is less of it, not more.
+  return [low, Math.max(0, last * stride + span - size - low)];
+}
+
 /** Options of {@link conv1d}, {@link conv2d} and {@link conv3d}. */
 export interface ConvOptions {
   /** Default 1. */
@@ -69,17 +82,6 @@ export interface ConvTransposeOptions {
 }
 
 const digits = ["0", "01", "012"] as const;
-
-/** Splits the dim of a letter into groups and the rest. */
-function split(x: Node, letters: string, letter: string, groups: number): Node {
-  const at = letters.indexOf(letter);
-  return ops.reshape(x, [...x.shape.slice(0, at), groups, (x.shape[at] as number) / groups, ...x.shape.slice(at + 1)]);
-}
-
-function merged(x: Node, letters: string): Node {
-  const at = letters.indexOf("g");
-  return ops.reshape(x, [...x.shape.slice(0, at), -1, ...x.shape.slice(at + 2)]);
-}
 
 function checkGroups(what: string, groups: number, x: Node, features: number, results: number): void {
   checkInteger(what, "groups", groups, 1);
@@ -113,16 +115,12 @@ function buildConv(x: Node, weight: Node, rank: number, options: ConvOptions = {
   const padding = resolvedPadding(options.padding ?? 0, sizes, spans, strides);
   const attrs = { strides, padding, inputDilation: strides.map(() => 1), kernelDilation };
   const { groups = 1 } = options;
-  if (groups === 1) return ops.call("conv", [x, weight], { layout, ...attrs });
   const [features, results] = [x.shape[dims.x.indexOf("f")], weight.shape[dims.kernel.indexOf("o")]] as [
     number,
     number,
   ];
   checkGroups(what, groups, x, features, results);
-  const out = dims.out.replace("f", "gf");
-  const grouped = `${dims.x.replace("f", "gf")},${dims.kernel.replace("o", "go")}->${out}`;
-  const inputs = [split(x, dims.x, "f", groups), split(weight, dims.kernel, "o", groups)];
-  return merged(ops.call("conv", inputs, { layout: grouped, ...attrs }), out);
+  return ops.convolve(x, weight, { layout, ...attrs }, groups);
 }
 
 const convOf = (rank: number) => {
@@ -179,11 +177,7 @@ function buildTranspose(x: Node, weight: Node, rank: number, options: ConvTransp
     spans.map((_span, dim) => dim + 2),
   );
   const attrs = { strides: strides.map(() => 1), padding, inputDilation: strides, kernelDilation: dilation };
-  if (groups === 1)
-    return ops.call("conv", [x, turned], { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs });
-  const inputs = [split(x, "bf", "f", groups), split(turned, "i", "i", groups)];
-  const out = `bgf${spatial}`;
-  return merged(ops.call("conv", inputs, { layout: `${out},gio${spatial}->${out}`, ...attrs }), out);
+  return ops.convolve(x, turned, { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs }, groups, "i");
 }
 
 const transposeOf = (rank: number) => {

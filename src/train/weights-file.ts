@@ -1,10 +1,9 @@
 /** @module The weights of a model as a file that any reader of safetensors knows: names as PyTorch's `state_dict`. */
 
 import { type HostTensors, type SaveSafetensorsOptions, saveSafetensors } from "../io/safetensors.ts";
-import type { HostTensor } from "../ir/node.ts";
-import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { hostByName } from "../io/state-dict.ts";
+import type { Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree } from "../util/tree.ts";
 import { wholeData } from "./state.ts";
 
 /**
@@ -13,21 +12,12 @@ import { wholeData } from "./state.ts";
  *
  * @throws HeddleError `tree` when a parameter and a state have one name
  */
-export async function exportWeights(values: {
-  readonly params: Tensors;
-  readonly state: Tensors;
-}): Promise<HostTensors> {
-  const tensors = new Map<string, HostTensor>();
-  for (const group of [values.params, values.state]) {
-    const { leaves, paths } = flattenTree(group, isTensor);
-    for (const [index, name] of paths.entries()) {
-      const leaf = leaves[index] as Tensor;
-      if (tensors.has(name)) throw new HeddleError("tree", `both a parameter and a state are called '${name}'`);
-      tensors.set(name, { shape: leaf.shape, dtype: leaf.dtype, data: await wholeData(leaf) });
-    }
-  }
-  return tensors;
-}
+export const exportWeights = (values: { readonly params: Tensors; readonly state: Tensors }): Promise<HostTensors> =>
+  hostByName("weights", [values.params, values.state], async (x) => ({
+    shape: x.shape,
+    dtype: x.dtype,
+    data: await wholeData(x),
+  }));
 
 /** Writes weights; a kill at any instant leaves the file before or the new one. @throws HeddleError `disk` or `file`. */
 export async function writeWeights(

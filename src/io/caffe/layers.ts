@@ -5,7 +5,7 @@ import { fans } from "../../nn/initialise.ts";
 import { concat, evalShape, maximum, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
-import { acrossChannels, averageWindows, maxWindows, type Window, withLastWindow } from "../windows.ts";
+import { acrossChannels, averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
 import { errorAt, type Message } from "./text.ts";
 
 /** A layer that computes: parameters of input types, and its result. */
@@ -127,7 +127,7 @@ function pooling(layer: Message): CaffeLayer {
   return unaryLayer((x) => {
     if (global) return kind === "MAX" ? x.max([2, 3], { keepDims: true }) : x.mean([2, 3], { keepDims: true });
     const given: Window = { sizes, strides, dilations: [1, 1], padding };
-    const window = rounding === "CEIL" ? withLastWindow(x.shape.slice(2), given) : given;
+    const window = rounding === "CEIL" ? withLastWindows(x.shape.slice(2), given) : given;
     return kind === "MAX" ? maxWindows(x, window) : averageWindows(x, window, padding);
   });
 }

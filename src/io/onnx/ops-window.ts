@@ -3,7 +3,7 @@ import { dtypes, isFloat } from "../../ir/dtype.ts";
 import { range, type Shape, sizeOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
-import { averageWindows, maxWindows, reduceWindows, type Window, withLastWindow } from "../windows.ts";
+import { averageWindows, maxWindows, reduceWindows, type Window, withLastWindows } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { indexTensor, positions } from "./helpers.ts";
 import { int64 } from "./tensors.ts";
@@ -13,7 +13,7 @@ import { autoPadding, perSpatial } from "./window.ts";
 function poolWindow(c: NodeContext): { window: Window; padded: Window["padding"] } {
   const window = autoPadding(c, c.ints("kernel_shape"));
   const ceil = c.flag("ceil_mode", false) && c.string("auto_pad", "NOTSET") === "NOTSET";
-  return { window: ceil ? withLastWindow(c.shape().slice(2), window) : window, padded: window.padding };
+  return { window: ceil ? withLastWindows(c.shape().slice(2), window) : window, padded: window.padding };
 }
 
 function averagePool(c: NodeContext): Tensor {

@@ -1,5 +1,6 @@
 /** @module Windows of ONNX's convolutions and poolings: sizes, steps, and padding given or by a rule. */
 import { range } from "../../ir/shape.ts";
+import { resolvedPadding } from "../../tensor/windows.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { Window } from "../windows.ts";
 import type { NodeContext } from "./context.ts";
@@ -19,14 +20,14 @@ export function autoPadding(c: NodeContext, sizes: readonly number[]): Window {
   const dilations = perSpatial(c, "dilations", rank, 1);
   const mode = c.string("auto_pad", "NOTSET");
   const pads = c.ints("pads", new Array<number>(2 * rank).fill(0));
-  const padding = range(rank).map((dim): [number, number] => {
-    if (mode === "VALID") return [0, 0];
-    if (mode === "NOTSET") return [pads[dim] as number, pads[dim + rank] as number];
-    const [size, stride] = [c.shape()[dim + 2] as number, strides[dim] as number];
-    const span = ((sizes[dim] as number) - 1) * (dilations[dim] as number) + 1;
-    const total = Math.max(0, (Math.ceil(size / stride) - 1) * stride + span - size);
-    const half = Math.floor(total / 2);
-    return mode === "SAME_UPPER" ? [half, total - half] : [total - half, half];
-  });
+  const spans = sizes.map((size, dim) => (size - 1) * (dilations[dim] as number) + 1);
+  const given =
+    mode === "NOTSET"
+      ? range(rank).map((dim): [number, number] => [pads[dim] as number, pads[dim + rank] as number])
+      : mode === "VALID"
+        ? "valid"
+        : "same";
+  const upper = resolvedPadding(given, c.shape().slice(2), spans, strides);
+  const padding = mode === "SAME_LOWER" ? upper.map(([low, high]): [number, number] => [high, low]) : upper;
   return { sizes, strides, dilations, padding };
 }
