@@ -10,7 +10,7 @@ import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { commitFile } from "./commit.ts";
-import { bytesOfHost } from "./host.ts";
+import { bytesOfHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
@@ -189,7 +189,7 @@ export async function readNpy(path: string, options: ReadNpyOptions = {}): Promi
 }
 
 /** Writes an npy file, which appears whole or not at all. @throws as {@link encodeNpy}; `disk` when it does not fit. */
-export async function writeNpy(path: string, tensor: HostTensor): Promise<void> {
-  const bytes = encodeNpy(tensor);
+export async function writeNpy(path: string, tensor: TensorOrHost): Promise<void> {
+  const bytes = encodeNpy(await toHost(tensor));
   await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
 }

@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { formatBytes } from "../util/text.ts";
 import { commitFile } from "./commit.ts";
+import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
@@ -229,9 +230,11 @@ export function encodeNpz(arrays: { readonly [name: string]: HostTensor }, optio
 /** Writes an npz file, which appears whole or not at all. @throws as `encodeNpy`; `disk` when it does not fit. */
 export async function writeNpz(
   path: string,
-  arrays: { readonly [name: string]: HostTensor },
+  arrays: { readonly [name: string]: TensorOrHost },
   options: WriteNpzOptions = {},
 ): Promise<void> {
-  const bytes = encodeNpz(arrays, options);
+  const host: [string, HostTensor][] = [];
+  for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
+  const bytes = encodeNpz(Object.fromEntries(host), options);
   await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
 }

@@ -5,7 +5,7 @@ import { range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { pad, type Tensor, tensor } from "../tensor/index.ts";
 import { operate } from "../tensor/tensor.ts";
-import { withLastWindow } from "../tensor/windows.ts";
+import { withLastWindow } from "../tensor/window-options.ts";
 
 /** One entry per spatial dim. */
 export interface Window {

@@ -1,5 +1,6 @@
 /** @module Shape arithmetic. Sizes are static, non-negative integers. */
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { type DType, dtypes } from "./dtype.ts";
 
 export type Shape = readonly number[];
@@ -69,6 +70,11 @@ export function broadcastShapes(left: Shape, right: Shape): Shape | undefined {
 
 /** Resolves a possibly negative dim; throws when out of range. */
 export function normalizeDim(dim: number, rank: number, what: string): number {
+  if (typeof dim !== "number") {
+    throw new HeddleError("argument", `${what}: dim must be a number, got ${shown(dim)}`, {
+      hint: "options come after the dim",
+    });
+  }
   if (!Number.isInteger(dim) || dim < -rank || dim >= rank) {
     throw new HeddleError("shape", `${what}: dim ${dim} is not in [${-rank}, ${rank - 1}]`);
   }

@@ -20,6 +20,9 @@ function withOptions<Given extends object>(
   return activation((x) => fn(x, options), kind);
 }
 
+/** Exponentials that 16 bits cannot hold. */
+const wide = { needsRange: true };
+
 /** max(x, 0). */
 export const relu = (): Layer => activation(functional.relu, "relu");
 
@@ -27,7 +30,7 @@ export const relu = (): Layer => activation(functional.relu, "relu");
 export const tanh = (): Layer => activation(functional.tanh, "tanh");
 
 /** 1 / (1 + exp(-x)). */
-export const sigmoid = (): Layer => activation(functional.sigmoid, "sigmoid");
+export const sigmoid = (): Layer => activation(functional.sigmoid, "sigmoid", wide);
 
 /** x · Φ(x), exact with the error function, or by tanh with `{ approximate: "tanh" }`. */
 export const gelu = (options: functional.GeluOptions = {}): Layer => withOptions("gelu", functional.gelu, options);
@@ -87,16 +90,16 @@ export const threshold = (options: Options<"threshold">): Layer =>
   withOptions("threshold", functional.threshold, options);
 
 /** log(sigmoid(x)). */
-export const logSigmoid = (): Layer => activation(functional.logSigmoid, "logSigmoid");
+export const logSigmoid = (): Layer => activation(functional.logSigmoid, "logSigmoid", wide);
 
 /** exp(x) / sum(exp(x)) over a dim, by default the last. */
-export const softmax = (dim = -1): Layer => activation((x) => functional.softmax(x, dim), "softmax");
+export const softmax = (dim = -1): Layer => activation((x) => functional.softmax(x, dim), "softmax", wide);
 
 /** The logarithm of `softmax` over a dim, by default the last. */
-export const logSoftmax = (dim = -1): Layer => activation((x) => functional.logSoftmax(x, dim), "logSoftmax");
+export const logSoftmax = (dim = -1): Layer => activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide);
 
 /** The softmax of -x over a dim, by default the last. */
-export const softmin = (dim = -1): Layer => activation((x) => functional.softmin(x, dim), "softmin");
+export const softmin = (dim = -1): Layer => activation((x) => functional.softmin(x, dim), "softmin", wide);
 
 /** The first half of a dim (by default the last) times the sigmoid of the second. */
 export const glu = (dim = -1): Layer => activation((x) => functional.glu(x, dim), "glu");

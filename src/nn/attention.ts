@@ -127,27 +127,30 @@ export function multiHeadAttention(options: MultiHeadAttentionOptions): Attentio
     throw new HeddleError("option", `${kind}: ${heads} heads cannot share ${groups} groups of keys`);
   const attend = (variables: Variables, x: Tensor, given: AttendOptions = {}): Tensor =>
     attended({ ...options, groups, dropout }, variables.params, x, given);
-  const layer = positioned({
-    kind,
-    init(key, input) {
-      const size = checkPlaces(input, heads);
-      const rows = size + (2 * size * groups) / heads;
-      const { dtype } = input;
-      return {
-        params: {
-          in_proj_weight: xavierUniform()(scopeKey(key, 0), [rows, size], dtype),
-          ...(bias ? { in_proj_bias: zeros([rows], { dtype }) } : {}),
-          out_proj: {
-            weight: uniformByFanIn(scopeKey(key, 1), [size, size], size, dtype),
-            ...(bias ? { bias: zeros([size], { dtype }) } : {}),
+  const layer = positioned(
+    {
+      kind,
+      init(key, input) {
+        const size = checkPlaces(input, heads);
+        const rows = size + (2 * size * groups) / heads;
+        const { dtype } = input;
+        return {
+          params: {
+            in_proj_weight: xavierUniform()(scopeKey(key, 0), [rows, size], dtype),
+            ...(bias ? { in_proj_bias: zeros([rows], { dtype }) } : {}),
+            out_proj: {
+              weight: uniformByFanIn(scopeKey(key, 1), [size, size], size, dtype),
+              ...(bias ? { bias: zeros([size], { dtype }) } : {}),
+            },
           },
-        },
-        state: {},
-        output: input,
-      };
+          state: {},
+          output: input,
+        };
+      },
+      apply: (variables, x, given = {}): Applied => ({ y: attend(variables, x, given), state: {} }),
     },
-    apply: (variables, x, given = {}): Applied => ({ y: attend(variables, x, given), state: {} }),
-  });
+    ["memory", "mask", "present"],
+  );
   return Object.assign(layer, { attend });
 }
 

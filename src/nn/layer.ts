@@ -9,6 +9,7 @@ import { type DType, isFloat } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -51,6 +52,8 @@ export interface Layer {
    */
   init(key: Tensor, input: TensorType): Initialised;
   apply(variables: Variables, x: Tensor, options?: ApplyOptions): Applied;
+  /** Whether it loses too much in 16 bits, so that with `precision` it computes in f32 all the same: norms, softmaxes. */
+  readonly needsRange?: boolean;
   /** Of a layer that applies others one after another, named by their place, those: for summaries. */
   readonly layers?: readonly Layer[];
 }
@@ -59,7 +62,11 @@ export interface Layer {
 export type LayerLike = Layer | ((x: Tensor) => Tensor);
 
 /** A layer without variables: `y = fn(x)`. */
-export function activation(fn: (x: Tensor) => Tensor, kind: string = fn.name === "" ? "activation" : fn.name): Layer {
+export function activation(
+  fn: (x: Tensor) => Tensor,
+  kind: string = fn.name === "" ? "activation" : fn.name,
+  options: Pick<Layer, "needsRange"> = {},
+): Layer {
   const apply = (x: Tensor): Tensor => {
     const y: unknown = fn(x);
     if (!isTensor(y))
@@ -67,6 +74,7 @@ export function activation(fn: (x: Tensor) => Tensor, kind: string = fn.name ===
     return y;
   };
   return positioned({
+    ...options,
     kind,
     init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
     apply: (_variables, x) => ({ y: apply(x), state: {} }),
@@ -78,8 +86,12 @@ export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function"
 
 const positions = new WeakMap<Layer, SourcePosition>();
 
-/** A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. */
-export function positioned(layer: Layer): Layer {
+/**
+ * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
+ * the options that it takes besides those of every layer.
+ */
+export function positioned(layer: Layer, more: readonly string[] = []): Layer {
+  const names = ["train", "key", "precision", ...more];
   const checked: Layer = {
     ...layer,
     init(key, input) {
@@ -92,6 +104,7 @@ export function positioned(layer: Layer): Layer {
       if (typeof variables?.params !== "object" || typeof variables.state !== "object")
         throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
       if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
+      if (options !== undefined) checkOptions(`${layer.kind}: apply`, options, names);
       return layer.apply(variables, x, options);
     },
   };
@@ -101,8 +114,7 @@ export function positioned(layer: Layer): Layer {
 
 /**
  * Applies any layer. With `precision` a layer that has none inside computes in that dtype: its input and parameters are cast to it,
- * and gradients come back to the parameters' own. Norms and softmaxes, by their kind, compute in
- * f32, since their sums and exponentials need it.
+ * and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
  *
  * @throws HeddleError `model` when it gives something else than `{ y, state }`.
  */
@@ -110,8 +122,7 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   const { precision } = options;
   if (precision === undefined || layer.layers !== undefined) return checkedApply(layer, variables, x, options);
   const { params, state } = variables;
-  const exact = needsRange.test(layer.kind);
-  const dtype = exact ? "f32" : precision;
+  const dtype = layer.needsRange === true ? "f32" : precision;
   const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castFloat(x, dtype), options);
   const types = flattenTree(state, isTensor).leaves.map((leaf) => leaf.dtype);
   const after = flattenTree(applied.state, isTensor);
@@ -119,9 +130,6 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   const kept = after.leaves.map((leaf, index) => castFloat(leaf, types[index] ?? leaf.dtype));
   return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
 }
-
-/** Kinds of layers that lose too much in 16 bits. */
-const needsRange = /norm|softm(ax|in)|sigmoid$/i;
 
 const castFloat = (x: Tensor, dtype: DType): Tensor => (isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x);
 

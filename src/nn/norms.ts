@@ -69,6 +69,7 @@ export function batchNorm(options: BatchNormOptions = {}): Layer {
   if (momentum !== null) checkNumber("batchNorm", "momentum", momentum, 0, 1);
   return positioned({
     kind: "batchNorm",
+    needsRange: true,
     init(_key, input) {
       const channels = channelsOf(input);
       return {
@@ -164,6 +165,7 @@ export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean 
   checkNumber("layerNorm", "epsilon", epsilon, 0);
   return positioned({
     kind: "layerNorm",
+    needsRange: true,
     init(_key, input) {
       const shape = lastDims(input, dims);
       return { params: learned ? affineParams(shape, input.dtype, bias) : {}, state: {}, output: input };
@@ -185,6 +187,7 @@ export function rmsNorm(options: LayerNormOptions = {}): Layer {
   if (epsilon !== undefined) checkNumber("rmsNorm", "epsilon", epsilon, 0);
   return positioned({
     kind: "rmsNorm",
+    needsRange: true,
     init(_key, input) {
       const shape = lastDims(input, dims);
       return { params: learned ? affineParams(shape, input.dtype, false) : {}, state: {}, output: input };
@@ -217,6 +220,7 @@ export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer
   checkNumber("groupNorm", "epsilon", epsilon, 0);
   return positioned({
     kind: "groupNorm",
+    needsRange: true,
     init(_key, input) {
       const channels = channelsOf(input);
       if (channels % groups !== 0)
@@ -247,6 +251,7 @@ export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { rea
   checkNumber("instanceNorm", "momentum", momentum, 0, 1);
   return positioned({
     kind: "instanceNorm",
+    needsRange: true,
     init(_key, input) {
       const channels = channelsOf(input, 3);
       return {

@@ -116,22 +116,25 @@ function recurrent(kind: string, cell: Cell, options: RecurrentOptions): Recurre
   const settings = settingsOf(kind, options);
   const run = (variables: Variables, x: Tensor, given: RunOptions = {}): RunResult => {
     checkSequences(x);
-    checkOptions(`${kind}: run`, given, ["train", "key", "initial", "lengths"]);
+    checkOptions(`${kind}: run`, given, ["train", "key", "precision", "initial", "lengths"]);
     return through(cell, settings, variables.params, x, given);
   };
-  const layer = positioned({
-    kind,
-    init(key, input) {
-      checkSequences(input);
-      const params = freshParams(cell, settings, key, input);
-      return { params, state: {}, output: outputType(settings, input) };
+  const layer = positioned(
+    {
+      kind,
+      init(key, input) {
+        checkSequences(input);
+        const params = freshParams(cell, settings, key, input);
+        return { params, state: {}, output: outputType(settings, input) };
+      },
+      apply(variables, x, given = {}): Applied {
+        checkSequences(x);
+        const { y, final } = through(cell, settings, variables.params, x, given);
+        return { y: settings.output === "sequence" ? y : lastOf(settings, final), state: {} };
+      },
     },
-    apply(variables, x, given = {}): Applied {
-      checkSequences(x);
-      const { y, final } = through(cell, settings, variables.params, x, given);
-      return { y: settings.output === "sequence" ? y : lastOf(settings, final), state: {} };
-    },
-  });
+    ["initial", "lengths"],
+  );
   return Object.assign(layer, { run });
 }
 

@@ -211,11 +211,14 @@ function encoderLayer(kind: string, options: TransformerOptions, wide?: number):
       ["norm2", (y) => run("dropout2", fedForward(own, run, y))],
     ]);
   };
-  const layer = positioned({
-    kind,
-    init: (key, input) => initParts(parts(sizeOf(input)), key, input),
-    apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
-  });
+  const layer = positioned(
+    {
+      kind,
+      init: (key, input) => initParts(parts(sizeOf(input)), key, input),
+      apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
+    },
+    ["mask", "present"],
+  );
   return Object.assign(layer, { encode });
 }
 
@@ -294,17 +297,20 @@ export function transformerEncoder(options: TransformerEncoderOptions): Transfor
     }, x);
     return ends ? applyLayer(norm, { params: last ?? {}, state: {} }, y, {}).y : y;
   };
-  const layer = positioned({
-    kind,
-    init(key, input) {
-      const made = children.map((child, index) => {
-        const name = `layers.${index}`;
-        return [String(index), inLayer(name, child, () => child.init(scopeKey(key, name), input)).params] as const;
-      });
-      const last = ends ? { norm: norm.init(key, input).params } : {};
-      return { params: { layers: Object.fromEntries(made), ...last }, state: {}, output: input };
+  const layer = positioned(
+    {
+      kind,
+      init(key, input) {
+        const made = children.map((child, index) => {
+          const name = `layers.${index}`;
+          return [String(index), inLayer(name, child, () => child.init(scopeKey(key, name), input)).params] as const;
+        });
+        const last = ends ? { norm: norm.init(key, input).params } : {};
+        return { params: { layers: Object.fromEntries(made), ...last }, state: {}, output: input };
+      },
+      apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
     },
-    apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
-  });
+    ["mask", "present"],
+  );
   return Object.assign(layer, { encode });
 }

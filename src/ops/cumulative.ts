@@ -11,8 +11,8 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloInSingle, hloReductions } from "./hlo.ts";
-import { partOfDim } from "./products.ts";
 import { combine, identityOf } from "./reduce.ts";
+import { partOfDim } from "./reduce-prod.ts";
 import { copyCall, f32, one } from "./structure.ts";
 
 type CumulativeAttrs = { kind: emit.CumulativeKind; dim: number };

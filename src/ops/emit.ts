@@ -354,6 +354,11 @@ export function einsumPair(
 export function matmul(x: Node, y: Node): Node {
   if (x.shape.length === 0 || y.shape.length === 0)
     throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
+  if (!isFloat(x.dtype) || x.dtype !== y.dtype) {
+    throw new HeddleError("dtype", `matmul: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
+      hint: "cast them",
+    });
+  }
   if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), y.shape.length === 1 ? -1 : -2);
   if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1])), -1);
   if (x.shape.at(-1) !== y.shape.at(-2)) {

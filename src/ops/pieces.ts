@@ -305,7 +305,11 @@ defineOp<{ dim: number }>({
       const fits =
         input.shape.length === first.shape.length &&
         input.shape.every((size, index) => index === dim || size === first.shape[index]);
-      if (!fits || input.dtype !== first.dtype) {
+      if (input.dtype !== first.dtype)
+        throw new HeddleError("dtype", `concat: dtypes differ: ${inputs.map(formatType).join(", ")}`, {
+          hint: "cast them to one",
+        });
+      if (!fits) {
         throw new HeddleError(
           "shape",
           `concat: inputs differ outside dim ${dim}: ${inputs.map(formatType).join(", ")}`,

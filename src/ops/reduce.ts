@@ -12,7 +12,7 @@ import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloInSingle, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset, inverseOrder, larger, smaller } from "./host.ts";
-import { productCalls } from "./products.ts";
+import { productCalls } from "./reduce-prod.ts";
 
 /** What combines two elements. */
 export type Combination = Exclude<FoldRule["op"], "argMax"> | "prod";

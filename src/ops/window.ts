@@ -12,8 +12,8 @@ import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { scatterNumbers } from "./lookup.ts";
-import { windowProducts } from "./products.ts";
 import { type Combination, combine, combines, identityOf } from "./reduce.ts";
+import { windowProducts } from "./reduce-prod.ts";
 import { untouched, windowCalls, windowOrder } from "./window-lower.ts";
 
 export type WindowAttrs = {

@@ -6,7 +6,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkPadding } from "./arguments.ts";
 import { operate, type Tensor } from "./tensor.ts";
-import { type Padding, perSpatial, resolvedPadding, withLastWindow } from "./windows.ts";
+import { type Padding, perSpatial, resolvedPadding, withLastWindow } from "./window-options.ts";
 
 type Sizes = number | readonly number[];
 

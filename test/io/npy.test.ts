@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { zipSync } from "fflate";
-import { data, io } from "heddle";
+import { data, io, tensor } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
 import { type DType, dtypes, isDType } from "../../src/ir/dtype.ts";
 import { fixture } from "../fixtures/fixture.ts";
@@ -71,6 +71,8 @@ describe("npy", () => {
       await io.writeNpy(join(folder, `${dtype}.npy`), host);
       expect(await io.readNpy(join(folder, `${dtype}.npy`))).toEqual(host);
     }
+    await io.writeNpy(join(folder, "tensor.npy"), tensor([[1, 2]]));
+    expect(await io.readNpy(join(folder, "tensor.npy"))).toMatchObject({ dtype: "f32", shape: [1, 2] });
     expect(readdirSync(folder).filter((name) => !name.endsWith(".npy"))).toEqual([]);
   });
 

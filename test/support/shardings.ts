@@ -1,12 +1,13 @@
 /** @module The legal shardings of a node over one mesh axis, as the definition of equations says; kept apart from the planner's. */
 import type { Equation } from "../../src/ir/equation.ts";
+import { elementOp } from "../../src/ir/leaf.ts";
 import { isAbsent, type Node } from "../../src/ir/node.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 
 /** `"S(0), R -> P(sum)"` for each letter that may be split and each set of inputs that is linear. */
 export function legalShardings(given: Node): string[] {
   // One of several results stands for the op that made them.
-  const node = given.op.name === "element" ? (given.inputs[0] as Node) : given;
+  const node = given.op === elementOp ? (given.inputs[0] as Node) : given;
   const { equation: rule, linear: sets } = node.op;
   if (isAbsent(rule)) return [];
   const inputs = node.inputs.map((input) => input.types[0] as TensorType);

@@ -2,6 +2,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  concat,
   connect,
   customGradient,
   distribute,
@@ -14,6 +15,7 @@ import {
   nn,
   optim,
   random,
+  sort,
   type Tensor,
   type TrainOptions,
   tensor,
@@ -136,6 +138,26 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
         )(x).sum(),
       )(f32),
     /customGradient: the gradient gave 0 cotangents for 1 arguments/,
+  ],
+  [
+    "options in the place of a dim",
+    () => sort(f32, { descending: true } as never),
+    /sort: dim must be a number, got \{ descending \}[\s\S]*options come after/,
+  ],
+  [
+    "two dtypes in a row",
+    () => concat([f32, tensor([[1, 2]], { dtype: "i32" })]),
+    /concat: dtypes differ: f32\[1,2\], i32\[1,2\]/,
+  ],
+  [
+    "a product of integers",
+    () => labels.matmul(labels),
+    /matmul: needs two floats of one dtype, got i32\[1\], i32\[1\]/,
+  ],
+  [
+    "training as Keras spells it",
+    () => nn.dropout(0.5).apply({ params: {}, state: {} }, f32, { training: true } as never),
+    /dropout: apply: .*training/,
   ],
   [
     "two tensors of one name",

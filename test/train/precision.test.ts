@@ -40,10 +40,18 @@ describe.each(halves)("%s", (precision) => {
     expect(await change("weight")).toBeGreaterThan(1e-7);
   });
 
+  test("norms, softmaxes and logistics say that they need the range of f32", () => {
+    const ranged = [nn.batchNorm(), nn.layerNorm(), nn.rmsNorm(), nn.groupNorm(1), nn.instanceNorm(), nn.softmax()];
+    const more = [nn.softmin(), nn.logSoftmax(), nn.sigmoid(), nn.logSigmoid()];
+    expect([...ranged, ...more].filter(({ needsRange }) => needsRange !== true)).toEqual([]);
+    expect([nn.linear(2), nn.relu(), nn.dropout(0.5)].filter(({ needsRange }) => needsRange === true)).toEqual([]);
+  });
+
   test("norms and softmaxes see f32, other layers 16 bits", () => {
     const seen: string[] = [];
-    const spy = (kind: string): nn.Layer => ({
+    const spy = (kind: string, needsRange = false): nn.Layer => ({
       kind,
+      needsRange,
       init: (_key, input) => ({ params: { factor: ones([1]) }, state: { mean: zeros([1]) }, output: input }),
       apply: ({ params, state }, x) => {
         seen.push(
@@ -54,8 +62,8 @@ describe.each(halves)("%s", (precision) => {
     });
     const layer = nn.sequential(
       spy("linear"),
-      spy("layerNorm"),
-      nn.remat(nn.sequential(spy("conv2d"), spy("softmax"))),
+      spy("layerNorm", true),
+      nn.remat(nn.sequential(spy("conv2d"), spy("softmax", true))),
     );
     const input = { shape: [2, 1], dtype: "f32" } as const;
     const state = evalShape(
