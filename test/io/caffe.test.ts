@@ -193,7 +193,10 @@ describe("what cannot be read is told with its place", () => {
       layer('type: "Convolution" convolution_param { kernel_size: 5 }'),
       /net:5:23: convolution_param needs the field num_output/,
     ],
-    [layer('type: "Convolution" convolution_param { num_outputs: 5 kernel_size: 5 }'), /needs the field num_output/],
+    [
+      layer('type: "Convolution" convolution_param { num_outputs: 5 kernel_size: 5 }'),
+      /needs the field num_output[\s\S]*what num_outputs is to say/,
+    ],
     [
       layer('type: "Pooling" pooling_param { kernel_size: 2 strid: 2 }'),
       /net:5:50: pooling_param has the field strid[\s\S]*did you mean stride\?/,

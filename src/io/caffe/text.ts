@@ -76,8 +76,16 @@ export class Message {
   /** The last of several values counts, as in protobuf. */
   #one<Value>(name: string, values: readonly Value[], otherwise: Value | undefined): Value {
     const value = values.at(-1) ?? otherwise;
-    if (value === undefined) throw errorAt(this, `${this.name} needs the field ${name}`);
-    return value;
+    if (value !== undefined) return value;
+    const near = nearest(
+      name,
+      this.#fields.map((field) => field.name),
+    );
+    throw errorAt(
+      this,
+      `${this.name} needs the field ${name}`,
+      near === undefined ? undefined : `is it what ${near} is to say?`,
+    );
   }
 
   numbers(name: string): number[] {

@@ -8,6 +8,7 @@ import { isTensor, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
 import { flattenTree } from "../../util/tree.ts";
 import { commitFile } from "../commit.ts";
 import { toHost } from "../host.ts";
@@ -86,6 +87,8 @@ export async function exportOnnx<Names extends string>(
   options: ExportOnnxOptions = {},
 ): Promise<Uint8Array> {
   checkOptions("exportOnnx", options, ["name", "names"]);
+  if (options.name !== undefined && typeof options.name !== "string")
+    throw new HeddleError("option", `exportOnnx: name must be a string, got ${shown(options.name)}`);
   const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
   const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
   let outputs: readonly string[] = [];
