@@ -1,11 +1,11 @@
 //! The gradient of attention: each task writes what no other does, rows of keys and values first, then rows of queries.
 
+use super::json::AttentionGradJson;
 use super::{block, change, pieces, weigh, whole, Heads, Shape, Slot, COLUMNS, ROWS};
 use crate::dtype::for_float;
 use crate::exec::Run;
 use crate::kernels::micro::Real;
 use crate::kernels::product::product;
-use crate::program::AttentionGradJson;
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
 

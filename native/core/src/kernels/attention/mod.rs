@@ -3,14 +3,16 @@
 //! Blocks are of fixed size and go in order, so bits depend on shapes and the instruction set alone.
 
 pub mod gradient;
+pub mod json;
 
+use self::json::{AttentionJson, DropoutJson};
 use super::micro::Real;
 use super::product::{product, Matrix};
 use super::random::fill;
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::program::{AttentionJson, DropoutJson, StridedJson};
+use crate::program::StridedJson;
 use crate::scalar::Float;
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Result};
