@@ -1,5 +1,4 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
-import { resolve } from "node:path";
 import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
 import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
@@ -16,7 +15,7 @@ import type { TrainResult } from "../train/result.ts";
 import type { StartValues } from "../train/start.ts";
 import { prepare, train } from "../train/train.ts";
 import { exportWeights, writeWeights } from "../train/weights-file.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
@@ -399,10 +398,7 @@ export class Model {
   async loadWeights(path: string): Promise<void> {
     if (this.fitting) throw busy("loadWeights");
     const { tensors } = await readSafetensors(path).catch((error: unknown) => {
-      if (error instanceof HeddleError) throw error;
-      throw new HeddleError("file", `loadWeights: cannot read ${resolve(path)}: ${(error as Error).message}`, {
-        cause: error,
-      });
+      throw toldBy("loadWeights", error);
     });
     this.pending = { tensors, path };
     this.session = undefined;
