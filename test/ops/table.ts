@@ -14,6 +14,7 @@ import { scalarRows } from "./rows/scalar.ts";
 import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
 import { transformTable } from "./rows/transform.ts";
+import { uniqueTable } from "./rows/unique.ts";
 
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
@@ -31,6 +32,7 @@ export const baseRows: readonly Row[] = [
   ...transformTable,
   ...attentionTable,
   ...normalizeTable,
+  ...uniqueTable,
 ];
 
 /** All rows, those with floats in f64 too. */
