@@ -28,7 +28,12 @@ export function table(
 }
 
 /** @throws HeddleError `option` for an option out of range. */
-export function checkTable(kind: string, count: number, size: number, { paddingIdx }: { readonly paddingIdx?: number | undefined }): void {
+export function checkTable(
+  kind: string,
+  count: number,
+  size: number,
+  { paddingIdx }: { readonly paddingIdx?: number | undefined },
+): void {
   checkInteger(kind, "count", count, 1);
   checkInteger(kind, "size", size, 1);
   if (paddingIdx !== undefined) checkInteger(kind, "paddingIdx", paddingIdx, 0, count - 1);
