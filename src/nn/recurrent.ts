@@ -59,8 +59,10 @@ export interface RunResult {
 
 /** A layer over sequences. */
 export interface RecurrentLayer extends Layer {
+  /** As {@link Layer.apply}, with first states and lengths too; with `output: "last"`, y is what `run` gives as last state. */
+  apply(variables: Variables, x: Tensor, options?: RunOptions): Applied;
   /**
-   * As `apply`, with first states, lengths and last states.
+   * As `apply`, with first states, lengths and last states; y is the whole sequence, whatever `output` says.
    *
    * @throws HeddleError `shape` when states or lengths do not fit
    */

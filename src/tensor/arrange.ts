@@ -1,6 +1,6 @@
 /** @module Moving, repeating, picking and combining elements of tensors, named as in NumPy and PyTorch. */
 import type { Node } from "../ir/node.ts";
-import { normalizeDim, range } from "../ir/shape.ts";
+import { formatType, normalizeDim, range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -147,16 +147,31 @@ export function stack(inputs: readonly Tensor[], dim = 0): Tensor {
 export function unstack(x: Tensor, dim = 0): Tensor[] {
   checkTensor("unstack", x);
   const at = normalizeDim(dim, x.shape.length, "unstack");
-  return range(x.shape[at] as number).map((index) =>
-    operate(
-      "unstack",
-      (node: Node, d: number, i: number) => ops.squeeze(ops.sliceDim(node, d, i, i + 1), d),
-      [x],
-      at,
-      index,
-    ),
-  );
+  return range(x.shape[at] as number).map((index) => operate("unstack", pickNode, [x], at, index));
 }
+/**
+ * Slice `index` along a dim (default the last), which goes: NumPy's `x[..., index]`, PyTorch's `x.select(dim, index)`. From the end
+ * for a negative index.
+ *
+ * @throws HeddleError `shape` when there is no such slice.
+ */
+export function pick(x: Tensor, index: number, dim = -1): Tensor {
+  checkTensor("pick", x);
+  checkInteger("pick", "index", index, -Number.MAX_SAFE_INTEGER);
+  const at = normalizeDim(dim, x.shape.length, "pick");
+  const size = x.shape[at] as number;
+  const place = index < 0 ? index + size : index;
+  if (place < 0 || place >= size)
+    throw new HeddleError(
+      "shape",
+      `pick: index ${index} is not in [${-size}, ${size - 1}], dim ${at} of ${formatType(x)}`,
+    );
+  return operate("pick", pickNode, [x], at, place);
+}
+
+const pickNode = (node: Node, at: number, index: number): Node =>
+  ops.squeeze(ops.sliceDim(node, at, index, index + 1), at);
+
 /** Parts along a dim: of these sizes, or of one size, the last being what is left. */
 export function split(x: Tensor, sizes: number | readonly number[], dim = 0): Tensor[] {
   checkTensor("split", x);
