@@ -4,6 +4,7 @@ import { algebraTable } from "./rows/algebra.ts";
 import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
+import { cumulativeTable } from "./rows/cumulative.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { normalizeTable } from "./rows/normalize.ts";
@@ -15,6 +16,7 @@ import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
 import { transformTable } from "./rows/transform.ts";
 import { uniqueTable } from "./rows/unique.ts";
+import { windowTable } from "./rows/windows.ts";
 
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
@@ -23,6 +25,8 @@ export const baseRows: readonly Row[] = [
   ...castTable,
   ...structureRows,
   ...reduceTable,
+  ...cumulativeTable,
+  ...windowTable,
   ...productTable,
   ...lookupTable,
   ...sparseTable,
