@@ -54,6 +54,11 @@ export interface Layer {
   apply(variables: Variables, x: Tensor, options?: ApplyOptions): Applied;
   /** Whether it loses too much in 16 bits, so that with `precision` it computes in f32 all the same: norms, softmaxes. */
   readonly needsRange?: boolean;
+  /**
+   * Whether it hands `precision` on to layers that it has inside, which then cast for themselves what is theirs: parameters of norms
+   * stay f32. It gets its input and parameters as they are.
+   */
+  readonly passesPrecision?: boolean;
   /** Of a layer that applies others one after another, named by their place, those: for summaries. */
   readonly layers?: readonly Layer[];
 }
@@ -113,14 +118,15 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
 }
 
 /**
- * Applies any layer. With `precision` a layer that has none inside computes in that dtype: its input and parameters are cast to it,
+ * Applies any layer. With `precision` a layer that says of none inside (by `layers` or `passesPrecision`) computes in that dtype: its input and parameters are cast to it,
  * and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
  *
  * @throws HeddleError `model` when it gives something else than `{ y, state }`.
  */
 export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
   const { precision } = options;
-  if (precision === undefined || layer.layers !== undefined) return checkedApply(layer, variables, x, options);
+  const passes = layer.layers !== undefined || layer.passesPrecision === true;
+  if (precision === undefined || passes) return checkedApply(layer, variables, x, options);
   const { params, state } = variables;
   const dtype = layer.needsRange === true ? "f32" : precision;
   const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castFloat(x, dtype), options);
@@ -131,9 +137,12 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
 }
 
-const castFloat = (x: Tensor, dtype: DType): Tensor => (isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x);
+/** Floats of another dtype in this one; the value itself where none is given. */
+export const castFloat = (x: Tensor, dtype: DType | undefined): Tensor =>
+  dtype === undefined ? x : isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x;
 
-function castFloats(tree: Tensors, dtype: DType): Tensors {
+/** A tree with its floats in another dtype. */
+export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
   const { leaves, shape } = flattenTree(tree, isTensor);
   return unflattenTree(
     shape,
