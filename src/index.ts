@@ -3,6 +3,7 @@
  *
  *     import { nn, optim, losses, data, train } from "heddle";
  */
+export { maxIterations } from "./autograph/bound.ts";
 export * as data from "./data/index.ts";
 export * as io from "./io/index.ts";
 export * as keras from "./keras/index.ts";

@@ -11,6 +11,7 @@ import { capturedNodes, named, type Traced, traceBody, withSameCaptured } from "
 import { isTracing } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { type Bounded, within as bodyWithin, checkBound, optionsOf } from "./bound.ts";
 import { type Merged, mergeTrees, missing, type Naming, sourceNode } from "./merge.ts";
 
 /** The variables of a function that a statement changes, as the transformed source hands them over. */
@@ -250,14 +251,18 @@ export interface LoopParts {
 /** `while`, `do … while` and `for (;;)`. */
 export function loop(parts: LoopParts, state: State, rest?: () => Ending): Ending {
   let ending: Ending;
-  for (let first = parts.bodyFirst === true; ; first = false) {
-    const go = first || decide(parts.test(), state.where);
+  const bounded: Bounded = { bound: undefined, may: true };
+  const body = (): Ending => bodyWithin(bounded, parts.body);
+  for (let iterations = 0; ; iterations++) {
+    const go = (iterations === 0 && parts.bodyFirst === true) || decide(parts.test(), state.where);
     if (typeof go !== "boolean" || (parts.endless === true && ending !== undefined)) {
-      ending = tensorLoop(parts, state, ending);
+      ending = tensorLoop({ ...parts, body }, state, ending, bounded, iterations);
       break;
     }
     if (!go) break;
-    ending = leaving(onward(ending, parts.body, state));
+    // Where a traced jump may have ended it, nobody knows whether it goes on.
+    if (ending === undefined) checkBound(bounded, iterations, state.where);
+    ending = leaving(onward(ending, body, state));
     if (ending !== undefined && stopOf(ending) === true) break;
     parts.update?.();
   }
@@ -316,7 +321,13 @@ function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTr
 }
 
 /** A loop whose end is not known when it is traced. */
-function tensorLoop({ test, update, body }: LoopParts, state: State, ending: Ending): Ending {
+function tensorLoop(
+  { test, update, body }: LoopParts,
+  state: State,
+  ending: Ending,
+  bounded: Bounded,
+  done: number,
+): Ending {
   refuse(state);
   const iteration: Iteration = ([values]) => {
     state.set(values);
@@ -335,13 +346,20 @@ function tensorLoop({ test, update, body }: LoopParts, state: State, ending: End
     const asked = typeof go === "boolean" ? Tensor.ofNode(ops.constant("bool", Number(go))) : go;
     return typeof stop === "boolean" ? asked : and(not(stop), asked);
   };
+  // The name is for the error of a loop that runs past its bound.
+  const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
+  const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
+    nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
   const made = whileLoop<readonly Tensor[]>(
     goesOn,
-    (leaves) => nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start),
+    Object.defineProperty(next, "name", { value: name }),
     start.leaves,
+    optionsOf(bounded, done, state.where),
   );
   return unpack(packedOf(made), state);
 }
+
+const unbounded: Bounded = { bound: undefined, may: false };
 
 /** `for (const element of elements)`: of a tensor, its slices along dim 0, in a loop that has a gradient. */
 export function each(elements: unknown, body: (element: unknown) => Ending, state: State, rest?: () => Ending): Ending {
@@ -349,7 +367,7 @@ export function each(elements: unknown, body: (element: unknown) => Ending, stat
   if (isTensor(elements) && isTracing()) ending = tensorRows(elements, body, state);
   else
     for (const element of isTensor(elements) ? rowsOf(elements) : (elements as Iterable<unknown>)) {
-      ending = leaving(onward(ending, () => body(element), state));
+      ending = leaving(onward(ending, () => bodyWithin(unbounded, () => body(element)), state));
       if (ending !== undefined && stopOf(ending) === true) break;
     }
   return andThen(returning(ending), rest, state);
@@ -367,7 +385,9 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
   refuse(state);
   const iteration: Iteration = ([values, ...flags], row) => {
     state.set(values);
-    const made = perhaps(() => leaving(onward(orNothing(new Signal(...flags)), () => body(row), state)));
+    const made = perhaps(() =>
+      leaving(onward(orNothing(new Signal(...flags)), () => bodyWithin(unbounded, () => body(row)), state)),
+    );
     return pack(state.get(), made);
   };
   const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);

@@ -2,6 +2,7 @@
  * @module Plain `if`, `for` and `while` on tensors: the transform of source for functions that say `"use heddle"`, and what the
  * transformed functions call. `heddle run` applies it to the user's files; docs/autograph.md says what it turns.
  */
+export { maxIterations } from "./bound.ts";
 export {
   branch,
   broke,

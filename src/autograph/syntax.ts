@@ -14,6 +14,20 @@ export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   return children;
 }
 
+/** What operators become. */
+export const binary: { readonly [operator: string]: string } = {
+  "+": "add",
+  "-": "sub",
+  "*": "mul",
+  "/": "div",
+  "%": "rem",
+  "**": "pow",
+  "<": "lt",
+  "<=": "le",
+  ">": "gt",
+  ">=": "ge",
+};
+
 /** Statements that are turned. */
 export type Construct =
   | babel.IfStatement
@@ -166,7 +180,8 @@ function idleCalls(expression: SyntaxNode): SyntaxNode[] {
   if (node.type === "UnaryExpression") return idleCalls(node.argument);
   if (!calls.has(node.type)) return [];
   const member = memberOf(node);
-  return member !== undefined && (member[0] === "console" || mutators.has(member[1])) ? [] : [node];
+  if (member !== undefined && (member[0] === "console" || mutators.has(member[1]))) return [];
+  return calledName(node) === boundCall ? [] : [node];
 }
 
 /** The expressions that a node does for their effects alone. */
@@ -177,13 +192,51 @@ function idleExpressions(node: SyntaxNode): SyntaxNode[] {
 }
 
 const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
+/** Methods of maps, sets and arrays that change what they are called on; their results may be used all the same. */
+const changing = new Set(["set", "delete", "clear", "copyWithin"]);
+
+/** The call that says how often a loop may run: it changes nothing. */
+const boundCall = "maxIterations";
+
+/** The name of a function that is called, by itself or as a member. */
+const calledName = (node: SyntaxNode): string | undefined =>
+  node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : memberOf(node)?.[1];
 
 /**
- * Writes that are no assignments of variables, as `obj.x = …`, and calls whose results nobody uses: nobody can undo them for the
- * branch that is not taken.
+ * The names of a function's own (not of functions within), or of a program's, with the variables from outside that each
+ * changes where it is called; none where a name is no function, or one of several.
  */
-export function mutations(nodes: readonly SyntaxNode[]): { readonly node: SyntaxNode; readonly what: string }[] {
+export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>();
+  const note = (name: string, changed: readonly string[]): void => {
+    found.set(name, found.has(name) ? [] : changed);
+  };
+  const visit = (node: SyntaxNode): void => {
+    if (node.type === "FunctionDeclaration" && node.id != null) note(node.id.name, assignedNames([node], new Set()));
+    if (isFunction(node)) return;
+    if (node.type === "VariableDeclarator") {
+      const made = node.init == null ? node : unwrapped(node.init);
+      const changed = node.id.type === "Identifier" && isFunction(made) ? assignedNames([made], new Set()) : [];
+      for (const name of boundNames(node.id)) note(name, changed);
+    }
+    for (const child of childrenOf(node)) visit(child);
+  };
+  if (isFunction(scope)) for (const name of scopeOf(scope)) note(name, []);
+  for (const child of childrenOf(scope)) visit(child);
+  return found;
+}
+
+/**
+ * Writes that are no assignments of variables, as `obj.x = …`, calls whose results nobody uses, and calls of functions that
+ * change variables other than the `kept` ones: nobody can undo them for the branch that is not taken.
+ */
+export function mutations(
+  nodes: readonly SyntaxNode[],
+  effects: ReadonlyMap<string, readonly string[]>,
+  kept: readonly string[],
+): { readonly node: SyntaxNode; readonly what: string }[] {
   const found: { node: SyntaxNode; what: string }[] = [];
+  const idle = new Set<SyntaxNode>();
   const visit = (node: SyntaxNode): void => {
     if (isTypeOnly(node) || isFunction(node)) return;
     const targets = targetsOf(node);
@@ -192,8 +245,15 @@ export function mutations(nodes: readonly SyntaxNode[]): { readonly node: Syntax
     if (node.type === "UnaryExpression" && node.operator === "delete") found.push({ node, what: "delete" });
     const [, property = ""] = memberOf(node) ?? [];
     if (mutators.has(property)) found.push({ node, what: `${property}()` });
-    for (const call of idleExpressions(node).flatMap(idleCalls))
+    for (const call of idleExpressions(node).flatMap(idleCalls)) {
+      idle.add(call);
       found.push({ node: call, what: "a call whose result is not used" });
+    }
+    if (changing.has(property) && !idle.has(node)) found.push({ node, what: `${property}()` });
+    const name = node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : "";
+    const changed = (effects.get(name) ?? []).filter((one) => !kept.includes(one));
+    if (changed.length > 0 && !idle.has(node))
+      found.push({ node, what: `${name}(), which changes ${changed.join(" and ")}` });
     for (const child of childrenOf(node)) visit(child);
   };
   for (const node of nodes) visit(node);

@@ -7,9 +7,11 @@ import MagicString from "magic-string";
 import { directive, hasDirective, parsed } from "./parse.ts";
 import {
   assignedNames,
+  binary,
   type Construct,
   canFollow,
   childrenOf,
+  closureEffects,
   constructs,
   contains,
   declaredNames,
@@ -43,19 +45,6 @@ interface Context {
   readonly plainContinue: boolean;
 }
 
-const binary: { readonly [operator: string]: string } = {
-  "+": "add",
-  "-": "sub",
-  "*": "mul",
-  "/": "div",
-  "%": "rem",
-  "**": "pow",
-  "<": "lt",
-  "<=": "le",
-  ">": "gt",
-  ">=": "ge",
-};
-
 /**
  * Transforms a file, where it or a function in it says `"use heddle"`; undefined where none does.
  *
@@ -73,6 +62,7 @@ class Transformer {
   private readonly file: string;
   private readonly text: MagicString;
   private changed = false;
+  private effects: ReturnType<typeof closureEffects> = new Map();
 
   constructor(source: string, file: string) {
     this.source = source;
@@ -82,6 +72,7 @@ class Transformer {
 
   run(): boolean {
     const { program } = parsed(this.source, this.file);
+    this.effects = closureEffects(program);
     const on = hasDirective(program.directives);
     const context: Context = { on, piece: false, plainBreak: true, plainContinue: true };
     this.list(program.body, context, false);
@@ -180,7 +171,7 @@ class Transformer {
     const own = assignedNames(nodes, new Set());
     const later = assignedNames(rest, declaredNames(rest));
     const names = [...new Set([...own, ...later])];
-    const refused = mutations([...nodes, ...rest]).map(
+    const refused = mutations([...nodes, ...rest], this.effects, names).map(
       ({ node, what }) => `[${JSON.stringify(`${what} (line ${node.loc?.start.line})`)}, ${this.at(node)}]`,
     );
     const set = names.length === 0 ? "{}" : `{ [${names.join(", ")}] = $values; }`;
@@ -333,9 +324,12 @@ class Transformer {
     const { body } = node;
     const on = context.on || (body.type === "BlockStatement" && hasDirective(body.directives));
     const inner: Context = { on, piece: false, plainBreak: true, plainContinue: true };
+    const around = this.effects;
+    this.effects = new Map([...around, ...closureEffects(node)]);
     for (const child of childrenOf(node)) if (child !== body) this.visit(child, inner);
     if (body.type === "BlockStatement") this.list(body.body, inner, true);
     else this.visit(body, inner);
+    this.effects = around;
   }
 
   /** Jumps of a piece are its results. */

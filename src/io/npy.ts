@@ -3,7 +3,6 @@
  * as a literal of a Python dict with `descr`, `fortran_order` and `shape`, then the values. The header is read by a
  * parser of just that, and its sizes are checked before anything is allocated; arrays of objects (pickles) are refused.
  */
-import { readFile } from "node:fs/promises";
 import { type DType, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
@@ -12,6 +11,7 @@ import { checkOptions } from "../util/options.ts";
 import { commitFile } from "./commit.ts";
 import { bytesOfHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
+import { readWhole } from "./read.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
 const largestHeader = 65_536;
@@ -182,10 +182,10 @@ export interface ReadNpyOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Reads an npy file. @throws as {@link decodeNpy}, and Node's own error when it cannot be read. */
+/** Reads an npy file. @throws as {@link decodeNpy}; `file` when it cannot be read. */
 export async function readNpy(path: string, options: ReadNpyOptions = {}): Promise<HostTensor> {
   checkOptions("readNpy", options, ["signal"]);
-  return decodeNpy(await readFile(path, options), path);
+  return decodeNpy(await readWhole("readNpy", path, options), path);
 }
 
 /** Writes an npy file, which appears whole or not at all. @throws as {@link encodeNpy}; `disk` when it does not fit. */

@@ -2,7 +2,6 @@
  * @module NumPy's npz format: a zip of npy files. The directory at the end is read first; every size is checked
  * against it and against a bound before it is allocated, and every file against its CRC-32.
  */
-import { open } from "node:fs/promises";
 import { crc32 } from "node:zlib";
 import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
@@ -12,6 +11,7 @@ import { formatBytes } from "../util/text.ts";
 import { commitFile } from "./commit.ts";
 import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
+import { openFile } from "./read.ts";
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
 export interface ReadNpzOptions {
@@ -186,10 +186,10 @@ async function readArrays(source: Source, file: string, options: ReadNpzOptions)
  * for is read.
  *
  * @throws HeddleError `format` when it is malformed, cut or damaged; `memory` when the arrays take more than `limit`;
- * `dtype` as {@link decodeNpy}.
+ * `dtype` as {@link decodeNpy}; `file` when it cannot be read.
  */
 export async function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Record<string, HostTensor>> {
-  const handle = await open(path);
+  const handle = await openFile("readNpz", path);
   try {
     const { size } = await handle.stat();
     const read = async (start: number, length: number): Promise<Uint8Array> => {

@@ -3,11 +3,11 @@
  * a JSON header `{ "__metadata__": { … }, "name": { "dtype", "shape", "data_offsets" } }`, then the values, packed,
  * little-endian, row-major. Everything in a header is checked before it is used, and nothing in a file is executed.
  */
-import { open } from "node:fs/promises";
 import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type CommitOptions, commitFile } from "./commit.ts";
+import { openFile } from "./read.ts";
 
 /** A tensor in ordinary memory. */
 export interface HostTensor {
@@ -341,13 +341,18 @@ export interface SafetensorsFile {
   close(): Promise<void>;
 }
 
-/** Opens a file and checks its header; of the values nothing is read. @throws HeddleError `format` when it is malformed. */
+/** Opens a file and checks its header; of the values nothing is read. @throws HeddleError `format` when it is malformed; `file` when it cannot be read. */
 export function openSafetensors(path: string): Promise<SafetensorsFile> {
-  return opened(path, {});
+  return openedBy("openSafetensors", path);
 }
 
-async function opened(path: string, { onBytes, signal }: ReadSafetensorsOptions): Promise<SafetensorsFile> {
-  const handle = await open(path);
+/** Like {@link openSafetensors}, of the function `what` that users call. */
+export async function openedBy(
+  what: string,
+  path: string,
+  { onBytes, signal }: ReadSafetensorsOptions = {},
+): Promise<SafetensorsFile> {
+  const handle = await openFile(what, path);
   try {
     const { size } = await handle.stat();
     const read = async (target: Uint8Array, position: number): Promise<void> => {
@@ -389,10 +394,10 @@ async function opened(path: string, { onBytes, signal }: ReadSafetensorsOptions)
   }
 }
 
-/** Reads a file, tensor by tensor. Throws `format` when it is malformed, and Node's own error when it cannot be read. */
+/** Reads a file, tensor by tensor. Throws `format` when it is malformed, `file` when it cannot be read. */
 export async function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
   const { only = () => true } = options;
-  const file = await opened(path, options);
+  const file = await openedBy("readSafetensors", path, options);
   try {
     const tensors = new Map<string, HostTensor>();
     for (const name of file.entries.keys()) if (only(name)) tensors.set(name, await file.read(name));

@@ -10,7 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { toHost, toTensor } from "./host.ts";
-import { openSafetensors, saveSafetensors } from "./safetensors.ts";
+import { openedBy, saveSafetensors } from "./safetensors.ts";
 
 /** Options of {@link loadPyTorch}. */
 export interface LoadPyTorchOptions {
@@ -108,7 +108,7 @@ export function checkFits(path: string, lines: readonly string[], hint?: string)
  *
  * @returns variables of the form of those given, which are not changed.
  * @throws HeddleError `model` naming every variable that is missing in the file, every entry of the file without a variable,
- * and every one that differs in shape or dtype; `format` for a malformed file.
+ * and every one that differs in shape or dtype; `format` for a malformed file; `file` when it cannot be read.
  */
 export async function loadPyTorch<V extends Variables>(
   path: string,
@@ -120,7 +120,7 @@ export async function loadPyTorch<V extends Variables>(
   if (typeof params !== "object" || typeof state !== "object")
     throw new HeddleError("argument", "loadPyTorch: takes { params, state } of a model's init after the path");
   const flat = [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor));
-  const file = await openSafetensors(path);
+  const file = await openedBy("loadPyTorch", path);
   try {
     const wanted = flat.map(({ leaves, paths }) =>
       leaves.map((variable, index): Wanted => {
@@ -179,9 +179,9 @@ export async function saveTensors(
   await saveSafetensors(path, await hostByName("saveTensors", [tensors], toHost), { metadata });
 }
 
-/** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`. */
+/** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`; `file` when it cannot be read. */
 export async function loadTensors(path: string): Promise<Record<string, Tensor>> {
-  const file = await openSafetensors(path);
+  const file = await openedBy("loadTensors", path);
   try {
     const tensors: [string, Tensor][] = [];
     for (const name of file.entries.keys()) tensors.push([name, toTensor(await file.read(name))]);

@@ -72,7 +72,7 @@ export function broadcastShapes(left: Shape, right: Shape): Shape | undefined {
 export function normalizeDim(dim: number, rank: number, what: string): number {
   if (typeof dim !== "number") {
     throw new HeddleError("argument", `${what}: dim must be a number, got ${shown(dim)}`, {
-      hint: "options come after the dim",
+      hint: "options come after the dim: (x, -1, { … })",
     });
   }
   if (!Number.isInteger(dim) || dim < -rank || dim >= rank) {

@@ -1,9 +1,11 @@
 /** @module Arrays that `fit`, `evaluate` and `predict` take, as datasets. */
-import { type ArrayColumn, Dataset, fromArrays } from "../data/index.ts";
+import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../data/index.ts";
+import { isFloat } from "../ir/dtype.ts";
 import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import type { KnownLoss } from "./losses.ts";
 
 /** Rows: a tensor whose first dim counts them, `{ shape, data }`, or nested arrays of numbers. */
 export type Rows = Tensor | ArrayColumn | readonly RowValue[];
@@ -27,6 +29,30 @@ export async function datasetOf(
   for (const [name, rows] of Object.entries(columns))
     if (rows !== undefined) made[name] = await columnOf(`${what}: ${name}`, rows);
   return fromArrays(made, { name: what });
+}
+
+/**
+ * Refuses classes by number that have a fraction, as one-hot rows or probabilities given by mistake have: cast, they would be
+ * other classes.
+ *
+ * @throws HeddleError `data` naming the first one.
+ */
+export async function checkClasses(what: string, rows: Dataset, classes: KnownLoss["classes"]): Promise<void> {
+  const column = rows.columns.get("y");
+  if (classes === undefined || column === undefined || !isFloat(columnDType(column))) return;
+  const each = rowElements(column);
+  if (classes === "ofOne" && each !== 1) return;
+  const { scale = 1, offset = 0 } = column.transform ?? {};
+  const at = (await column.load()).findIndex((value: number) => !Number.isInteger(value * scale + offset));
+  if (at < 0) return;
+  const value = ((await column.load())[at] as number) * scale + offset;
+  throw new HeddleError(
+    "data",
+    `${what}: row ${Math.floor(at / each)} of y is ${value}, which is no class: classes are whole numbers`,
+    {
+      hint: "probabilities and one-hot rows go with categoricalCrossEntropy, of logits with softmaxCrossEntropy; numbers with mse",
+    },
+  );
 }
 
 /** What is validated on: `[x, y]`, `[x, y, sampleWeight]`, or a dataset. */

@@ -18,6 +18,8 @@ export type OutputKind = "probabilities" | "logits" | "other";
 export interface KnownLoss {
   readonly loss: Loss;
   readonly outputs: OutputKind;
+  /** Whether targets are classes by number: always, or where they are one number per row. */
+  readonly classes?: "always" | "ofOne";
 }
 
 /** Single losses of rows as the options want them combined. */
@@ -87,10 +89,10 @@ const ofNumbers =
 const numbers = (loss: Loss): KnownLoss => ({ loss: ofNumbers(loss), outputs: "other" });
 
 const table = {
-  sparseCategoricalCrossEntropy: { loss: sparse, outputs: "probabilities" },
+  sparseCategoricalCrossEntropy: { loss: sparse, outputs: "probabilities", classes: "always" },
   categoricalCrossEntropy: { loss: categorical, outputs: "probabilities" },
   binaryCrossEntropy: { loss: binary, outputs: "probabilities" },
-  softmaxCrossEntropy: { loss: softmax, outputs: "logits" },
+  softmaxCrossEntropy: { loss: softmax, outputs: "logits", classes: "ofOne" },
   binaryCrossEntropyWithLogits: { loss: ofNumbers(losses.binaryCrossEntropyWithLogits), outputs: "logits" },
   mse: numbers(losses.mse),
   meanSquaredError: numbers(losses.mse),

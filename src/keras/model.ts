@@ -1,5 +1,4 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
-import { resolve } from "node:path";
 import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
 import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
@@ -16,12 +15,20 @@ import type { TrainResult } from "../train/result.ts";
 import type { StartValues } from "../train/start.ts";
 import { prepare, train } from "../train/train.ts";
 import { exportWeights, writeWeights } from "../train/weights-file.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
-import { datasetOf, inBatches, type Rows, splitOff, type ValidationData, validationOf } from "./inputs.ts";
-import { type LossName, lossOf } from "./losses.ts";
+import {
+  checkClasses,
+  datasetOf,
+  inBatches,
+  type Rows,
+  splitOff,
+  type ValidationData,
+  validationOf,
+} from "./inputs.ts";
+import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
 import { type MetricList, metricsOf } from "./metrics.ts";
 import { type OptimizerName, optimizerOf } from "./optimizers.ts";
 import { summaryLines } from "./summary.ts";
@@ -119,6 +126,8 @@ export class Model {
   readonly layer: Layer;
   private readonly options: ModelOptions;
   private compiled: Compiled | undefined;
+  /** Whether its loss takes classes by number. */
+  private classes: KnownLoss["classes"];
   /** Values that the next training begins with; undefined: the layer's own. */
   private values: StartValues | undefined;
   /** What evaluates and predicts with those values; `scores` where it knows a loss. */
@@ -156,6 +165,7 @@ export class Model {
       loss: known.loss,
       metrics: metricsOf(metrics, known.outputs),
     };
+    this.classes = known.classes;
     if (this.values !== undefined) this.values = withoutOptimizer(this.values);
     this.session = undefined;
   }
@@ -180,6 +190,8 @@ export class Model {
     try {
       const y = isDataset ? undefined : (second as Rows);
       const { data, evaluate } = await this.data(first, y, options);
+      await checkClasses("fit", data, this.classes);
+      if (evaluate !== undefined) await checkClasses("fit: validationData", evaluate, this.classes);
       const result = await this.train(compiled, options, data, evaluate);
       this.keep(result, true);
       return historyOf(result.history);
@@ -291,6 +303,7 @@ export class Model {
     const rows = isDataset
       ? first
       : await datasetOf("evaluate", { x: first, y: second as Rows, [weightColumn]: sampleWeight });
+    await checkClasses("evaluate", rows, this.classes);
     const data = inBatches("evaluate", rows, batchSize);
     const { loss, metrics } = await this.beside<Evaluation>(
       (snapshot) => snapshot.evaluate(data),
@@ -399,10 +412,7 @@ export class Model {
   async loadWeights(path: string): Promise<void> {
     if (this.fitting) throw busy("loadWeights");
     const { tensors } = await readSafetensors(path).catch((error: unknown) => {
-      if (error instanceof HeddleError) throw error;
-      throw new HeddleError("file", `loadWeights: cannot read ${resolve(path)}: ${(error as Error).message}`, {
-        cause: error,
-      });
+      throw toldBy("loadWeights", error);
     });
     this.pending = { tensors, path };
     this.session = undefined;

@@ -11,7 +11,7 @@ import {
   type Tensor,
   take,
 } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
@@ -79,22 +79,24 @@ function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
  * @returns a scalar, or `[rows…]` with reduction `"none"`
  */
 export function softmaxCrossEntropy(logits: Tensor, labels: Tensor, options: CrossEntropyOptions = {}): Tensor {
-  const name = "softmaxCrossEntropy";
-  checkTensors(name, logits, labels);
-  const { weight, labelSmoothing = 0 } = options;
-  checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
-  const names = [...classNames, "labelSmoothing"];
-  if (isFloat(labels.dtype) && sameShape(labels.shape, logits.shape))
-    return withProbabilities(logits, labels, options, names);
-  checkLabels(name, logits, labels);
-  const rows = labelled(name, logits, labels, options);
-  const single = crossEntropyOfRows(logits, rows.indices);
-  const weighted = rows.weights === undefined ? single : single.mul(rows.weights);
-  if (labelSmoothing === 0) return ofRows(name, weighted, rows, options, names);
-  const all = logSoftmax(logits);
-  const spread = (weight === undefined ? all : all.mul(weight.cast(logits.dtype))).sum(-1);
-  const share = labelSmoothing / (logits.shape.at(-1) as number);
-  return ofRows(name, weighted.mul(1 - labelSmoothing).sub(spread.mul(share)), rows, options, names);
+  return within("softmaxCrossEntropy", () => {
+    const name = "softmaxCrossEntropy";
+    checkTensors(name, logits, labels);
+    const { weight, labelSmoothing = 0 } = options;
+    checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
+    const names = [...classNames, "labelSmoothing"];
+    if (isFloat(labels.dtype) && sameShape(labels.shape, logits.shape))
+      return withProbabilities(logits, labels, options, names);
+    checkLabels(name, logits, labels);
+    const rows = labelled(name, logits, labels, options);
+    const single = crossEntropyOfRows(logits, rows.indices);
+    const weighted = rows.weights === undefined ? single : single.mul(rows.weights);
+    if (labelSmoothing === 0) return ofRows(name, weighted, rows, options, names);
+    const all = logSoftmax(logits);
+    const spread = (weight === undefined ? all : all.mul(weight.cast(logits.dtype))).sum(-1);
+    const share = labelSmoothing / (logits.shape.at(-1) as number);
+    return ofRows(name, weighted.mul(1 - labelSmoothing).sub(spread.mul(share)), rows, options, names);
+  });
 }
 
 function withProbabilities(
@@ -122,12 +124,14 @@ function withProbabilities(
  * @param labels integers `[rows…]`, each in `[0, classes)` or `ignoreIndex`
  */
 export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOptions = {}): Tensor {
-  checkLabels("nll", logProbabilities, labels);
-  if (!sameShape(labels.shape, logProbabilities.shape.slice(0, -1)))
-    throw new HeddleError("shape", `nll: ${formatType(logProbabilities)} does not fit labels ${formatType(labels)}`);
-  const rows = labelled("nll", logProbabilities, labels, options);
-  const single = gather(logProbabilities, rows.indices, labels.shape.length).neg();
-  return ofRows("nll", rows.weights === undefined ? single : single.mul(rows.weights), rows, options, classNames);
+  return within("nll", () => {
+    checkLabels("nll", logProbabilities, labels);
+    if (!sameShape(labels.shape, logProbabilities.shape.slice(0, -1)))
+      throw new HeddleError("shape", `nll: ${formatType(logProbabilities)} does not fit labels ${formatType(labels)}`);
+    const rows = labelled("nll", logProbabilities, labels, options);
+    const single = gather(logProbabilities, rows.indices, labels.shape.length).neg();
+    return ofRows("nll", rows.weights === undefined ? single : single.mul(rows.weights), rows, options, classNames);
+  });
 }
 
 /** Options of {@link binaryCrossEntropy}. */
@@ -147,12 +151,14 @@ function boundedLog(p: Tensor): Tensor {
  * and have a slope there by which a wrong answer that is certain is still learned from. Where a model gives logits, {@link binaryCrossEntropyWithLogits} is more exact.
  */
 export function binaryCrossEntropy(output: Tensor, target: Tensor, options: BinaryOptions = {}): Tensor {
-  checkPair("binaryCrossEntropy", output, target);
-  checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
-  const one = output.neg().add(1);
-  const likelihood = target.mul(boundedLog(output)).add(target.neg().add(1).mul(boundedLog(one)));
-  const values = options.weight === undefined ? likelihood.neg() : likelihood.neg().mul(options.weight);
-  return reduced("binaryCrossEntropy", values, options, ["weight"]);
+  return within("binaryCrossEntropy", () => {
+    checkPair("binaryCrossEntropy", output, target);
+    checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
+    const one = output.neg().add(1);
+    const likelihood = target.mul(boundedLog(output)).add(target.neg().add(1).mul(boundedLog(one)));
+    const values = options.weight === undefined ? likelihood.neg() : likelihood.neg().mul(options.weight);
+    return reduced("binaryCrossEntropy", values, options, ["weight"]);
+  });
 }
 
 /** Options of {@link binaryCrossEntropyWithLogits}. */
@@ -172,18 +178,20 @@ export function binaryCrossEntropyWithLogits(
   target: Tensor,
   options: BinaryLogitsOptions = {},
 ): Tensor {
-  const name = "binaryCrossEntropyWithLogits";
-  checkPair(name, logits, target);
-  const { weight, posWeight, labelSmoothing = 0 } = options;
-  checkTensorOptions(name, { weight, posWeight });
-  checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
-  const smooth = labelSmoothing === 0 ? target : target.mul(1 - labelSmoothing).add(labelSmoothing / 2);
-  const single =
-    posWeight === undefined
-      ? softplus(logits).sub(logits.mul(smooth))
-      : logits.mul(smooth.neg().add(1)).add(softplus(logits.neg()).mul(posWeight.sub(1).mul(smooth).add(1)));
-  const values = weight === undefined ? single : single.mul(weight);
-  return reduced(name, values, options, ["weight", "posWeight", "labelSmoothing"]);
+  return within("binaryCrossEntropyWithLogits", () => {
+    const name = "binaryCrossEntropyWithLogits";
+    checkPair(name, logits, target);
+    const { weight, posWeight, labelSmoothing = 0 } = options;
+    checkTensorOptions(name, { weight, posWeight });
+    checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
+    const smooth = labelSmoothing === 0 ? target : target.mul(1 - labelSmoothing).add(labelSmoothing / 2);
+    const single =
+      posWeight === undefined
+        ? softplus(logits).sub(logits.mul(smooth))
+        : logits.mul(smooth.neg().add(1)).add(softplus(logits.neg()).mul(posWeight.sub(1).mul(smooth).add(1)));
+    const values = weight === undefined ? single : single.mul(weight);
+    return reduced(name, values, options, ["weight", "posWeight", "labelSmoothing"]);
+  });
 }
 
 /** The hinge of support vector machines: `max(0, margin - target · output)`, targets -1 and 1; `margin` is 1 by default. */
@@ -192,10 +200,12 @@ export function hinge(
   target: Tensor,
   options: LossOptions & { readonly margin?: number } = {},
 ): Tensor {
-  checkPair("hinge", output, target);
-  const { margin = 1 } = options;
-  checkNumber("hinge", "margin", margin);
-  return reduced("hinge", target.mul(output).neg().add(margin).relu(), options, ["margin"]);
+  return within("hinge", () => {
+    checkPair("hinge", output, target);
+    const { margin = 1 } = options;
+    checkNumber("hinge", "margin", margin);
+    return reduced("hinge", target.mul(output).neg().add(margin).relu(), options, ["margin"]);
+  });
 }
 
 /**
@@ -207,10 +217,12 @@ export function hingeEmbedding(
   target: Tensor,
   options: LossOptions & { readonly margin?: number } = {},
 ): Tensor {
-  checkPair("hingeEmbedding", output, target);
-  const { margin = 1 } = options;
-  checkNumber("hingeEmbedding", "margin", margin);
-  const near = select(target.eq(1), output, 0);
-  const far = select(target.eq(-1), output.neg().add(margin).relu(), 0);
-  return reduced("hingeEmbedding", near.add(far), options, ["margin"]);
+  return within("hingeEmbedding", () => {
+    checkPair("hingeEmbedding", output, target);
+    const { margin = 1 } = options;
+    checkNumber("hingeEmbedding", "margin", margin);
+    const near = select(target.eq(1), output, 0);
+    const far = select(target.eq(-1), output.neg().add(margin).relu(), 0);
+    return reduced("hingeEmbedding", near.add(far), options, ["margin"]);
+  });
 }

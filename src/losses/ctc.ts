@@ -2,7 +2,7 @@
 import { isInteger } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
 import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
@@ -30,33 +30,35 @@ const nothing = -1e30;
  * @param labels integers `[batch, length]`; what is behind a sequence's labels is negative, or anything with `targetLengths`
  */
 export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOptions = {}): Tensor {
-  const { blank = 0, zeroInfinity = false } = options;
-  checkTypes(logProbabilities, labels, blank);
-  const { inputLengths, targetLengths } = options;
-  checkTensorOptions("ctc", { inputLengths, targetLengths });
-  const [batch, time] = logProbabilities.shape as [number, number, number];
-  const given = labels.cast("i32");
-  const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
-  const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
-  const path = pathOf(given, blank);
-  const steps = logProbabilities.transpose([1, 0, 2]);
-  const emitted = (step: Tensor): Tensor => maximum(gather(step, path.classes, 1), nothing);
-  const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
-  const start = select(path.places.lt(2), emitted(first), nothing);
-  const rest = steps.slice([1, 0, 0], [...steps.shape]);
-  const [end] = scan(
-    (before: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
-      const after = advanced(before, path.skips).add(emitted(step));
-      return [select(lengths.sub(1).gt(index).reshape([batch, 1]), after, before), {}];
-    },
-    start,
-    rest,
-  );
-  const total = atEnd(end, counted);
-  const value = select(total.lt(nothing / 10), zeroInfinity ? 0 : Infinity, total.neg());
-  const names = ["inputLengths", "targetLengths", "blank", "zeroInfinity"];
-  const perLabel = (): Tensor => value.div(maximum(counted, 1).cast(value.dtype)).mean();
-  return reduced("ctc", value, options, names, perLabel);
+  return within("ctc", () => {
+    const { blank = 0, zeroInfinity = false } = options;
+    checkTypes(logProbabilities, labels, blank);
+    const { inputLengths, targetLengths } = options;
+    checkTensorOptions("ctc", { inputLengths, targetLengths });
+    const [batch, time] = logProbabilities.shape as [number, number, number];
+    const given = labels.cast("i32");
+    const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
+    const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
+    const path = pathOf(given, blank);
+    const steps = logProbabilities.transpose([1, 0, 2]);
+    const emitted = (step: Tensor): Tensor => maximum(gather(step, path.classes, 1), nothing);
+    const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
+    const start = select(path.places.lt(2), emitted(first), nothing);
+    const rest = steps.slice([1, 0, 0], [...steps.shape]);
+    const [end] = scan(
+      (before: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
+        const after = advanced(before, path.skips).add(emitted(step));
+        return [select(lengths.sub(1).gt(index).reshape([batch, 1]), after, before), {}];
+      },
+      start,
+      rest,
+    );
+    const total = atEnd(end, counted);
+    const value = select(total.lt(nothing / 10), zeroInfinity ? 0 : Infinity, total.neg());
+    const names = ["inputLengths", "targetLengths", "blank", "zeroInfinity"];
+    const perLabel = (): Tensor => value.div(maximum(counted, 1).cast(value.dtype)).mean();
+    return reduced("ctc", value, options, names, perLabel);
+  });
 }
 
 function checkTypes(logProbabilities: Tensor, labels: Tensor, blank: number): void {

@@ -1,7 +1,8 @@
 /** @module Losses of vectors, by their angles and distances. Vectors are the last dim. */
 import { formatType, sameShape } from "../ir/shape.ts";
 import { minimum, select, type Tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced } from "./reduce.ts";
 
@@ -20,19 +21,25 @@ export function cosineEmbedding(
   target: Tensor,
   options: LossOptions & { readonly margin?: number } = {},
 ): Tensor {
-  checkPair("cosineEmbedding", first, second);
-  const { margin = 0 } = options;
-  checkNumber("cosineEmbedding", "margin", margin, -1, 1);
-  if (!sameShape(target.shape, first.shape.slice(0, -1)))
-    throw new HeddleError("shape", `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`);
-  const square = (x: Tensor): Tensor => x.mul(x).sum(-1).add(1e-12);
-  const cosine = first
-    .mul(second)
-    .sum(-1)
-    .div(square(first).mul(square(second)).sqrt());
-  const same = select(target.eq(1), cosine.neg().add(1), 0);
-  const other = select(target.eq(-1), cosine.sub(margin).relu(), 0);
-  return reduced("cosineEmbedding", same.add(other), options, ["margin"]);
+  return within("cosineEmbedding", () => {
+    checkPair("cosineEmbedding", first, second);
+    checkTensor("cosineEmbedding", target);
+    const { margin = 0 } = options;
+    checkNumber("cosineEmbedding", "margin", margin, -1, 1);
+    if (!sameShape(target.shape, first.shape.slice(0, -1)))
+      throw new HeddleError(
+        "shape",
+        `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`,
+      );
+    const square = (x: Tensor): Tensor => x.mul(x).sum(-1).add(1e-12);
+    const cosine = first
+      .mul(second)
+      .sum(-1)
+      .div(square(first).mul(square(second)).sqrt());
+    const same = select(target.eq(1), cosine.neg().add(1), 0);
+    const other = select(target.eq(-1), cosine.sub(margin).relu(), 0);
+    return reduced("cosineEmbedding", same.add(other), options, ["margin"]);
+  });
 }
 
 /** Options of {@link tripletMargin}. */
@@ -57,17 +64,19 @@ export function tripletMargin(
   negative: Tensor,
   options: TripletOptions = {},
 ): Tensor {
-  checkPair("tripletMargin", anchor, positive);
-  checkPair("tripletMargin", anchor, negative);
-  const { margin = 1, p = 2, epsilon = 1e-6, swap = false } = options;
-  checkNumber("tripletMargin", "margin", margin);
-  checkNumber("tripletMargin", "p", p, 1);
-  checkNumber("tripletMargin", "epsilon", epsilon, 0);
-  const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
-  const far = distance(anchor, negative);
-  const other = swap ? minimum(far, distance(positive, negative)) : far;
-  const values = distance(anchor, positive).sub(other).add(margin).relu();
-  return reduced("tripletMargin", values, options, ["margin", "p", "epsilon", "swap"]);
+  return within("tripletMargin", () => {
+    checkPair("tripletMargin", anchor, positive);
+    checkPair("tripletMargin", anchor, negative);
+    const { margin = 1, p = 2, epsilon = 1e-6, swap = false } = options;
+    checkNumber("tripletMargin", "margin", margin);
+    checkNumber("tripletMargin", "p", p, 1);
+    checkNumber("tripletMargin", "epsilon", epsilon, 0);
+    const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
+    const far = distance(anchor, negative);
+    const other = swap ? minimum(far, distance(positive, negative)) : far;
+    const values = distance(anchor, positive).sub(other).add(margin).relu();
+    return reduced("tripletMargin", values, options, ["margin", "p", "epsilon", "swap"]);
+  });
 }
 
 function norm(x: Tensor, p: number): Tensor {

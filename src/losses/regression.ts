@@ -1,13 +1,17 @@
 /** @module Losses of numbers: output and target have one shape, and so do the single losses. */
 import { full, maximum, minimum, select, type Tensor } from "../tensor/index.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced } from "./reduce.ts";
 
 /** Squared error, `(output - target)²`, over all elements; elementwise with reduction `"none"`. */
 export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
-  checkPair("mse", output, target);
-  const difference = output.sub(target);
-  return reduced("mse", difference.mul(difference), options);
+  return within("mse", () => {
+    checkPair("mse", output, target);
+    const difference = output.sub(target);
+    return reduced("mse", difference.mul(difference), options);
+  });
 }
 
 /**
@@ -15,8 +19,10 @@ export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): 
  * where PyTorch's is 0.
  */
 export function l1(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
-  checkPair("l1", output, target);
-  return reduced("l1", output.sub(target).abs(), options);
+  return within("l1", () => {
+    checkPair("l1", output, target);
+    return reduced("l1", output.sub(target).abs(), options);
+  });
 }
 
 /** `d² / 2` where `|d|` is at most `delta`, else `delta · (|d| - delta / 2)`. */
@@ -32,10 +38,12 @@ function huberOf(difference: Tensor, delta: number): Tensor {
  * @param options `delta`: positive, default 1
  */
 export function huber(output: Tensor, target: Tensor, options: LossOptions & { readonly delta?: number } = {}): Tensor {
-  checkPair("huber", output, target);
-  const { delta = 1 } = options;
-  checkNumber("huber", "delta", delta, Number.MIN_VALUE);
-  return reduced("huber", huberOf(output.sub(target), delta), options, ["delta"]);
+  return within("huber", () => {
+    checkPair("huber", output, target);
+    const { delta = 1 } = options;
+    checkNumber("huber", "delta", delta, Number.MIN_VALUE);
+    return reduced("huber", huberOf(output.sub(target), delta), options, ["delta"]);
+  });
 }
 
 /**
@@ -49,12 +57,14 @@ export function smoothL1(
   target: Tensor,
   options: LossOptions & { readonly beta?: number } = {},
 ): Tensor {
-  checkPair("smoothL1", output, target);
-  const { beta = 1 } = options;
-  checkNumber("smoothL1", "beta", beta, 0);
-  const difference = output.sub(target);
-  const values = beta === 0 ? difference.abs() : huberOf(difference, beta).mul(1 / beta);
-  return reduced("smoothL1", values, options, ["beta"]);
+  return within("smoothL1", () => {
+    checkPair("smoothL1", output, target);
+    const { beta = 1 } = options;
+    checkNumber("smoothL1", "beta", beta, 0);
+    const difference = output.sub(target);
+    const values = beta === 0 ? difference.abs() : huberOf(difference, beta).mul(1 / beta);
+    return reduced("smoothL1", values, options, ["beta"]);
+  });
 }
 
 /** Options of {@link poissonNll}. */
@@ -72,23 +82,25 @@ export interface PoissonNllOptions extends LossOptions {
  * The gradient by a target of 0 is finite with `full`, where PyTorch's is NaN.
  */
 export function poissonNll(output: Tensor, target: Tensor, options: PoissonNllOptions = {}): Tensor {
-  checkPair("poissonNll", output, target);
-  const { logInput = true, full: whole = false, epsilon = 1e-8 } = options;
-  checkNumber("poissonNll", "epsilon", epsilon, 0);
-  const values = logInput ? output.exp().sub(target.mul(output)) : output.sub(target.mul(output.add(epsilon).log()));
-  const large = target.gt(1);
-  const count = select(large, target, 1);
-  const stirling = count
-    .mul(count.log())
-    .sub(count)
-    .add(
-      count
-        .mul(2 * Math.PI)
-        .log()
-        .mul(0.5),
-    );
-  const names = ["logInput", "full", "epsilon"];
-  return reduced("poissonNll", whole ? values.add(select(large, stirling, 0)) : values, options, names);
+  return within("poissonNll", () => {
+    checkPair("poissonNll", output, target);
+    const { logInput = true, full: whole = false, epsilon = 1e-8 } = options;
+    checkNumber("poissonNll", "epsilon", epsilon, 0);
+    const values = logInput ? output.exp().sub(target.mul(output)) : output.sub(target.mul(output.add(epsilon).log()));
+    const large = target.gt(1);
+    const count = select(large, target, 1);
+    const stirling = count
+      .mul(count.log())
+      .sub(count)
+      .add(
+        count
+          .mul(2 * Math.PI)
+          .log()
+          .mul(0.5),
+      );
+    const names = ["logInput", "full", "epsilon"];
+    return reduced("poissonNll", whole ? values.add(select(large, stirling, 0)) : values, options, names);
+  });
 }
 
 /** Options of {@link gaussianNll}. */
@@ -111,14 +123,17 @@ export function gaussianNll(
   variance: Tensor,
   options: GaussianNllOptions = {},
 ): Tensor {
-  checkPair("gaussianNll", output, target);
-  const { full: whole = false, epsilon = 1e-6 } = options;
-  checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
-  const bounded = select(variance.lt(epsilon), full([], epsilon, { dtype: variance.dtype }), variance);
-  const difference = output.sub(target);
-  const values = bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5);
-  const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
-  return reduced("gaussianNll", values.add(constant), options, ["full", "epsilon"]);
+  return within("gaussianNll", () => {
+    checkPair("gaussianNll", output, target);
+    checkTensor("gaussianNll", variance);
+    const { full: whole = false, epsilon = 1e-6 } = options;
+    checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
+    const bounded = select(variance.lt(epsilon), full([], epsilon, { dtype: variance.dtype }), variance);
+    const difference = output.sub(target);
+    const values = bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5);
+    const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
+    return reduced("gaussianNll", values.add(constant), options, ["full", "epsilon"]);
+  });
 }
 
 /** Options of {@link klDivergence}. */
@@ -136,11 +151,13 @@ export interface KlDivergenceOptions extends Omit<LossOptions, "reduction"> {
  * @param target probabilities (0 contributes 0, and its gradient is finite, where PyTorch's is NaN), or with `logTarget` their logarithms
  */
 export function klDivergence(output: Tensor, target: Tensor, options: KlDivergenceOptions = {}): Tensor {
-  checkPair("klDivergence", output, target);
-  const { logTarget = false, reduction = "mean" } = options;
-  const entropy = (): Tensor => select(target.eq(0), 0, target.mul(select(target.eq(0), 1, target).log()));
-  const values = logTarget ? target.exp().mul(target.sub(output)) : entropy().sub(target.mul(output));
-  if (reduction === "batchMean")
-    return reduced("klDivergence", values, { ...options, reduction: "sum" }, ["logTarget"]).div(output.shape[0] ?? 1);
-  return reduced("klDivergence", values, { ...options, reduction }, ["logTarget"]);
+  return within("klDivergence", () => {
+    checkPair("klDivergence", output, target);
+    const { logTarget = false, reduction = "mean" } = options;
+    const entropy = (): Tensor => select(target.eq(0), 0, target.mul(select(target.eq(0), 1, target).log()));
+    const values = logTarget ? target.exp().mul(target.sub(output)) : entropy().sub(target.mul(output));
+    if (reduction === "batchMean")
+      return reduced("klDivergence", values, { ...options, reduction: "sum" }, ["logTarget"]).div(output.shape[0] ?? 1);
+    return reduced("klDivergence", values, { ...options, reduction }, ["logTarget"]);
+  });
 }

@@ -1,15 +1,26 @@
 /** @module Metrics that are means over examples. */
 import { formatType, sameShape } from "../ir/shape.ts";
 import { and, arange, concat, gather, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import type { CountedMetric, Metric } from "./metric.ts";
 
+/** A metric's values of two tensors; errors of what it is made of name it. */
+const told = (name: string, output: Tensor, target: Tensor, body: () => Tensor): Tensor =>
+  within(name, () => {
+    checkTensor(name, output);
+    checkTensor(name, target);
+    return body();
+  });
+
 /** Whether the largest of the outputs `[rows…, classes]` is at the integer label `[rows…]`; the first of ties, NaN first. */
-export const accuracy: Metric = (output, target) => output.argMax(-1).eq(target.cast("i32"));
+export const accuracy: Metric = (output, target) =>
+  told("accuracy", output, target, () => output.argMax(-1).eq(target.cast("i32")));
 
 /** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half. */
-export const binaryAccuracy: Metric = (logits, target) => logits.gt(0).eq(target.gt(0.5));
+export const binaryAccuracy: Metric = (output, target) =>
+  told("binaryAccuracy", output, target, () => output.gt(0).eq(target.gt(0.5)));
 
 /** Labels with a dim at the end. */
 const column = (labels: Tensor): Tensor => labels.reshape([...labels.shape, 1]);
@@ -22,26 +33,29 @@ const column = (labels: Tensor): Tensor => labels.reshape([...labels.shape, 1]);
  */
 export function topK(k: number): Metric {
   checkInteger("topK", "k", k, 1);
-  return (output, target) => {
-    const labels = target.cast("i32");
-    const own = column(gather(output, labels, labels.shape.length));
-    const place = arange(output.shape.at(-1) as number);
-    const [mine, other] = [own.eq(own), output.eq(output)];
-    const larger = or(output.gt(own), and(not(other), mine));
-    const tied = or(output.eq(own), not(or(other, mine)));
-    const ahead = or(larger, and(tied, place.lt(column(labels))));
-    return ahead.cast("i32").sum(-1).lt(k);
-  };
+  return (output, target) =>
+    told("topK", output, target, () => {
+      const labels = target.cast("i32");
+      const own = column(gather(output, labels, labels.shape.length));
+      const place = arange(output.shape.at(-1) as number);
+      const [mine, other] = [own.eq(own), output.eq(output)];
+      const larger = or(output.gt(own), and(not(other), mine));
+      const tied = or(output.eq(own), not(or(other, mine)));
+      const ahead = or(larger, and(tied, place.lt(column(labels))));
+      return ahead.cast("i32").sum(-1).lt(k);
+    });
 }
 
 /** Squared error of each element of outputs and targets of one shape. */
-export const meanSquaredError: Metric = (output, target) => {
-  const difference = output.sub(target);
-  return difference.mul(difference);
-};
+export const meanSquaredError: Metric = (output, target) =>
+  told("meanSquaredError", output, target, () => {
+    const difference = output.sub(target);
+    return difference.mul(difference);
+  });
 
 /** Absolute error of each element of outputs and targets of one shape. */
-export const meanAbsoluteError: Metric = (output, target) => output.sub(target).abs();
+export const meanAbsoluteError: Metric = (output, target) =>
+  told("meanAbsoluteError", output, target, () => output.sub(target).abs());
 
 /** The root of the mean squared error over all elements. */
 export const rootMeanSquaredError: CountedMetric = {

@@ -16,6 +16,7 @@ import {
   type Tensors,
   zeros,
 } from "../tensor/index.ts";
+import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
@@ -39,6 +40,7 @@ export interface RotaryOptions {
  * @throws HeddleError `shape` when the size is odd; `dtype` unless x is float
  */
 export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor {
+  checkTensor("rotaryEmbedding", x);
   checkOptions("rotaryEmbedding", options, ["base", "offset", "interleaved"]);
   const { base = 10_000, offset = 0, interleaved = false } = options;
   checkNumber("rotaryEmbedding", "base", base, Number.MIN_VALUE);

@@ -6,32 +6,44 @@
  */
 import { formatType } from "../ir/shape.ts";
 import { erf, expm1, select, softplus as softplusOf, type Tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 
 export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../tensor/index.ts";
 
+/** What a function makes of a tensor; errors of what it is made of name it. */
+const ofTensor = (name: string, x: Tensor, body: () => Tensor): Tensor =>
+  within(name, () => {
+    checkTensor(name, x);
+    return body();
+  });
+
 /** `alpha · (exp(x) - 1)` up to 0, x above it (Clevert et al., 2016). */
 export function elu(x: Tensor, options: { readonly alpha?: number } = {}): Tensor {
-  checkOptions("elu", options, ["alpha"]);
-  const { alpha = 1 } = options;
-  checkNumber("elu", "alpha", alpha);
-  return select(x.gt(0), x, expm1(select(x.gt(0), 0, x)).mul(alpha));
+  return ofTensor("elu", x, () => {
+    checkOptions("elu", options, ["alpha"]);
+    const { alpha = 1 } = options;
+    checkNumber("elu", "alpha", alpha);
+    return select(x.gt(0), x, expm1(select(x.gt(0), 0, x)).mul(alpha));
+  });
 }
 
 const seluAlpha = 1.6732632423543772;
 const seluScale = 1.0507009873554805;
 
 /** `elu` with the scale and alpha that keep mean 0 and variance 1 (Klambauer et al., 2017). */
-export const selu = (x: Tensor): Tensor => elu(x, { alpha: seluAlpha }).mul(seluScale);
+export const selu = (x: Tensor): Tensor => ofTensor("selu", x, () => elu(x, { alpha: seluAlpha }).mul(seluScale));
 
 /** `alpha · (exp(x / alpha) - 1)` up to 0, x above it: `elu` whose slope has no jump (Barron, 2017). */
 export function celu(x: Tensor, options: { readonly alpha?: number } = {}): Tensor {
-  checkOptions("celu", options, ["alpha"]);
-  const { alpha = 1 } = options;
-  checkNumber("celu", "alpha", alpha);
-  if (alpha === 0) throw new HeddleError("option", "celu: alpha must not be 0");
-  return select(x.gt(0), x, expm1(select(x.gt(0), 0, x).mul(1 / alpha)).mul(alpha));
+  return ofTensor("celu", x, () => {
+    checkOptions("celu", options, ["alpha"]);
+    const { alpha = 1 } = options;
+    checkNumber("celu", "alpha", alpha);
+    if (alpha === 0) throw new HeddleError("option", "celu: alpha must not be 0");
+    return select(x.gt(0), x, expm1(select(x.gt(0), 0, x).mul(1 / alpha)).mul(alpha));
+  });
 }
 
 /** Options of {@link gelu}. */
@@ -42,71 +54,85 @@ export interface GeluOptions {
 
 /** `x · Φ(x)`, Φ the normal distribution (Hendrycks and Gimpel, 2016). */
 export function gelu(x: Tensor, options: GeluOptions = {}): Tensor {
-  checkOptions("gelu", options, ["approximate"]);
-  const { approximate = "none" } = options;
-  if (approximate === "none") return x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
-  if (approximate !== "tanh")
-    throw new HeddleError("option", `gelu: approximate must be none or tanh, got ${String(approximate)}`);
-  const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
-  return x.mul(inner.tanh().add(1)).mul(0.5);
+  return ofTensor("gelu", x, () => {
+    checkOptions("gelu", options, ["approximate"]);
+    const { approximate = "none" } = options;
+    if (approximate === "none") return x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
+    if (approximate !== "tanh")
+      throw new HeddleError("option", `gelu: approximate must be none or tanh, got ${String(approximate)}`);
+    const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
+    return x.mul(inner.tanh().add(1)).mul(0.5);
+  });
 }
 
 /** `x · sigmoid(x)`, also called swish (Ramachandran et al., 2017). */
-export const silu = (x: Tensor): Tensor => x.mul(x.sigmoid());
+export const silu = (x: Tensor): Tensor => ofTensor("silu", x, () => x.mul(x.sigmoid()));
 
 /** `x · tanh(softplus(x))` (Misra, 2019). */
-export const mish = (x: Tensor): Tensor => x.mul(softplusOf(x).tanh());
+export const mish = (x: Tensor): Tensor => ofTensor("mish", x, () => x.mul(softplusOf(x).tanh()));
 
 /** x into `[min, max]`, by default [-1, 1]; the gradient is 0 at both ends. */
 export function hardtanh(x: Tensor, options: { readonly min?: number; readonly max?: number } = {}): Tensor {
-  checkOptions("hardtanh", options, ["min", "max"]);
-  const { min = -1, max = 1 } = options;
-  checkNumber("hardtanh", "min", min);
-  checkNumber("hardtanh", "max", max, min);
-  return between(x, min, max);
+  return ofTensor("hardtanh", x, () => {
+    checkOptions("hardtanh", options, ["min", "max"]);
+    const { min = -1, max = 1 } = options;
+    checkNumber("hardtanh", "min", min);
+    checkNumber("hardtanh", "max", max, min);
+    return between(x, min, max);
+  });
 }
 
 /** x where it lies between two numbers, else the nearer one; NaN is neither. */
 const between = (x: Tensor, min: number, max: number): Tensor => select(x.le(min), min, select(x.ge(max), max, x));
 
 /** `min(max(x, 0), 6)`. */
-export const relu6 = (x: Tensor): Tensor => between(x, 0, 6);
+export const relu6 = (x: Tensor): Tensor => ofTensor("relu6", x, () => between(x, 0, 6));
 
 /** `relu6(x + 3) / 6`: 0 up to -3, 1 from 3 on, a line between (Howard et al., 2019). */
-export const hardsigmoid = (x: Tensor): Tensor => select(x.le(-3), 0, select(x.ge(3), 1, x.mul(1 / 6).add(0.5)));
+export const hardsigmoid = (x: Tensor): Tensor =>
+  ofTensor("hardsigmoid", x, () => select(x.le(-3), 0, select(x.ge(3), 1, x.mul(1 / 6).add(0.5))));
 
 /** `x · relu6(x + 3) / 6` (Howard et al., 2019). */
-export const hardswish = (x: Tensor): Tensor => x.mul(between(x.add(3), 0, 6).mul(1 / 6));
+export const hardswish = (x: Tensor): Tensor =>
+  ofTensor("hardswish", x, () => x.mul(between(x.add(3), 0, 6).mul(1 / 6)));
 
 /** x above 0, `negativeSlope · x` (default 0.01) up to it. */
 export function leakyRelu(x: Tensor, options: { readonly negativeSlope?: number } = {}): Tensor {
-  checkOptions("leakyRelu", options, ["negativeSlope"]);
-  const { negativeSlope = 0.01 } = options;
-  checkNumber("leakyRelu", "negativeSlope", negativeSlope);
-  return select(x.gt(0), x, x.mul(negativeSlope));
+  return ofTensor("leakyRelu", x, () => {
+    checkOptions("leakyRelu", options, ["negativeSlope"]);
+    const { negativeSlope = 0.01 } = options;
+    checkNumber("leakyRelu", "negativeSlope", negativeSlope);
+    return select(x.gt(0), x, x.mul(negativeSlope));
+  });
 }
 
 /** `log(1 + exp(beta · x)) / beta`, default 1. Exact everywhere: PyTorch's goes over to x from `beta · x = 20` on. */
 export function softplus(x: Tensor, options: { readonly beta?: number } = {}): Tensor {
-  checkOptions("softplus", options, ["beta"]);
-  const { beta = 1 } = options;
-  checkNumber("softplus", "beta", beta, Number.MIN_VALUE);
-  return beta === 1 ? softplusOf(x) : softplusOf(x.mul(beta)).mul(1 / beta);
+  return ofTensor("softplus", x, () => {
+    checkOptions("softplus", options, ["beta"]);
+    const { beta = 1 } = options;
+    checkNumber("softplus", "beta", beta, Number.MIN_VALUE);
+    return beta === 1 ? softplusOf(x) : softplusOf(x.mul(beta)).mul(1 / beta);
+  });
 }
 
 /** `x / (1 + |x|)`. */
-export const softsign = (x: Tensor): Tensor => x.div(x.abs().add(1));
+export const softsign = (x: Tensor): Tensor => ofTensor("softsign", x, () => x.div(x.abs().add(1)));
 
 /** x nearer to 0 by `lambda` (default 0.5), 0 where it is that near. */
 export function softshrink(x: Tensor, options: { readonly lambda?: number } = {}): Tensor {
-  const lambda = shrinkage("softshrink", options);
-  return select(x.gt(lambda), x.sub(lambda), select(x.lt(-lambda), x.add(lambda), nearZero(x, lambda)));
+  return ofTensor("softshrink", x, () => {
+    const lambda = shrinkage("softshrink", options);
+    return select(x.gt(lambda), x.sub(lambda), select(x.lt(-lambda), x.add(lambda), nearZero(x, lambda)));
+  });
 }
 
 /** x, but 0 where it is within `lambda` (default 0.5) of 0. */
 export function hardshrink(x: Tensor, options: { readonly lambda?: number } = {}): Tensor {
-  const lambda = shrinkage("hardshrink", options);
-  return select(x.gt(lambda), x, select(x.lt(-lambda), x, nearZero(x, lambda)));
+  return ofTensor("hardshrink", x, () => {
+    const lambda = shrinkage("hardshrink", options);
+    return select(x.gt(lambda), x, select(x.lt(-lambda), x, nearZero(x, lambda)));
+  });
 }
 
 function shrinkage(name: string, options: { readonly lambda?: number }): number {
@@ -120,21 +146,23 @@ function shrinkage(name: string, options: { readonly lambda?: number }): number 
 const nearZero = (x: Tensor, lambda: number): Tensor => select(x.abs().le(lambda), 0, x);
 
 /** `x - tanh(x)`. */
-export const tanhshrink = (x: Tensor): Tensor => x.sub(x.tanh());
+export const tanhshrink = (x: Tensor): Tensor => ofTensor("tanhshrink", x, () => x.sub(x.tanh()));
 
 /** x where it is above `threshold`, else `value`. */
 export function threshold(x: Tensor, options: { readonly threshold: number; readonly value: number }): Tensor {
-  checkOptions("threshold", options, ["threshold", "value"]);
-  checkNumber("threshold", "threshold", options.threshold);
-  checkNumber("threshold", "value", options.value);
-  return select(x.le(options.threshold), options.value, x);
+  return ofTensor("threshold", x, () => {
+    checkOptions("threshold", options, ["threshold", "value"]);
+    checkNumber("threshold", "threshold", options.threshold);
+    checkNumber("threshold", "value", options.value);
+    return select(x.le(options.threshold), options.value, x);
+  });
 }
 
 /** `log(sigmoid(x))`, without overflow. */
-export const logSigmoid = (x: Tensor): Tensor => softplusOf(x.neg()).neg();
+export const logSigmoid = (x: Tensor): Tensor => ofTensor("logSigmoid", x, () => softplusOf(x.neg()).neg());
 
 /** The softmax of `-x` over a dim (default the last). */
-export const softmin = (x: Tensor, dim = -1): Tensor => x.neg().softmax(dim);
+export const softmin = (x: Tensor, dim = -1): Tensor => ofTensor("softmin", x, () => x.neg().softmax(dim));
 
 /**
  * Gated linear unit (Dauphin et al., 2017): the first half of a dim (default the last) times the sigmoid of the second.
@@ -142,18 +170,20 @@ export const softmin = (x: Tensor, dim = -1): Tensor => x.neg().softmax(dim);
  * @throws HeddleError `shape` when the dim's size is odd
  */
 export function glu(x: Tensor, dim = -1): Tensor {
-  const at = dim < 0 ? dim + x.shape.length : dim;
-  const size = x.shape[at];
-  if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(x)}`);
-  if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(x)} cannot be halved`);
-  const half = (start: number): Tensor => {
-    const bound = (value: number): number[] => x.shape.map((length, place) => (place === at ? value : length));
-    return x.slice(
-      x.shape.map((_length, place) => (place === at ? start : 0)),
-      bound(start + size / 2),
-    );
-  };
-  return half(0).mul(half(size / 2).sigmoid());
+  return ofTensor("glu", x, () => {
+    const at = dim < 0 ? dim + x.shape.length : dim;
+    const size = x.shape[at];
+    if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(x)}`);
+    if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(x)} cannot be halved`);
+    const half = (start: number): Tensor => {
+      const bound = (value: number): number[] => x.shape.map((length, place) => (place === at ? value : length));
+      return x.slice(
+        x.shape.map((_length, place) => (place === at ? start : 0)),
+        bound(start + size / 2),
+      );
+    };
+    return half(0).mul(half(size / 2).sigmoid());
+  });
 }
 
 /**
@@ -162,13 +192,16 @@ export function glu(x: Tensor, dim = -1): Tensor {
  * @param slope `[1]`, or one slope for each size of dim 1
  */
 export function prelu(x: Tensor, slope: Tensor): Tensor {
-  const [count] = slope.shape;
-  if (slope.shape.length !== 1 || (count !== 1 && count !== x.shape[1]))
-    throw new HeddleError(
-      "shape",
-      `prelu: slopes ${formatType(slope)} do not fit ${formatType(x)}: one, or one per size of dim 1`,
-    );
-  const spread =
-    count === 1 ? slope.reshape([]) : slope.reshape(x.shape.map((length, dim) => (dim === 1 ? length : 1)));
-  return select(x.gt(0), x, select(x.gt(0), 0, x).mul(spread));
+  return ofTensor("prelu", x, () => {
+    checkTensor("prelu", slope);
+    const [count] = slope.shape;
+    if (slope.shape.length !== 1 || (count !== 1 && count !== x.shape[1]))
+      throw new HeddleError(
+        "shape",
+        `prelu: slopes ${formatType(slope)} do not fit ${formatType(x)}: one, or one per size of dim 1`,
+      );
+    const spread =
+      count === 1 ? slope.reshape([]) : slope.reshape(x.shape.map((length, dim) => (dim === 1 ? length : 1)));
+    return select(x.gt(0), x, select(x.gt(0), 0, x).mul(spread));
+  });
 }

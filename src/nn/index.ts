@@ -56,7 +56,14 @@ export {
   separableConv2d,
 } from "./convolution.ts";
 export { alphaDropout, dropout, dropout1d, dropout2d, dropout3d } from "./dropout.ts";
-export { type EmbeddingBagOptions, type EmbeddingOptions, embedding, embeddingBag } from "./embedding.ts";
+export { type EmbeddingOptions, embedding } from "./embedding.ts";
+export {
+  type BagMode,
+  type Bags,
+  type EmbeddingBagLayer,
+  type EmbeddingBagOptions,
+  embeddingBag,
+} from "./embedding-bag.ts";
 export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";

@@ -54,6 +54,11 @@ export interface Layer {
   apply(variables: Variables, x: Tensor, options?: ApplyOptions): Applied;
   /** Whether it loses too much in 16 bits, so that with `precision` it computes in f32 all the same: norms, softmaxes. */
   readonly needsRange?: boolean;
+  /**
+   * Whether it hands `precision` on to layers that it has inside, which then cast for themselves what is theirs: parameters of norms
+   * stay f32. It gets its input and parameters as they are.
+   */
+  readonly passesPrecision?: boolean;
   /** Of a layer that applies others one after another, named by their place, those: for summaries. */
   readonly layers?: readonly Layer[];
 }
@@ -98,14 +103,14 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
       if (!isTensor(key)) throw new HeddleError("argument", `${layer.kind}: init takes a key, such as random.key(0)`);
       if (!Array.isArray((input as TensorType | undefined)?.shape) || input.dtype === undefined)
         throw new HeddleError("argument", `${layer.kind}: init takes { shape, dtype } of the input after the key`);
-      return layer.init(key, input);
+      return ofLayer(layer.kind, () => layer.init(key, input));
     },
     apply(variables, x, options) {
       if (typeof variables?.params !== "object" || typeof variables.state !== "object")
         throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
       if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
       if (options !== undefined) checkOptions(`${layer.kind}: apply`, options, names);
-      return layer.apply(variables, x, options);
+      return ofLayer(layer.kind, () => layer.apply(variables, x, options));
     },
   };
   positions.set(checked, capturePosition());
@@ -113,14 +118,15 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
 }
 
 /**
- * Applies any layer. With `precision` a layer that has none inside computes in that dtype: its input and parameters are cast to it,
+ * Applies any layer. With `precision` a layer that says of none inside (by `layers` or `passesPrecision`) computes in that dtype: its input and parameters are cast to it,
  * and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
  *
  * @throws HeddleError `model` when it gives something else than `{ y, state }`.
  */
 export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
   const { precision } = options;
-  if (precision === undefined || layer.layers !== undefined) return checkedApply(layer, variables, x, options);
+  const passes = layer.layers !== undefined || layer.passesPrecision === true;
+  if (precision === undefined || passes) return checkedApply(layer, variables, x, options);
   const { params, state } = variables;
   const dtype = layer.needsRange === true ? "f32" : precision;
   const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castFloat(x, dtype), options);
@@ -131,9 +137,12 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
 }
 
-const castFloat = (x: Tensor, dtype: DType): Tensor => (isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x);
+/** Floats of another dtype in this one; the value itself where none is given. */
+export const castFloat = (x: Tensor, dtype: DType | undefined): Tensor =>
+  dtype === undefined ? x : isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x;
 
-function castFloats(tree: Tensors, dtype: DType): Tensors {
+/** A tree with its floats in another dtype. */
+export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
   const { leaves, shape } = flattenTree(tree, isTensor);
   return unflattenTree(
     shape,
@@ -168,6 +177,26 @@ function hashOf(name: string): number {
 /** Path and kind of the layers that an error came through. */
 const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: string; readonly text: string }>();
 
+/** What errors of layers said before the layer's kind was put in front. */
+const unnamed = new WeakMap<HeddleError, string>();
+
+/** Runs a part of a layer; its errors name the kind, unless they name it or a child's path already. */
+function ofLayer<Result>(kind: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    if (!(error instanceof HeddleError) || error.constructor !== HeddleError) throw error;
+    if (paths.has(error) || unnamed.has(error) || error.plain.startsWith(kind)) throw error;
+    const named = new HeddleError(error.code, `${kind}: ${error.plain}`, {
+      ...(error.isPlaced && error.where !== undefined ? { where: error.where } : {}),
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause: error,
+    });
+    unnamed.set(named, error.plain);
+    throw named;
+  }
+}
+
 /** Runs a part of a layer's child; its errors name the child's path: `layer 3 (linear): …`. */
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
   try {
@@ -178,11 +207,15 @@ export function inLayer<Result>(name: string, layer: Layer, body: () => Result):
   }
 }
 
+/** What is said of a layer that the path names already. */
+const withoutKind = (text: string, kind: string): string =>
+  text.startsWith(`${kind}: `) ? text.slice(kind.length + 2) : text;
+
 function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;
   const kind = inner?.kind ?? layer.kind;
-  const text = inner?.text ?? error.plain;
+  const text = inner?.text ?? unnamed.get(error) ?? withoutKind(error.plain, kind);
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
   const located = new HeddleError(error.code, `layer ${path} (${kind}): ${text}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),

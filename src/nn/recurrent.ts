@@ -5,6 +5,8 @@
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { concat, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { isHere } from "../tensor/value.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
@@ -40,7 +42,10 @@ export interface RnnOptions extends RecurrentOptions {
 export interface RunOptions extends ApplyOptions {
   /** First states `[layers · directions, batch, hidden]`; default zeros. */
   readonly initial?: RecurrentState;
-  /** Steps of each sequence (i32 `[batch]`), at most those there are: later ones change no state, and their outputs are 0. Default all. */
+  /**
+   * Steps of each sequence (i32 `[batch]`), from 0 to those there are: later ones change no state, and their outputs are 0. Default
+   * all. Others are an error (`value`) where the values are at hand; traced ones count as 0 or as all.
+   */
   readonly lengths?: Tensor;
 }
 
@@ -54,8 +59,10 @@ export interface RunResult {
 
 /** A layer over sequences. */
 export interface RecurrentLayer extends Layer {
+  /** As {@link Layer.apply}, with first states and lengths too; with `output: "last"`, y is what `run` gives as last state. */
+  apply(variables: Variables, x: Tensor, options?: RunOptions): Applied;
   /**
-   * As `apply`, with first states, lengths and last states.
+   * As `apply`, with first states, lengths and last states; y is the whole sequence, whatever `output` says.
    *
    * @throws HeddleError `shape` when states or lengths do not fit
    */
@@ -212,8 +219,22 @@ function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { in
     const names = cell.memory ? "h and c" : "h";
     throw new HeddleError("shape", `first states are ${names} of ${formatType(wanted)} each`);
   }
-  if (lengths === undefined || (lengths.dtype === "i32" && sameShape(lengths.shape, [batch]))) return;
-  throw new HeddleError("shape", `lengths are i32[${batch}], one per sequence, got ${formatType(lengths)}`);
+  if (lengths === undefined) return;
+  checkTensor("lengths", lengths);
+  if (lengths.dtype !== "i32" || !sameShape(lengths.shape, [batch]))
+    throw new HeddleError("shape", `lengths are i32[${batch}], one per sequence, got ${formatType(lengths)}`);
+  checkSteps(lengths, x.shape[settings.batchFirst ? 1 : 0] as number);
+}
+
+/** Lengths are checked where their values are at hand; a traced one below 0 counts as 0, one above the steps as all of them. */
+function checkSteps(lengths: Tensor, steps: number): void {
+  if (lengths.isTraced || !isHere(lengths.value)) return;
+  lengths.dataSync().forEach((length, at) => {
+    if (length >= 0 && length <= steps) return;
+    throw new HeddleError("value", `lengths: sequence ${at} has length ${length}, but there are ${steps} steps`, {
+      hint: `lengths are from 0 to ${steps}, one per sequence`,
+    });
+  });
 }
 
 /** First state of layer and direction number `place`. */

@@ -16,6 +16,7 @@ export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
   const inner = asLayer(layer);
   return positioned({
     kind: inner.kind,
+    passesPrecision: true,
     ...(inner.layers === undefined ? {} : { layers: inner.layers }),
     init: (key, input) => inner.init(key, input),
     apply({ params, state }, x, { train, key, precision } = {}) {

@@ -10,6 +10,8 @@ import {
   type Applied,
   type ApplyOptions,
   applyLayer,
+  castFloat,
+  castFloats,
   type Initialised,
   inLayer,
   type Layer,
@@ -131,6 +133,7 @@ function initParts({ children }: Parts, key: Tensor, input: TensorType): Initial
 
 /** How an application runs the parts: by name, with keys and variables of their own. */
 interface Running {
+  readonly precision: ApplyOptions["precision"];
   readonly run: (name: string, x: Tensor) => Tensor;
   readonly attend: (name: string, x: Tensor, options: AttendOptions) => Tensor;
 }
@@ -139,16 +142,25 @@ function running({ children }: Parts, params: Tensors, options: ApplyOptions): R
   const of = (name: string): { child: Layer; variables: Variables; own: ApplyOptions } => {
     const key = options.key === undefined ? undefined : scopeKey(options.key, name);
     const variables = { params: (params[name] ?? {}) as Tensors, state: {} };
-    return { child: children[name] as Layer, variables, own: { train: options.train, key } };
+    return {
+      child: children[name] as Layer,
+      variables,
+      own: { train: options.train, key, precision: options.precision },
+    };
   };
   return {
+    precision: options.precision,
     run(name, x) {
       const { child, variables, own } = of(name);
-      return inLayer(name, child, () => applyLayer(child, variables, x, own).y);
+      // Norms give f32; what the next part takes, and the sums of the residual, are of the precision.
+      return inLayer(name, child, () => castFloat(applyLayer(child, variables, x, own).y, own.precision));
     },
     attend(name, x, more) {
       const { child, variables, own } = of(name);
-      return inLayer(name, child, () => (child as AttentionLayer).attend(variables, x, { ...more, ...own }));
+      const cast = { params: castFloats(variables.params, own.precision), state: {} };
+      const memory = more.memory === undefined ? undefined : castFloat(more.memory, own.precision);
+      const query = castFloat(x, own.precision);
+      return inLayer(name, child, () => (child as AttentionLayer).attend(cast, query, { ...more, memory, ...own }));
     },
   };
 }
@@ -157,12 +169,12 @@ function running({ children }: Parts, params: Tensors, options: ApplyOptions): R
 function residual(
   x: Tensor,
   { preNorm }: Parts,
-  { run }: Running,
+  { run, precision }: Running,
   steps: readonly (readonly [norm: string, step: (x: Tensor) => Tensor])[],
 ): Tensor {
   return steps.reduce(
     (value, [norm, step]) => (preNorm ? value.add(step(run(norm, value))) : run(norm, value.add(step(value)))),
-    x,
+    castFloat(x, precision),
   );
 }
 
@@ -204,9 +216,10 @@ function encoderLayer(kind: string, options: TransformerOptions, wide?: number):
     partsOf(kind, wide === undefined ? options : { feedForward: wide * size, ...options }, size, false);
   const encode = (variables: Variables, x: Tensor, given: ApplyOptions & TransformerMasks = {}): Tensor => {
     const own = parts(sizeOf(x));
-    const { run, attend } = running(own, variables.params, given);
+    const parted = running(own, variables.params, given);
+    const { run, attend } = parted;
     const { mask, present } = given;
-    return residual(x, own, { run, attend }, [
+    return residual(x, own, parted, [
       ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
       ["norm2", (y) => run("dropout2", fedForward(own, run, y))],
     ]);
@@ -214,6 +227,7 @@ function encoderLayer(kind: string, options: TransformerOptions, wide?: number):
   const layer = positioned(
     {
       kind,
+      passesPrecision: true,
       init: (key, input) => initParts(parts(sizeOf(input)), key, input),
       apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
     },
@@ -254,9 +268,10 @@ export function transformerDecoderLayer(options: TransformerOptions): Transforme
     init: (key, input) => initParts(parts(sizeOf(input)), key, input),
     decode(variables, x, memory, given = {}) {
       const own = parts(sizeOf(x));
-      const { run, attend } = running(own, variables.params, given);
+      const parted = running(own, variables.params, given);
+      const { run, attend } = parted;
       const { mask, present, memoryPresent } = given;
-      return residual(x, own, { run, attend }, [
+      return residual(x, own, parted, [
         ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
         ["norm2", (y) => run("dropout2", attend("multihead_attn", y, { memory, present: memoryPresent }))],
         ["norm3", (y) => run("dropout3", fedForward(own, run, y))],
@@ -295,11 +310,14 @@ export function transformerEncoder(options: TransformerEncoderOptions): Transfor
       const params = own[String(index)] as Tensors;
       return inLayer(name, child, () => child.encode({ params, state: {} }, value, { ...given, key }));
     }, x);
-    return ends ? applyLayer(norm, { params: last ?? {}, state: {} }, y, {}).y : y;
+    if (!ends) return y;
+    const { precision } = given;
+    return castFloat(applyLayer(norm, { params: last ?? {}, state: {} }, y, { precision }).y, precision);
   };
   const layer = positioned(
     {
       kind,
+      passesPrecision: true,
       init(key, input) {
         const made = children.map((child, index) => {
           const name = `layers.${index}`;

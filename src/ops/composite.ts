@@ -15,6 +15,7 @@ import {
   type ForwardContext,
   type GradientContext,
   type Graph,
+  type HostTensor,
   type Node,
   type OpDef,
   type OpExample,
@@ -23,6 +24,7 @@ import { enter } from "../ir/op.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
+import { HeddleError } from "../util/errors.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
 export interface CompositeDef<A extends Attrs> {
@@ -45,6 +47,8 @@ export interface CompositeDef<A extends Attrs> {
   readonly localize?: OpDef<A>["localize"];
   /** Checks types beyond what the body does, for better messages. */
   readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
+  /** What to say of values for which the run fails, for a better message than the body's. */
+  readonly refuse?: (inputs: readonly HostTensor[], attrs: A) => string | undefined;
 }
 
 /** The body of a composite as a graph over inputs of these types. */
@@ -68,7 +72,7 @@ export function bodyGraph<A extends Attrs>(
 
 /** Defines a composite op. */
 export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): OpDef<A> {
-  const { check, forward = absent("follows from its gradient or its body"), ...rest } = definition;
+  const { check, refuse, forward = absent("follows from its gradient or its body"), ...rest } = definition;
   const graphOf = (inputs: readonly TensorType[], attrs: A): Graph => bodyGraph(rest, inputs, attrs);
   const op: OpDef<A> = enter<A>({
     ...rest,
@@ -92,8 +96,11 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
           ),
         0,
       ),
-    reference: (inputs, attrs, _outputs, context) =>
-      evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data),
+    reference: (inputs, attrs, _outputs, context) => {
+      const refused = refuse?.(inputs, attrs);
+      if (refused !== undefined) throw new HeddleError("value", refused);
+      return evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data);
+    },
   });
   return op;
 }

@@ -11,6 +11,7 @@ import { range, type TensorType } from "../ir/shape.ts";
 import { positionOf } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
+import { withinBound } from "./control-bound.ts";
 import { scanBackward } from "./control-gradient.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";
@@ -104,7 +105,7 @@ export function checkedWhile(inputs: readonly Node[], attrs: WhileAttrs & { boun
   const checked = traceGraph(condition.name, specs, (...nodes) => {
     const holds = inlineGraph(condition, own(nodes))[0] as Node;
     const at = emit.select(holds, nodes[0] as Node, 0);
-    return [emit.and(holds, emit.gather(nodes.at(-1) as Node, at))];
+    return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name))];
   });
   const step = traceGraph(body.name, specs, (...nodes) => inlineGraph(body, own(nodes)));
   return [[...inputs, emit.full("bool", [bound], 1)], { ...attrs, condition: checked, body: step }];

@@ -67,4 +67,5 @@ export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
+export { unique } from "./unique.ts";
 export type { WindowAttrs } from "./window.ts";

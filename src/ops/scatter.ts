@@ -12,6 +12,7 @@ import * as emit from "./emit.ts";
 import { hloReductions } from "./hlo.ts";
 import { eachRow, lookupSizes, scatterNumbers } from "./lookup.ts";
 import { combine } from "./reduce.ts";
+import { scatterOthers } from "./scatter-others.ts";
 
 type ScatterAttrs = { op: emit.ScatterOp; batchDims: number };
 
@@ -64,16 +65,8 @@ function extremeGradient(node: Node, dy: Node): Node[] {
 function productGradient(node: Node, dy: Node): Node[] {
   const [x, indices, updates] = node.inputs as [Node, Node, Node];
   const { batchDims } = node.attrs as ScatterAttrs;
-  const at = (value: Node): Node => emit.gather(value, indices, batchDims);
-  const zeros = (value: Node): Node => emit.cast(emit.eq(value, 0), x.dtype);
-  const without = (value: Node): Node => emit.select(emit.eq(value, 0), 1, value);
-  const count = emit.scatter("sum", zeros(x), indices, zeros(updates), batchDims);
-  const product = emit.scatter("prod", without(x), indices, without(updates), batchDims);
-  const others = (value: Node, counted: Node, all: Node): Node => {
-    const rest = emit.div(all, without(value));
-    return emit.select(emit.eq(emit.sub(counted, zeros(value)), 0), rest, 0);
-  };
-  return [emit.mul(dy, others(x, count, product)), emit.mul(at(dy), others(updates, at(count), at(product)))];
+  const [others, ofUpdates] = scatterOthers(x, indices, updates, batchDims);
+  return [emit.mul(dy, others), emit.mul(emit.gather(dy, indices, batchDims), ofUpdates)];
 }
 
 const hloRegion = (op: emit.ScatterOp, dtype: DType): HloRegion =>

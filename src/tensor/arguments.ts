@@ -1,7 +1,7 @@
 /** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
 import { type DType, dtypeNames, dtypes, isDType, isLong, isValueOf, longBounds } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
 /** @throws HeddleError `argument` unless it is a function. */
@@ -22,7 +22,8 @@ export function checkShape(what: string, shape: unknown, free = false): asserts 
   if (!Array.isArray(shape) || shape.some((size) => typeof size !== "number")) {
     throw new HeddleError("shape", `${what}: a shape is an array of sizes such as [2, 3], got ${shown(shape)}`);
   }
-  sizeOf(free ? shape.map((size) => (size === -1 ? 1 : size)) : shape);
+  const open = free ? shape.indexOf(-1) : -1;
+  within(what, () => sizeOf(shape.map((size, dim) => (dim === open ? 1 : size))));
 }
 
 /** @throws HeddleError `argument` unless it is an array of whole numbers, or, where `single`, one such number. */

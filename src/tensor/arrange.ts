@@ -1,13 +1,21 @@
 /** @module Moving, repeating, picking and combining elements of tensors, named as in NumPy and PyTorch. */
 import type { Node } from "../ir/node.ts";
-import { normalizeDim, range } from "../ir/shape.ts";
+import { formatType, normalizeDim, range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkWhole } from "./arguments.ts";
 import { arange } from "./create.ts";
-import { type Dims, operate, type ReduceOptions, selected, type Tensor, type TensorLike } from "./tensor.ts";
+import {
+  checkTensor,
+  type Dims,
+  operate,
+  type ReduceOptions,
+  selected,
+  type Tensor,
+  type TensorLike,
+} from "./tensor.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;
@@ -137,19 +145,36 @@ export function stack(inputs: readonly Tensor[], dim = 0): Tensor {
 }
 /** The slices along a dim, which goes. */
 export function unstack(x: Tensor, dim = 0): Tensor[] {
+  checkTensor("unstack", x);
   const at = normalizeDim(dim, x.shape.length, "unstack");
-  return range(x.shape[at] as number).map((index) =>
-    operate(
-      "unstack",
-      (node: Node, d: number, i: number) => ops.squeeze(ops.sliceDim(node, d, i, i + 1), d),
-      [x],
-      at,
-      index,
-    ),
-  );
+  return range(x.shape[at] as number).map((index) => operate("unstack", pickNode, [x], at, index));
 }
+/**
+ * Slice `index` along a dim (default the last), which goes: NumPy's `x[..., index]`, PyTorch's `x.select(dim, index)`. From the end
+ * for a negative index.
+ *
+ * @throws HeddleError `shape` when there is no such slice.
+ */
+export function pick(x: Tensor, index: number, dim = -1): Tensor {
+  checkTensor("pick", x);
+  checkInteger("pick", "index", index, -Number.MAX_SAFE_INTEGER);
+  const at = normalizeDim(dim, x.shape.length, "pick");
+  const size = x.shape[at] as number;
+  const place = index < 0 ? index + size : index;
+  if (place < 0 || place >= size)
+    throw new HeddleError(
+      "shape",
+      `pick: index ${index} is not in [${-size}, ${size - 1}], dim ${at} of ${formatType(x)}`,
+    );
+  return operate("pick", pickNode, [x], at, place);
+}
+
+const pickNode = (node: Node, at: number, index: number): Node =>
+  ops.squeeze(ops.sliceDim(node, at, index, index + 1), at);
+
 /** Parts along a dim: of these sizes, or of one size, the last being what is left. */
 export function split(x: Tensor, sizes: number | readonly number[], dim = 0): Tensor[] {
+  checkTensor("split", x);
   checkWhole("split", "sizes", sizes, true);
   const at = normalizeDim(dim, x.shape.length, "split");
   const whole = x.shape[at] as number;
@@ -198,7 +223,10 @@ export const diag = (x: Tensor, k = 0): Tensor => operate("diag", ops.diag, [x],
 /** Diagonal `k` of the last two dims. */
 export const diagonal = (x: Tensor, k = 0): Tensor => operate("diagonal", ops.diagonal, [x], k);
 /** The identity matrix of a size, in f32; `.cast` it for others. */
-export const eye = (size: number): Tensor => diag(arange(size).mul(0).add(1).cast("f32"));
+export function eye(size: number): Tensor {
+  checkInteger("eye", "size", size, 0);
+  return diag(arange(size).mul(0).add(1).cast("f32"));
+}
 
 /** Options of {@link meshgrid}. */
 export interface MeshgridOptions {
@@ -236,22 +264,23 @@ export const padBorder = (
 ): Tensor => operate("padBorder", ops.padBorder, [x], amounts, mode);
 
 /** A slice of `sizes` that starts at `starts` (i32 scalars or numbers), moved so that it fits. */
-export const dynamicSlice = (x: Tensor, starts: readonly TensorLike[], sizes: readonly number[]): Tensor =>
-  operate(
-    "dynamicSlice",
-    buildDynamicSlice,
-    [x, ...starts.filter((start) => typeof start !== "number")],
-    starts.map(placeOf),
-    sizes,
-  );
+export function dynamicSlice(x: Tensor, starts: readonly TensorLike[], sizes: readonly number[]): Tensor {
+  checkStarts("dynamicSlice", starts);
+  checkWhole("dynamicSlice", "sizes", sizes);
+  const given = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicSlice", buildDynamicSlice, [x, ...given], starts.map(placeOf), sizes);
+}
 /** x with `update` written over it from `starts` (i32 scalars or numbers) on, moved so that it fits. */
-export const dynamicUpdateSlice = (x: Tensor, update: Tensor, starts: readonly TensorLike[]): Tensor =>
-  operate(
-    "dynamicUpdateSlice",
-    buildDynamicUpdate,
-    [x, update, ...starts.filter((start) => typeof start !== "number")],
-    starts.map(placeOf),
-  );
+export function dynamicUpdateSlice(x: Tensor, update: Tensor, starts: readonly TensorLike[]): Tensor {
+  checkStarts("dynamicUpdateSlice", starts);
+  const given = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicUpdateSlice", buildDynamicUpdate, [x, update, ...given], starts.map(placeOf));
+}
+
+function checkStarts(what: string, starts: unknown): void {
+  if (Array.isArray(starts)) return;
+  throw new HeddleError("argument", `${what}: starts must be an array, one per dim, got ${shown(starts)}`);
+}
 
 /** A number, or null where the next tensor says it. */
 const placeOf = (start: TensorLike): number | null => (typeof start === "number" ? start : null);

@@ -5,7 +5,7 @@ import { formatType, type Shape, sameShape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
-import { operate, type Tensor } from "./tensor.ts";
+import { checkTensor, operate, type Tensor } from "./tensor.ts";
 
 /** Options of {@link scaledDotProductAttention}. */
 export interface AttentionOptions {
@@ -38,6 +38,7 @@ export function scaledDotProductAttention(q: Tensor, k: Tensor, v: Tensor, optio
   const name = "scaledDotProductAttention";
   checkOptions(name, options, ["mask", "causal", "scale", "dropout", "key"]);
   const { mask, causal = false, scale, dropout = 0, key } = options;
+  for (const input of [q, k, v]) checkTensor(name, input);
   checkInputs(q, k, v, mask);
   if (scale !== undefined) checkNumber(name, "scale", scale);
   checkNumber(name, "dropout", dropout, 0, 1);

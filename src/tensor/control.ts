@@ -137,7 +137,7 @@ export interface WhileOptions {
  * {@link jvp} goes through it. For {@link grad} and {@link vjp} it must be known how much to keep: with `maxIterations`, n, the
  * carries before each iteration are kept in stacks of `[n, ...]`, and the way back is a loop over n of which only the iterations
  * that took place compute anything. If the condition still holds after n iterations, that is an error of the run, whether a
- * gradient was asked for or not: `value`, an index n outside of `[0, n)`.
+ * gradient was asked for or not: `value`, which names the loop by its body.
  *
  * @throws HeddleError `shape` naming the carry whose type changes, `argument` when `maxIterations` is no whole number from 1 on.
  * @example grad((x) => whileLoop((y) => y.lt(100), (y) => y.mul(2), x, { maxIterations: 50 }))(tensor(3)) // 64

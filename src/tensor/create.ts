@@ -8,7 +8,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkShape, checkValue, notOf, whyNotOf } from "./arguments.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { operate, Tensor } from "./tensor.ts";
+import { checkTensor, operate, Tensor } from "./tensor.ts";
 import { replicatedValue } from "./value.ts";
 
 /** Numbers, bigints or booleans in any nesting; all rows of a level have one length. */
@@ -128,7 +128,10 @@ export const zeros = (shape: Shape, options: CreateOptions = {}): Tensor => fill
 /** A tensor of ones. */
 export const ones = (shape: Shape, options: CreateOptions = {}): Tensor => filled("ones", shape, 1, options);
 /** Zeros of the shape and dtype of `x`. */
-export const zerosLike = (x: Tensor): Tensor => filled("zerosLike", x.shape, 0, { dtype: x.dtype });
+export function zerosLike(x: Tensor): Tensor {
+  checkTensor("zerosLike", x);
+  return filled("zerosLike", x.shape, 0, { dtype: x.dtype });
+}
 
 function filled(name: string, shape: Shape, value: number | bigint, options: CreateOptions): Tensor {
   checkOptions(name, options, ["dtype"]);

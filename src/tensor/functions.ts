@@ -9,7 +9,15 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
-import { type Dims, operate, type ReduceOptions, selected, type Tensor, type TensorLike } from "./tensor.ts";
+import {
+  checkTensor,
+  type Dims,
+  operate,
+  type ReduceOptions,
+  selected,
+  type Tensor,
+  type TensorLike,
+} from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
@@ -24,6 +32,12 @@ const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
   (x, y) =>
     operate(name, build, [x, y]);
+
+/** The tensor whose method is meant. */
+function self(name: string, x: Tensor): Tensor {
+  checkTensor(name, x);
+  return x;
+}
 
 export const neg: Unary = unary("neg", ops.neg);
 export const abs: Unary = unary("abs", ops.abs);
@@ -113,18 +127,18 @@ export const ge: Binary = binary("ge", ops.ge);
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
 export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
   selected("select", condition, onTrue, onFalse);
-export const cast = (x: Tensor, dtype: DType): Tensor => x.cast(dtype);
+export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dtype);
 /** Another shape for the same elements; one size may be -1. */
-export const reshape = (x: Tensor, shape: Shape): Tensor => x.reshape(shape);
+export const reshape = (x: Tensor, shape: Shape): Tensor => self("reshape", x).reshape(shape);
 /** Output dim i is input dim order[i]; all dims reversed by default. */
-export const transpose = (x: Tensor, order?: readonly number[]): Tensor => x.transpose(order);
-export const broadcastTo = (x: Tensor, shape: Shape): Tensor => x.broadcastTo(shape);
+export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self("transpose", x).transpose(order);
+export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastTo", x).broadcastTo(shape);
 export const slice = (
   x: Tensor,
   start: readonly number[],
   limit: readonly number[],
   stride?: readonly number[],
-): Tensor => x.slice(start, limit, stride);
+): Tensor => self("slice", x).slice(start, limit, stride);
 /** Joins tensors along a dim. */
 export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
   if (!Array.isArray(inputs) || inputs.length === 0)
@@ -154,8 +168,8 @@ export function pad(
     checkWhole("pad", `amounts[${dim}]`, amount);
   });
   return operate(
-    `pad${value}`,
-    (node: Node, list: readonly (readonly [number, number, number?])[]) =>
+    "pad",
+    (node: Node, list: readonly (readonly [number, number, number?])[], value: number) =>
       ops.pad(
         node,
         ops.constant(node.dtype, value),
@@ -165,19 +179,20 @@ export function pad(
       ),
     [x],
     amounts,
+    value,
   );
 }
 
-export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.sum(dims, options);
-export const mean = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.mean(dims, options);
-export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.max(dims, options);
-export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => x.min(dims, options);
+export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("sum", x).sum(dims, options);
+export const mean = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("mean", x).mean(dims, options);
+export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("max", x).max(dims, options);
+export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
-export const argMax = (x: Tensor, dim?: number): Tensor => x.argMax(dim);
+export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
 /** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
 export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
-export const matmul = (x: Tensor, y: Tensor): Tensor => x.matmul(y);
-export const softmax = (x: Tensor, dim?: number): Tensor => x.softmax(dim);
+export const matmul = (x: Tensor, y: Tensor): Tensor => self("matmul", x).matmul(y);
+export const softmax = (x: Tensor, dim?: number): Tensor => self("softmax", x).softmax(dim);
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
 export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
   checkOptions("logSumExp", options, ["keepDims"]);

@@ -40,4 +40,5 @@ export {
   type PlannedFunction,
   planFunction,
 } from "./transforms.ts";
+export { type Unique, type UniqueOptions, unique } from "./unique.ts";
 export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";

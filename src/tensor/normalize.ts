@@ -39,5 +39,8 @@ const varianceOf = (x: Node, dims: readonly number[]): Node => ops.moments(x, di
 export function moments(x: Tensor, dims: Dims): { readonly mean: Tensor; readonly variance: Tensor } {
   checkWhole("moments", "dims", dims, true);
   const list = listOf(dims);
-  return { mean: operate("mean of moments", meanOf, [x], list), variance: operate("variance", varianceOf, [x], list) };
+  return {
+    mean: operate("moments mean", meanOf, [x], list),
+    variance: operate("moments variance", varianceOf, [x], list),
+  };
 }

@@ -1,6 +1,8 @@
 /** @module Sorting and Fourier transforms of tensors. */
 import * as ops from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { operate, operateAll, type ReduceOptions, type Tensor } from "./tensor.ts";
 
 /** Options of {@link sort} and {@link argsort}. */
@@ -17,6 +19,8 @@ export function sort(x: Tensor, dim = -1, options: SortOptions = {}): Tensor {
 
 /** Tensors of one shape in the order of the first one's elements along a dim (default the last), stable. */
 export function sortTogether(inputs: readonly Tensor[], dim = -1, options: SortOptions = {}): Tensor[] {
+  if (!Array.isArray(inputs))
+    throw new HeddleError("argument", `sortTogether: takes an array of tensors, got ${shown(inputs)}`);
   checkOptions("sortTogether", options, ["descending"]);
   const build = (...given: unknown[]) =>
     ops.sortTogether(

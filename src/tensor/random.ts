@@ -34,7 +34,7 @@ export function foldIn(from: Tensor, data: TensorLike): Tensor {
 /** Uniform u32 words. */
 export function bits(from: Tensor, shape: Shape): Tensor {
   checkShape("random.bits", shape);
-  return operate("randomBits", ops.randomBits, [from], shape);
+  return operate("random.bits", ops.randomBits, [from], shape);
 }
 
 function checkFloats(what: string, shape: Shape, options: FloatOptions, names: readonly string[]): void {
@@ -70,7 +70,15 @@ export function uniform(
   for (const bound of ["min", "max"] as const) {
     if (options[bound] !== undefined) checkBound(bound, options[bound]);
   }
-  return operate("uniform", buildUniform, [from], shape, options.min ?? 0, options.max ?? 1, options.dtype ?? "f32");
+  return operate(
+    "random.uniform",
+    buildUniform,
+    [from],
+    shape,
+    options.min ?? 0,
+    options.max ?? 1,
+    options.dtype ?? "f32",
+  );
 }
 
 function checkBound(name: string, value: unknown): void {
@@ -90,7 +98,7 @@ function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
 /** Numbers of the standard normal distribution. */
 export function normal(from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor {
   checkFloats("random.normal", shape, options, []);
-  return operate("normal", buildNormal, [from], shape, options.dtype ?? "f32");
+  return operate("random.normal", buildNormal, [from], shape, options.dtype ?? "f32");
 }
 
 function buildBernoulli(from: Node, probability: number, shape: Shape): Node {

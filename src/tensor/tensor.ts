@@ -7,7 +7,7 @@ import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
@@ -371,6 +371,12 @@ export function tensorFunction(name: string, build: (...inputs: Node[]) => Node)
   return (...inputs) => operate(own, build as (...inputs: never[]) => Node, inputs);
 }
 
+/** @throws HeddleError `argument` unless it is a tensor. */
+export function checkTensor(name: string, x: unknown): asserts x is Tensor {
+  if (!isTensor(x)) checkOperands(name, [x, x]);
+  if (!isTensor(x)) throw new HeddleError("argument", `${name}: takes a tensor, got ${shown(x)}`);
+}
+
 /** Throws unless all are tensors or numbers, and at least one a tensor. */
 function checkOperands(name: string, operands: readonly unknown[]): void {
   if (operands.length === 0) return;
@@ -395,9 +401,15 @@ function operateNamed(
   operands: readonly TensorLike[],
   statics: readonly unknown[],
 ): Tensor[] {
-  checkOperands(name, operands);
-  const apply = (nodes: readonly ops.Operand[]): readonly Node[] =>
-    (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
+  const called = calledName(name);
+  checkOperands(called, operands);
+  const apply = (nodes: readonly ops.Operand[]): readonly Node[] => {
+    try {
+      return (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
+    } catch (error) {
+      throw misuse(called, error, operands, statics);
+    }
+  };
   if (isTracing() || currentTrace() !== undefined) {
     return apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))).map((node) =>
       Tensor.ofNode(node),
@@ -409,7 +421,7 @@ function operateNamed(
   const like = operands.findLast(isTensor) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile anew each time.
   const values = operands.map((operand) =>
-    isTensor(operand) ? operand.value : scalarValue(name, runtime, like, operand),
+    isTensor(operand) ? operand.value : scalarValue(called, runtime, like, operand),
   );
   const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
@@ -422,6 +434,19 @@ function operateNamed(
     eagerCache.set(runtime, key, compiled);
   }
   return runCompiled(compiled, values).map((value) => Tensor.ofValue(value as Value));
+}
+
+/** The function that users call, of a name that may say more: `einsum ij->ji`, `roll#3`. */
+const calledName = (name: string): string => name.split(/[ #]/)[0] as string;
+
+/** What is wrong with a call that cannot be built; types are not there at run time, and JavaScript's errors name nothing of it. */
+function misuse(name: string, error: unknown, operands: readonly TensorLike[], statics: readonly unknown[]): unknown {
+  if (!(error instanceof TypeError)) return toldBy(name, error);
+  const number = operands.find((operand) => !isTensor(operand));
+  if (number !== undefined)
+    return new HeddleError("argument", `${name}: takes a tensor, got ${shown(number)}`, { cause: error });
+  if (statics.length === 0) return error;
+  return new HeddleError("argument", `${name}: cannot take ${statics.map(shown).join(", ")}`, { cause: error });
 }
 
 /** A number as a scalar of the other operand's dtype. */

@@ -265,7 +265,7 @@ export async function loadCheckpoint(
   const { signal } = options;
   const content = await readSafetensors(file, { onBytes, ...(signal === undefined ? {} : { signal }) }).catch(
     (error: unknown) => {
-      throw codeOf(error) === undefined || error instanceof HeddleError ? error : unreadable(file, error);
+      throw error instanceof HeddleError && error.code === "file" ? unreadable(file, error.cause) : error;
     },
   );
   const { metadata, tensors } = content;

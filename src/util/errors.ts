@@ -49,6 +49,32 @@ export class HeddleError extends Error {
   }
 }
 
+/** How a message begins: with the op or function that failed. */
+const speaker = /^[a-z]\w*(?: [a-z]\w*)?: /i;
+
+/**
+ * The error as one of the function that the user called, where it is of a part of it: `softmax: dim 5 …`, not `max: dim 5 …`.
+ * What is no user's mistake stays as it is.
+ */
+export function toldBy(name: string, error: unknown): unknown {
+  if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.code === "internal") return error;
+  if (error.plain.startsWith(name)) return error;
+  return new HeddleError(error.code, `${name}: ${error.plain.replace(speaker, "")}`, {
+    ...(error.isPlaced && error.where !== undefined ? { where: error.where } : {}),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  });
+}
+
+/** Runs the body of a function that users call; errors of what it is made of name it. */
+export function within<Result>(name: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    throw toldBy(name, error);
+  }
+}
+
 /** Throws for a broken invariant of Heddle itself, never for a user's mistake. */
 export function invariant(condition: unknown, message: string): asserts condition {
   if (!condition) throw new HeddleError("internal", `internal error: ${message}`, { hint: "please report this" });

@@ -23,6 +23,46 @@ const fail = (): number => {
 };
 
 export const effects: { readonly [name: string]: Effect } = {
+  "a closure that counts, whose result is used": {
+    refused: "inc(), which changes n",
+    run: (x, go) => {
+      let n = 0;
+      let m = 0;
+      const inc = () => {
+        n = n + 10;
+        return n;
+      };
+      if (go) {
+        m = inc(); // a closure that counts, whose result is used
+      }
+      return x * 0 + n + m;
+    },
+  },
+  "a closure that counts what the branch assigns too": {
+    run: (x, go) => {
+      let n = 0;
+      const inc = () => {
+        n = n + 10;
+        return n;
+      };
+      if (go) {
+        n = 1;
+        n = inc() + 1;
+      }
+      return x * 0 + n;
+    },
+  },
+  "a map's set, whose result is used": {
+    refused: "set()",
+    run: (x, go) => {
+      const map = new Map([["a", 1]]);
+      let size = 0;
+      if (go) {
+        size = map.set("b", 100).size; // a map's set, whose result is used
+      }
+      return x * 0 + map.size + size;
+    },
+  },
   "a closure that counts": {
     refused: call,
     run: (x, go) => {

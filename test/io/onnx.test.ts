@@ -342,6 +342,11 @@ describe("models", () => {
     const key = random.key(0);
     await expect(
       io.exportOnnx(({ x }) => x.add(random.uniform(key, [2])), { x: { shape: [2], dtype: "f32" } }),
-    ).rejects.toThrow(/randomBits .* has no spelling in ONNX/);
+    ).rejects.toThrow(/randomBits .* has no spelling in ONNX[\s\S]*without \{ train: true \}/);
+    const [lstm, type] = [nn.lstm({ hidden: 2 }), { shape: [1, 3, 2], dtype: "f32" } as const];
+    const variables = lstm.init(key, type);
+    await expect(io.exportOnnx(({ x }) => lstm.apply(variables, x).y, { x: type })).rejects.toThrow(
+      /scan .* has no spelling in ONNX[\s\S]*lstm are loops over time; .*lstmCell/,
+    );
   });
 });

@@ -123,6 +123,8 @@ const points = Array.from({ length: count }, (_unused, index) => [Math.sin(index
 const labels = points.map(([a = 0, b = 0]) => (a > 0 ? 0 : b > 0 ? 1 : 2));
 const x = tensor(points);
 const y = tensor(labels, { dtype: "i32" });
+/** All classes but one. */
+const classes = labels.slice(1);
 const layer = (): nn.Layer => nn.sequential(nn.linear(8), nn.relu(), nn.dropout(0.2), nn.linear(3));
 const compiled = (given: Partial<keras.CompileOptions> = {}, options: keras.ModelOptions = {}): keras.Model => {
   const model = keras.model(layer(), { executor: "reference", ...options });
@@ -315,6 +317,16 @@ describe("a model", () => {
             ),
           ),
       /for one-hot targets take categoricalCrossEntropy/,
+    ],
+    [
+      "a class with a fraction",
+      () => compiled({ loss: "sparseCategoricalCrossEntropy" }).fit(x, [...classes, 0.5]),
+      /^fit: row 49 of y is 0.5, which is no class/,
+    ],
+    [
+      "a class with a fraction to evaluate",
+      () => compiled({ loss: "softmaxCrossEntropy" }).evaluate(x, [1.5, ...classes]),
+      /^evaluate: row 0 of y is 1.5, which is no class/,
     ],
     ["an empty part", () => model.fit(x, y, { validationSplit: 0.999 }), /leaves one part empty/],
     ["no shape", () => keras.model(layer()).summary(), /the shape of the input is not known/],

@@ -4,6 +4,7 @@ import { algebraTable } from "./rows/algebra.ts";
 import { attentionTable } from "./rows/attention.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
+import { cumulativeTable } from "./rows/cumulative.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { normalizeTable } from "./rows/normalize.ts";
@@ -14,6 +15,8 @@ import { scalarRows } from "./rows/scalar.ts";
 import { sparseTable } from "./rows/sparse.ts";
 import { structureRows } from "./rows/structure.ts";
 import { transformTable } from "./rows/transform.ts";
+import { uniqueTable } from "./rows/unique.ts";
+import { windowTable } from "./rows/windows.ts";
 
 /** Rows as written: floats are f32. */
 export const baseRows: readonly Row[] = [
@@ -22,6 +25,8 @@ export const baseRows: readonly Row[] = [
   ...castTable,
   ...structureRows,
   ...reduceTable,
+  ...cumulativeTable,
+  ...windowTable,
   ...productTable,
   ...lookupTable,
   ...sparseTable,
@@ -31,6 +36,7 @@ export const baseRows: readonly Row[] = [
   ...transformTable,
   ...attentionTable,
   ...normalizeTable,
+  ...uniqueTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -193,7 +193,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     "a layer that gives a number",
     () => n.sequential(broken).apply(none, tensor([1])),
     "model",
-    /layer 0 \(mine\): mine: apply must give \{ y, state \}.*gave 3/,
+    /layer 0 \(mine\): apply must give \{ y, state \}.*gave 3/,
   ],
   [
     "a function that gives a number",

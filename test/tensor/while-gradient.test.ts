@@ -5,14 +5,17 @@ import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   and,
   compileFunction,
+  cond,
   distribute,
   grad,
   jit,
   jvp,
   planFunction,
+  scan,
   select,
   stablehlo,
   type Tensor,
+  take,
   tensor,
   valueAndGrad,
   vmap,
@@ -195,11 +198,36 @@ describe("the bound", () => {
   it("is an error of the run where it does not hold, with or without a gradient, and hurts nobody else", () => {
     const run = jit((x: Tensor) => doubled(x, 6));
     for (const fn of [run, (x: Tensor) => doubled(x, 6), jit(grad((x: Tensor) => doubled(x, 6)))])
-      expect(() => fn(f64(1)).itemSync()).toThrow(/index 6 at position 0 is outside \[0, 6\)/);
+      expect(() => fn(f64(1)).itemSync()).toThrow(/whileLoop 'body' ran past maxIterations 6: .*larger maxIterations/);
     const state = f64(2);
     expect(run(state).itemSync()).toBe(128);
-    expect(() => run(f64(1)).itemSync()).toThrow(/outside/);
+    expect(() => run(f64(1)).itemSync()).toThrow(/ran past/);
     expect(run(state).itemSync()).toBe(128);
+  });
+
+  it("is told of the loop that has it, within others too, and of no other index", () => {
+    const within = (x: Tensor): Tensor =>
+      scan(
+        (carry: Tensor, at: Tensor): [Tensor, Tensor] => {
+          const halve = (y: Tensor): Tensor => y.div(2);
+          const next = cond(
+            at.gt(2),
+            (y: Tensor) => whileLoop((z: Tensor) => z.gt(1), halve, y, { maxIterations: 4 }),
+            (y: Tensor) => y,
+            carry,
+          );
+          return [next, next];
+        },
+        x,
+        tensor([1, 2, 3]),
+      )[0];
+    expect(within(f64(16)).itemSync()).toBe(1);
+    expect(() => within(f64(17)).itemSync()).toThrow(/whileLoop 'halve' ran past maxIterations 4:/);
+    // Row 4 of a user's own table, asked for by the condition after the last iteration.
+    const table = tensor([1, 1, 1, 1]);
+    const test = (y: Tensor, index: Tensor): Tensor => and(take(table, index).gt(0), y.gt(0));
+    const own = (): Tensor => whileLoop(test, (y: Tensor) => y.add(1), tensor(1), { maxIterations: 4 });
+    expect(() => own().itemSync()).toThrow(/index 4 at position 0 is outside \[0, 4\)/);
   });
 
   it("must be there for a gradient, and a whole number", () => {

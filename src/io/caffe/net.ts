@@ -1,7 +1,6 @@
 /**
  * @module A network declared as Caffe's: layers between named blobs, some of them only in training or only in testing.
  */
-import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Dataset } from "../../data/index.ts";
 import { sizeOf, type TensorType } from "../../ir/shape.ts";
@@ -12,6 +11,8 @@ import { initialValue } from "../../nn/initialise.ts";
 import type { Optimizer } from "../../optim/index.ts";
 import type { Tensor, Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { checkOptions } from "../../util/options.ts";
+import { readText } from "../read.ts";
 import { type CaffeLayer, layerOf, outputType } from "./layers.ts";
 import { type CaffeSolver, type Multipliers, solverOf } from "./solver.ts";
 import { errorAt, type Message, parsePrototxt } from "./text.ts";
@@ -266,6 +267,13 @@ function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
  */
 export function parseCaffeNet(text: string, file = "the network"): CaffeNet {
   const root = parsePrototxt(text, file);
+  // A solver's files have no layers, a network's no number of iterations.
+  if (!root.has("layer") && !root.has("layers") && (root.has("max_iter") || root.has("base_lr")))
+    throw errorAt(
+      root,
+      "this is a solver, not a network",
+      "loadCaffe takes the solver first; the network is what its field net names, or the option net",
+    );
   const draft: Draft = {
     file,
     layers: [],
@@ -321,15 +329,16 @@ export interface CaffeTraining extends CaffeNet {
  *     await train({ ...lenet, data: data_, loss: lenet.loss!, epochs: lenet.epochs(data_) });
  *
  * @param options `net`: the network's file; default the one that the solver names, beside the solver's own
- * @throws as {@link parseCaffeNet}, and Node's own error when a file cannot be read.
+ * @throws as {@link parseCaffeNet}, `file` when one of the two cannot be read, `format` when one is given for the other.
  */
 export async function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
-  const rules = parseCaffeSolver(await readFile(solver, "utf8"), solver);
+  checkOptions("loadCaffe", options, ["net"]);
+  const rules = parseCaffeSolver(await readText("loadCaffe", solver), solver);
   const named = rules.net === undefined ? undefined : join(dirname(solver), rules.net.split("/").at(-1) as string);
   const path = options.net ?? named;
   if (path === undefined)
     throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
-  const net = parseCaffeNet(await readFile(path, "utf8"), path);
+  const net = parseCaffeNet(await readText("loadCaffe", path), path);
   return {
     ...net,
     solver: rules,

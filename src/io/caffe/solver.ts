@@ -7,7 +7,7 @@ import { biasCorrection } from "../../optim/optimizer.ts";
 import { isTensor, sqrt, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { flattenTree, unflattenTree } from "../../util/tree.ts";
-import type { Message } from "./text.ts";
+import { errorAt, type Message } from "./text.ts";
 
 /** How a layer's parameter learns: its `lr_mult` and `decay_mult`. */
 export interface Multipliers {
@@ -158,6 +158,12 @@ function withRates(optimizer: Optimizer, rateOf: (name: string) => number): Opti
 
 /** Reads a solver's fields. @throws HeddleError `format` for what is missing, misspelt or not imported, with its place. */
 export function solverOf(message: Message): CaffeSolver {
+  if (!message.has("max_iter") && (message.has("layer") || message.has("layers")))
+    throw errorAt(
+      message,
+      "this is a network, not a solver",
+      "give loadCaffe the solver that trains it; parseCaffeNet reads a network alone",
+    );
   const maxIterations = message.integer("max_iter", 1);
   const learningRate = schedule(message, maxIterations);
   const { slots, apply } = rules(message);

@@ -67,8 +67,16 @@ function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): 
     return spell(bodyGraph(node.op, types, node.attrs), inputs, writer);
   }
   throw new HeddleError("op", `exportOnnx: ${node.op.name} (${formatType(node)}) has no spelling in ONNX`, {
-    hint: "export inference: no random numbers, and no gradients",
+    hint: hintFor(node),
   });
+}
+
+/** What can be done about a node that ONNX has no words for. */
+function hintFor({ op }: Node): string {
+  if (!isAbsent(op.control))
+    return "loops and branches are not written: rnn, gru and lstm are loops over time; apply the step of nn.rnnCell, gruCell or lstmCell as often as there are steps";
+  if (op.name === "randomBits") return "export inference: apply the model without { train: true } and a key";
+  return "docs/onnx.md says what is written";
 }
 
 /**

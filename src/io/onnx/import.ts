@@ -2,7 +2,6 @@
  * @module Reading an ONNX model: its nodes are composed of tensors' operations, by the table of `ops.ts`, whenever the
  * model is applied, so that it can be compiled, differentiated and sharded as any function.
  */
-import { readFile } from "node:fs/promises";
 import { type DType, isFloat } from "../../ir/dtype.ts";
 import type { HostTensor, Node } from "../../ir/node.ts";
 import { formatType, sizeOf } from "../../ir/shape.ts";
@@ -13,6 +12,7 @@ import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { toTensor } from "../host.ts";
+import { readWhole } from "../read.ts";
 import { NodeContext, type Result, type Row, Value } from "./context.ts";
 import { type GraphProto, type ModelProto, type NodeProto, readModel, type TensorProto } from "./messages.ts";
 import { newestOpset, oldestOpset, rowOf } from "./ops.ts";
@@ -341,12 +341,12 @@ export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMod
  *     const model = await io.loadOnnx("net.onnx");
  *     const { logits } = model.run({ images });
  *
- * @throws as {@link parseOnnx}, and Node's own error when it cannot be read.
+ * @throws as {@link parseOnnx}; `file` when it cannot be read.
  */
 export async function loadOnnx(path: string, options: OnnxOptions = {}): Promise<OnnxModel> {
   checkOptions("loadOnnx", options, ["file"]);
   const { file = path } = options;
-  const model = readModel(await readFile(path), file);
+  const model = readModel(await readWhole("loadOnnx", path), file);
   const external = new Map<TensorProto, Uint8Array>();
   for (const proto of model.graph?.initializer ?? [])
     if (isExternal(proto)) external.set(proto, await readExternal(proto, path));

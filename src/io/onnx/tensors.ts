@@ -1,10 +1,11 @@
 /** @module Tensors of ONNX files: their dtypes, their values in any of the forms that a file may hold them in. */
-import { readFile, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { type DType, dtypes, isLong, type TypedArray } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { formatShape, sizeOf } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { readWhole, unreadable } from "../read.ts";
 import type { TensorProto } from "./messages.ts";
 
 interface OnnxType {
@@ -110,9 +111,11 @@ export async function readExternal(proto: TensorProto, modelPath: string): Promi
   });
   if (location === "" || isAbsolute(location) || location.split(/[/\\]/).includes("..")) throw refused;
   const folder = await realpath(dirname(modelPath));
-  const path = await realpath(join(folder, location));
+  const path = await realpath(join(folder, location)).catch((error: unknown) => {
+    throw unreadable(`loadOnnx: ${what}`, join(folder, location), error);
+  });
   if (!path.startsWith(folder + sep)) throw refused;
-  const bytes = await readFile(path);
+  const bytes = await readWhole(`loadOnnx: ${what}`, path);
   const number = (name: string, otherwise: number): number => Number(fields.get(name) ?? otherwise);
   const offset = number("offset", 0);
   const length = number("length", bytes.length - offset);

@@ -1,4 +1,6 @@
 /** @module Errors of the native core as HeddleErrors. */
+import type { LoweredStep } from "../../lower/json.ts";
+import { nestedIn } from "../../lower/nest.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** What an error of a run knows of itself. */
@@ -64,3 +66,24 @@ export function nativeError(error: unknown): HeddleError {
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
+
+/** The end of a message about an index: the way through loops and branches, and the index. */
+const wayToIndex = /((?:: (?:iteration \d+|op \d+ \(\w+\)))*): index (-?\d+) at position 0 is outside \[0, (\d+)\)$/;
+
+/**
+ * What the failed call itself says of an index outside (`failure`, docs/internals/lowered-program.md), where it says
+ * something. The way names places in lists, not which list of a loop or branch: where calls of both can be meant, the
+ * iteration decides, as the call that bounds a loop fails in none before the bound.
+ */
+export function failureOf(error: RunError, steps: readonly LoweredStep[]): string | undefined {
+  const [, way = "", index, size] = wayToIndex.exec(error.plain) ?? [];
+  const outermost = error.step === undefined ? undefined : steps[error.step];
+  if (outermost === undefined || index !== size) return undefined;
+  let reached: readonly LoweredStep[] = [outermost];
+  for (const [, place] of way.matchAll(/op (\d+) /g))
+    reached = reached.flatMap((call) => nestedIn(call).flatMap((list) => list[Number(place)] ?? []));
+  const meant = reached.filter(({ k, size: rows }) => k === "gather" && rows === Number(size));
+  const told = meant.filter(({ failure }) => typeof failure === "string");
+  const sure = told.length === meant.length || way.includes(`: iteration ${size}:`);
+  return sure ? (told[0]?.["failure"] as string | undefined) : undefined;
+}

@@ -6,6 +6,7 @@ import { traceGraph } from "../../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../../src/ir/node.ts";
 import * as ops from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
+import { given } from "../../support/tensors.ts";
 
 const spec = (name: string, dtype: DType, ...shape: number[]): InputSpec => ({ name, type: { dtype, shape } });
 const count = spec("i", "i32");
@@ -249,6 +250,22 @@ function powersValues(x: HostTensor, by: HostTensor, times: number): number[][] 
 }
 
 const boundedRows: readonly Row[] = [
+  {
+    op: "withinBound",
+    title: "the last iteration",
+    inputs: [given("bool", [3], [1, 1, 1]), given("i32", [], [2])],
+    attrs: { loop: "body" },
+    expected: () => [[1]],
+    gradient: false,
+  },
+  {
+    op: "withinBound",
+    title: "one too many",
+    inputs: [given("bool", [3], [1, 1, 1]), given("i32", [], [3])],
+    attrs: { loop: "halve" },
+    fails: /whileLoop 'halve' ran past maxIterations 3/,
+    gradient: false,
+  },
   {
     op: "while",
     title: "Newton's square root within a bound",

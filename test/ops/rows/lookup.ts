@@ -1,6 +1,6 @@
 /** @module Rows of access by index, random bits and the composites over rows of logits. */
 import type { HostTensor, Node } from "../../../src/ir/node.ts";
-import { call, foldIn, randomBits } from "../../../src/ops/index.ts";
+import { call, foldIn, randomBits, resultsOf } from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
 import { at, build, floats, given, ints, scalar, total } from "../../support/tensors.ts";
 
@@ -279,6 +279,68 @@ const combined = (x: HostTensor, where: HostTensor, updates: HostTensor, fold: F
     ),
   );
 
+/** Of each factor of a row, x's own first, the product of the others. */
+function others(x: HostTensor, where: HostTensor, updates: HostTensor): number[][] {
+  const factors = [...x.data].map((own, row) => [own, ...[...updates.data].filter((_u, i) => where.data[i] === row)]);
+  const without = (list: readonly number[], at: number): number =>
+    list.reduce((product, factor, place) => (place === at ? product : product * factor), 1);
+  const seen = new Map<number, number>();
+  const ofUpdates = [...where.data].map((row) => {
+    seen.set(row, (seen.get(row) ?? 0) + 1);
+    return without(factors[row] as number[], seen.get(row) as number);
+  });
+  return [factors.map((list) => without(list, 0)), ofUpdates];
+}
+
+/** Rows with no factor of 0, with one among x, with one among the updates, with two and with three. */
+const withZeros = [
+  given("f32", [5], [2, 0, 3, 0, 0]),
+  index(0, 0, 1, 2, 2, 3, 3, 4, 4, 4),
+  given("f32", [10], [3, -1, 5, 0, 4, 0, 2, 0, 0, 7]),
+];
+
+const scatteredOthers =
+  (batchDims: number) =>
+  (...inputs: Node[]): readonly Node[] =>
+    resultsOf(call("scatterOthers", inputs, { batchDims }));
+
+const othersRows: readonly Row[] = [
+  {
+    op: "scatterOthers",
+    title: "of factors that are not 0",
+    inputs: [floats([4], -2, 2, [0]), index(3, 0, 3, 1), floats([4], -2, 2, [0])],
+    build: scatteredOthers(0),
+    expected: others,
+    gradient: true,
+  },
+  {
+    op: "scatterOthers",
+    title: "of rows, in batches",
+    inputs: [floats([2, 3, 4], -2, 2, [0]), given("i32", [2, 2], [0, 0, 2, 1]), floats([2, 2, 4], -2, 2, [0])],
+    build: scatteredOthers(1),
+    gradient: true,
+    shardings: ["S(0), S(0), S(0) -> S(0), S(0)", "S(2), R, S(2) -> S(2), S(2)"],
+  },
+  {
+    op: "scatterOthers",
+    title: "where factors are 0",
+    inputs: withZeros,
+    build: scatteredOthers(0),
+    expected: others,
+    gradient: true,
+    fixed: true,
+  },
+  {
+    op: "scatter",
+    title: "prod with factors of 0: derivatives of both orders",
+    inputs: withZeros,
+    attrs: { op: "prod", batchDims: 0 },
+    expected: () => [[-6, 0, 0, 0, 0]],
+    gradient: true,
+    fixed: true,
+  },
+];
+
 const scatterInto: readonly Row[] = [
   ...Object.entries(folds).map(
     ([op, fold]): Row => ({
@@ -336,6 +398,7 @@ export const lookupTable: readonly Row[] = [
   ...gatherRows,
   ...scatterRows,
   ...scatterInto,
+  ...othersRows,
   ...dynamicRows,
   ...randomRows,
   ...crossEntropyRows,

@@ -1,0 +1,170 @@
+/** @module Bags of embeddings: one vector for several ids, as rows of ids or one after another with the places where bags begin. */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
+import { checkTensor } from "../tensor/tensor.ts";
+import { HeddleError, within } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { checkIds, checkTable, type EmbeddingOptions, idsOf, isPadding, table } from "./embedding.ts";
+import { type Applied, type ApplyOptions, type Layer, positioned, type Variables } from "./layer.ts";
+
+/** What is made of the vectors of a bag. */
+export type BagMode = "sum" | "mean" | "max";
+
+/** Options of {@link embeddingBag}. */
+export interface EmbeddingBagOptions extends EmbeddingOptions {
+  /** What is made of the vectors of a bag; default `"mean"`. Of no vectors it is 0. */
+  readonly mode?: BagMode;
+}
+
+/** How ids lie in bags. */
+export interface Bags {
+  /**
+   * `[bags]` (i32): the ids are `[n]`, one bag after another, and bag b begins at place `offsets[b]`. They ascend from 0 to at
+   * most n; two that are equal leave the first one's bag empty. Default: each row of the ids is a bag.
+   */
+  readonly offsets?: Tensor | undefined;
+  /** A float for each id, by which its vector is multiplied; with mode `"sum"`. Default 1. */
+  readonly weights?: Tensor | undefined;
+}
+
+/** A layer that takes bags in either way. */
+export interface EmbeddingBagLayer extends Layer {
+  apply(variables: Variables, ids: Tensor, options?: ApplyOptions & Bags): Applied;
+}
+
+/**
+ * One vector for each bag of ids: `[…, ids]` whole numbers (i32) in `[0, count)` to `[…, size]`; with `apply(…, ids, { offsets })`
+ * ids `[n]` to `[bags, size]`, as PyTorch's `EmbeddingBag`, and with `{ weights }` each vector times its own. Ids that are
+ * `paddingIdx` count for nothing, so bags may differ in size. Parameter `weight` `[count, size]`, whose gradient is added up for
+ * the rows that were looked up, as that of {@link embedding}.
+ *
+ * @throws HeddleError `option` for an option out of range; `shape` for a scalar, or offsets and weights that do not fit; `value`,
+ * from the run, when an id lies outside, or an id before the first offset
+ */
+export function embeddingBag(count: number, size: number, options: EmbeddingBagOptions = {}): EmbeddingBagLayer {
+  checkOptions("embeddingBag", options, ["dtype", "paddingIdx", "mode"]);
+  checkTable("embeddingBag", count, size, options);
+  const { dtype = "f32", paddingIdx, mode = "mean" } = options;
+  checkMode(mode);
+  return positioned(
+    {
+      kind: "embeddingBag",
+      init(key, input) {
+        checkIds(input);
+        if (input.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
+        const weight = table(key, count, size, options);
+        return { params: { weight }, state: {}, output: { dtype, shape: [...input.shape.slice(0, -1), size] } };
+      },
+      apply({ params }, x, given: ApplyOptions & Bags = {}) {
+        const { offsets, weights } = given;
+        return { y: bagged(params["weight"] as Tensor, x, { mode, paddingIdx, offsets, weights }), state: {} };
+      },
+    },
+    ["offsets", "weights"],
+  );
+}
+
+interface Settings extends Bags {
+  readonly mode: BagMode;
+  readonly paddingIdx: number | undefined;
+}
+
+/** Options of {@link embeddingBagOf}. */
+export interface BagOptions extends Bags, Pick<EmbeddingBagOptions, "mode" | "paddingIdx"> {}
+
+/**
+ * PyTorch's `embedding_bag`: what {@link embeddingBag} does, with a table `[count, size]` that is given.
+ *
+ * @param ids whole numbers (i32) `[…, ids]`, or `[n]` with `offsets`
+ * @throws as {@link embeddingBag}
+ */
+export function embeddingBagOf(ids: Tensor, weight: Tensor, options: BagOptions = {}): Tensor {
+  return within("embeddingBag", () => {
+    checkTensor("embeddingBag", ids);
+    checkTensor("embeddingBag", weight);
+    checkOptions("embeddingBag", options, ["offsets", "weights", "mode", "paddingIdx"]);
+    if (weight.shape.length !== 2)
+      throw new HeddleError("shape", `embeddingBag: the table is [count, size], got ${formatType(weight)}`);
+    checkIds(ids);
+    const { mode = "mean", paddingIdx, offsets, weights } = options;
+    checkMode(mode);
+    checkTable("embeddingBag", weight.shape[0] as number, weight.shape[1] as number, options);
+    return bagged(weight, ids, { mode, paddingIdx, offsets, weights });
+  });
+}
+
+function checkMode(mode: unknown): void {
+  if (mode === "sum" || mode === "mean" || mode === "max") return;
+  throw new HeddleError("option", `embeddingBag: mode must be sum, mean or max, got ${String(mode)}`);
+}
+
+function checkBags(ids: TensorType, { mode, offsets, weights }: Settings): void {
+  if (ids.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
+  for (const [name, given] of Object.entries({ offsets, weights }))
+    if (given !== undefined) checkTensor(`embeddingBag: ${name}`, given);
+  if (offsets !== undefined && (offsets.dtype !== "i32" || offsets.shape.length !== 1 || ids.shape.length !== 1))
+    throw new HeddleError(
+      "shape",
+      `offsets are i32 [bags], of ids [n]; got ${formatType(offsets)} and ids ${formatType(ids)}`,
+    );
+  if (weights === undefined) return;
+  if (mode !== "sum")
+    throw new HeddleError("option", `weights go with the mode "sum", not ${mode}`, {
+      hint: "divide the sums of weighted vectors by the sums of weights for a weighted mean",
+    });
+  if (!isFloat(weights.dtype) || !sameShape(weights.shape, ids.shape))
+    throw new HeddleError("shape", `weights are floats, one per id ${formatType(ids)}, got ${formatType(weights)}`);
+}
+
+/** How the rows of ids, or the ids between offsets, are combined: vectors `[…ids, size]` to `[…bags, size]`. */
+interface Combine {
+  readonly sum: (vectors: Tensor) => Tensor;
+  readonly max: (vectors: Tensor) => Tensor;
+}
+
+/** The bag of each id: how many begin at its place or before, less one. */
+function bagOf(ids: Tensor, offsets: Tensor): Tensor {
+  const places = ids.shape[0] as number;
+  const begin = scatterAdd(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1);
+  return cumsum(begin.slice([0], [places])).sub(1);
+}
+
+function combineOf(ids: Tensor, offsets: Tensor | undefined): Combine {
+  if (offsets === undefined) return { sum: (vectors) => vectors.sum(-2), max: (vectors) => vectors.max(-2) };
+  const bags = offsets.shape[0] as number;
+  const of = bagOf(ids, offsets);
+  return {
+    sum: (vectors) => segmentSum(vectors, of, bags),
+    max: (vectors) => segmentMax(vectors, of, bags),
+  };
+}
+
+function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
+  checkBags(x, settings);
+  const { mode, paddingIdx, offsets, weights } = settings;
+  const ids = idsOf(x);
+  const combine = combineOf(ids, offsets);
+  const found = gather(weight, ids);
+  const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);
+  const without = (value: number): Tensor => (padding === undefined ? found : select(padding, value, found));
+  // Rows of no ids have no largest.
+  if (offsets === undefined && ids.shape.at(-1) === 0) return found.sum(-2);
+  // How many ids count, where that is not one number for all bags.
+  const counts = (): Tensor => {
+    const column = [...ids.shape, 1];
+    return combine.sum(
+      padding === undefined ? ones(column, { dtype: weight.dtype }) : padding.not().cast(weight.dtype),
+    );
+  };
+  const alike = padding === undefined && offsets === undefined;
+  if (mode === "max") {
+    const largest = combine.max(without(-Infinity));
+    return alike ? largest : select(counts().eq(0), 0, largest);
+  }
+  const vectors = without(0);
+  const column = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
+  const sum = combine.sum(column === undefined ? vectors : vectors.mul(column));
+  if (mode === "sum") return sum;
+  return alike ? sum.div(ids.shape.at(-1) as number) : sum.div(counts().maximum(1));
+}

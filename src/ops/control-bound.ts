@@ -1,0 +1,61 @@
+/** @module The bound on the iterations of a loop, as an op: what fails where the loop runs past it says so. */
+import { equationOf } from "../ir/equation.ts";
+import type { View } from "../ir/kernel.ts";
+import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import { batchByLoop } from "./batch.ts";
+import { defineComposite } from "./composite.ts";
+import * as emit from "./emit.ts";
+
+/** `loop`: the name of the loop's body, for the message. */
+type BoundAttrs = { loop: string };
+
+/** What is said of a loop that takes more iterations than it may, and what can be done. */
+const pastBound = (loop: string, bound: number): string =>
+  `whileLoop '${loop}' ran past maxIterations ${bound}: its condition still holds after so many iterations; give it a larger maxIterations, or a condition that ends sooner`;
+
+const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
+  name: "withinBound",
+  doc: "Element `at` (i32) of a table with an element (bool) for each iteration that the loop may take; a later one is an error of the run, told as that of the loop.",
+  example: {
+    inputs: [
+      { dtype: "bool", shape: [2], data: Uint8Array.of(1, 1) },
+      { dtype: "i32", shape: [], data: Int32Array.of(1) },
+    ],
+    attrs: { loop: "body" },
+    outputs: [{ dtype: "bool", shape: [], data: Uint8Array.of(1) }],
+  },
+  body: ([table, at]) => [emit.gather(table as Node, at as Node)],
+  equation: () => equationOf([["n"], []], [[]], { whole: ["n"] }),
+  linear: [],
+  gradient: absent("a bool has none"),
+  batch: batchByLoop,
+  lower: {
+    kind: "kernel",
+    emit: (context) => {
+      const [table, at] = context.inputs as [View, View];
+      const size = table.shape[0] as number;
+      return [
+        {
+          k: "gather",
+          dtype: "bool",
+          outer: 1,
+          size,
+          inner: 1,
+          count: 1,
+          in: context.at(table),
+          indices: context.at(at),
+          out: context.at(context.outputs[0] as View),
+          failure: pastBound(context.attrs.loop, size),
+        },
+      ];
+    },
+  },
+  refuse: ([table, at], { loop }) => {
+    const [size, index] = [(table as HostTensor).shape[0] as number, (at as HostTensor).data[0] as number];
+    return index >= 0 && index < size ? undefined : pastBound(loop, size);
+  },
+});
+
+/** true, where iteration `at` is one that the loop may take; else the run fails. `table` has an element for each. */
+export const withinBound = (table: Node, at: Node, loop: string): Node =>
+  emit.call(withinBoundOp.name, [table, at], { loop });

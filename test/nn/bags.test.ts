@@ -1,0 +1,77 @@
+/** Bags of embeddings with offsets and weights: against PyTorch's values and gradients. */
+import { grad, jit, nn, random, type Tensor, tensor } from "heddle";
+import { describe, expect, test } from "vitest";
+import { fixture } from "../fixtures/fixture.ts";
+
+type Numbers = readonly (number | readonly number[])[];
+
+interface Case {
+  readonly title: string;
+  readonly ids: Numbers;
+  readonly offsets: Numbers | null;
+  readonly weights: Numbers | null;
+  readonly mode: "sum" | "mean" | "max";
+  readonly paddingIdx: number | null;
+  readonly table: Numbers;
+  readonly y: Numbers;
+  readonly by: Numbers;
+  readonly tableGradient: Numbers;
+  readonly weightsGradient: Numbers | null;
+}
+
+const f64 = (values: Numbers): Tensor => tensor(values as number[][], { dtype: "f64" });
+const i32 = (values: Numbers): Tensor => tensor(values as number[][], { dtype: "i32" });
+const close = (x: Tensor, wanted: Numbers): void => {
+  const flat = wanted.flat();
+  expect(x.size).toBe(flat.length);
+  x.dataSync().forEach((value, at) => {
+    expect(value).toBeCloseTo(flat[at] as number, 12);
+  });
+};
+
+const settingsOf = ({ mode, paddingIdx }: Case) => ({ mode, ...(paddingIdx === null ? {} : { paddingIdx }) });
+const bagsOf = ({ offsets, weights }: Case) => ({
+  ...(offsets === null ? {} : { offsets: i32(offsets) }),
+  ...(weights === null ? {} : { weights: f64(weights) }),
+});
+
+describe("as PyTorch's embedding_bag", () => {
+  test.each(fixture<Case>("bags").map((one) => [one.title, one] as const))("%s", (_title, one) => {
+    const [ids, table, bags] = [i32(one.ids), f64(one.table), bagsOf(one)];
+    const of = (weight: Tensor, weights = bags.weights): Tensor =>
+      nn.functional.embeddingBag(ids, weight, { ...settingsOf(one), ...bags, ...(weights ? { weights } : {}) });
+    const loss = (weight: Tensor, weights?: Tensor): Tensor => of(weight, weights).mul(f64(one.by)).sum();
+    close(of(table), one.y);
+    close(jit((weight: Tensor) => of(weight))(table), one.y);
+    const layer = nn.embeddingBag(5, 3, { ...settingsOf(one), dtype: "f64" });
+    close(layer.apply({ params: { weight: table }, state: {} }, ids, bags).y, one.y);
+    close(grad((weight: Tensor) => loss(weight))(table), one.tableGradient);
+    if (bags.weights !== undefined && one.weightsGradient !== null)
+      close(grad((weights: Tensor) => loss(table, weights))(bags.weights), one.weightsGradient);
+  });
+});
+
+test("what does not fit is told", () => {
+  const [ids, table] = [i32([0, 1, 2]), f64([[1], [2], [3]])];
+  const of = (options: nn.functional.BagOptions, x = ids) => nn.functional.embeddingBag(x, table, options);
+  const cases: readonly (readonly [run: () => Tensor, said: RegExp])[] = [
+    [
+      () => of({ offsets: f64([0]) }),
+      /^embeddingBag: offsets are i32 \[bags\], of ids \[n\]; got f64\[1\] and ids i32\[3\]/,
+    ],
+    [() => of({ offsets: i32([0]) }, i32([[0]])), /^embeddingBag: offsets are/],
+    [() => of({ weights: f64([1, 2, 3]) }), /^embeddingBag: weights go with the mode "sum", not mean/],
+    [
+      () => of({ mode: "sum", weights: f64([1, 2]) }),
+      /^embeddingBag: weights are floats, one per id i32\[3\], got f64\[2\]/,
+    ],
+    [() => of({ offsets: [0] as never }), /^embeddingBag: offsets: operand 0 is \[0\], not a tensor/],
+    [() => of({ paddingIdx: 3 }), /paddingIdx must be/],
+    [() => of({}, f64([0.5])), /takes ids, which are whole numbers/],
+  ];
+  for (const [run, said] of cases) expect(run).toThrow(said);
+  // Ids before the first bag belong to none.
+  expect(() => of({ offsets: i32([1]), mode: "sum" }).dataSync()).toThrow(/index -1 at position 0 is outside/);
+  const layer = nn.embeddingBag(3, 1);
+  expect(layer.init(random.key(0), { shape: [2, 4], dtype: "i32" }).output.shape).toEqual([2, 1]);
+});
