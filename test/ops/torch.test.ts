@@ -1,13 +1,64 @@
 /** Every op, forwards and backwards, against PyTorch and NumPy (test/fixtures/ops_*.py), eagerly and compiled. */
-import { jit, maximum, minimum, type Tensor, vjp } from "heddle";
+import { cond, cummax, cummin, cumprod, cumsum, customGradient, customJvp, flip, full, jit, linalg, logcumsumexp, matmul, maximum, minimum, nn, remat, round, scan, sin, sparse, type Tensor, vjp, whileLoop } from "heddle";
 import { describe, expect, test } from "vitest";
 import { type Composed, callOf, differences, type OpCase, opCases, tensorOf, weightsOf } from "../support/op-cases.ts";
 
-const composed: Composed = {
-  clamp: ((x: Tensor, low: Tensor, high: Tensor) => minimum(maximum(x, low), high)) as never,
-};
+type Running = (x: Tensor, dim: number) => Tensor;
+const back =
+  (running: Running) =>
+  (x: Tensor): Tensor =>
+    flip(running(flip(x, 1), 1), 1);
 
-const files = ["ops-scalar"] as const;
+const composed = {
+  full: () => full([2, 3], -1.5),
+  embeddingBag: (weight: Tensor, ids: Tensor, mode: "sum" | "mean" | "max") =>
+    nn.embeddingBag(4, 3, { mode, dtype: "f64" }).apply({ params: { weight }, state: {} }, ids).y,
+  sparseProduct: (values: Tensor, rows: Tensor, columns: Tensor, y: Tensor) =>
+    matmul(sparse(values, rows, columns, [3, 4]), y),
+  largestRow: (x: Tensor) => linalg.matrixNorm(x, Infinity),
+  scan: (carry: Tensor, xs: Tensor, weight: Tensor, reverse: boolean) =>
+    scan(
+      (held: Tensor, x: Tensor) => {
+        const next = matmul(held, weight).add(x).tanh();
+        return [next, next.mul(2)] as const;
+      },
+      carry,
+      xs,
+      { reverse },
+    ),
+  while: (x: Tensor, by: Tensor) =>
+    whileLoop(
+      (y: Tensor) => y.lt(100),
+      (y: Tensor) => y.mul(by),
+      x,
+      { maxIterations: 8 },
+    ),
+  cond: (x: Tensor, y: Tensor) =>
+    cond(
+      x.sum().gt(0),
+      (a: Tensor, b: Tensor) => sin(a).mul(b),
+      (a: Tensor, b: Tensor) => a.exp().add(b.mul(b)),
+      x,
+      y,
+    ),
+  remat: remat((x: Tensor) => sin(x.exp()).mul(x)),
+  clipped: customGradient(
+    (x: Tensor) => x.mul(1),
+    ({ cotangent }) => [cotangent.maximum(-0.5).minimum(0.5)],
+  ),
+  straight: customJvp(
+    (x: Tensor) => round(x),
+    ({ tangents: [dx] }) => dx.mul(3),
+  ),
+  clamp: (x: Tensor, low: Tensor, high: Tensor) => minimum(maximum(x, low), high),
+  cumsumBack: back(cumsum),
+  cumprodBack: back(cumprod),
+  cummaxBack: back(cummax),
+  cumminBack: back(cummin),
+  logcumsumexpBack: back(logcumsumexp),
+} as unknown as Composed;
+
+const files = ["ops-scalar", "ops-reduce", "ops-move", "ops-product"] as const;
 
 async function compared(
   one: OpCase,
