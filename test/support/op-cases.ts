@@ -99,8 +99,7 @@ export type Composed = { readonly [name: string]: AnyFunction };
 function functionOf(name: string, composed: Composed): AnyFunction {
   const [kind, rest] = name.split(":") as [string, string | undefined];
   if (kind === "composed") return composed[rest as string] as AnyFunction;
-  const found = name.split(".").reduce((part, key) => part[key] as never, heddle as never as Record<string, never>);
-  return found as AnyFunction;
+  return name.split(".").reduce<unknown>((part, key) => (part as Composed)[key], heddle) as AnyFunction;
 }
 
 /** Inputs in the places of the arguments that say which. */
