@@ -262,7 +262,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   pow: {
-    doc: "x to the y. pow(x, 0) is 1. Gradients follow PyTorch: by x 0 where y = 0; by y 0 where x = 0 and y is no less, NaN where x < 0.",
+    doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN.",
     dtypes: "float",
     stablehlo: "power",
     // JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
@@ -270,7 +270,9 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     gradient: [
       (dy, x, y) => select(emit.eq(y, 0), 0, mul(dy, mul(y, emit.pow(x, sub(y, 1))))),
       (dy, x, y, out) => {
-        const flat = emit.and(emit.eq(x, 0), emit.ge(y, 0));
+        // Below 0 there are powers at whole y alone, and a slope at none: 0 there, where PyTorch's NaN would spoil the rest.
+        const alone = emit.and(emit.lt(x, 0), emit.eq(out, out));
+        const flat = emit.or(alone, emit.and(emit.eq(x, 0), emit.ge(y, 0)));
         return select(flat, 0, mul(dy, mul(out, emit.log(select(flat, 1, x)))));
       },
     ],
