@@ -22,7 +22,7 @@ async function main(args) {
   }
   const { status } = await run(
     "cargo",
-    ["test", "--profile", "quick", "--target", target, "-p", "heddle-core", ...args],
+    ["test", "--release", "--target", target, "-p", "heddle-core", ...args],
     {
       cwd: native,
       env: {

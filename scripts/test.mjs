@@ -65,7 +65,7 @@ const sections = [
   {
     name: "cargo",
     what: "cargo test",
-    command: ["cargo", "test", "--profile", "quick"],
+    command: ["cargo", "test", "--release"],
     cwd: "native",
     skip: skipCargo,
   },

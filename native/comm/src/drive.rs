@@ -18,8 +18,10 @@ const SPINS: u32 = 40;
 const YIELDS: u32 = 40;
 /// Longest sleep before looking again at deadlines and at what other peers have sent.
 const NAP: Duration = Duration::from_millis(25);
-/// Time that a peer's last words get to arrive after its data link ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// Time that a peer's last words get to arrive after its data link ended, or carried what does not belong.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+/// Time without a byte after which a rank looks at what other peers have sent.
+const STALLED: Duration = Duration::from_millis(100);
 
 /// One collective of one rank.
 pub(crate) struct Job<'a> {
@@ -359,6 +361,10 @@ impl<'a> Drive<'a> {
     }
 
     fn mismatch(&self, rank: usize, header: &Header, text: &[u8]) -> Error {
+        // What a peer sent before it failed agrees with nothing that comes after: its failure is the cause.
+        if let Some(error) = self.last_words() {
+            return error;
+        }
         let mine = (self.job.shared.rank, self.job.header.sequence, text_of(self.job.text));
         let theirs = (rank, header.sequence, text_of(text));
         let groups_differ = header.group != self.job.header.group;
@@ -373,17 +379,27 @@ impl<'a> Drive<'a> {
 
     fn link_error(&self, peer: usize, error: LinkError) -> Error {
         let rank = self.job.ranks[peer];
-        let deadline = Instant::now() + LAST_WORDS;
         // A peer that failed said why on its control link just before it closed.
-        while Instant::now() < deadline {
-            if let Some(notice) = self.job.shared.signals.notice() {
-                return notice.into_error(&self.now());
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        if let Some(error) = self.last_words() {
+            return error;
         }
         match error {
             LinkError::Closed => Error::PeerClosed { rank, during: self.now() },
             LinkError::Failed(detail) => Error::io(format!("the link to rank {rank} failed in {}", self.now()), detail),
+        }
+    }
+
+    /// What a peer says of its failure, which comes by another link than its data, and so may come a little later.
+    fn last_words(&self) -> Option<Error> {
+        let deadline = Instant::now() + LAST_WORDS;
+        loop {
+            if let Some(notice) = self.job.shared.signals.notice() {
+                return Some(notice.into_error(&self.now()));
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -414,7 +430,7 @@ impl<'a> Drive<'a> {
             self.said_waiting = true;
             shared.say_waiting(self.waiting(rank));
         }
-        if stalled >= LAST_WORDS {
+        if stalled >= STALLED {
             self.look_around(from)?;
         }
         let left = shared.timeout.saturating_sub(stalled).max(Duration::from_millis(1));

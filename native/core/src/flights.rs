@@ -21,7 +21,7 @@ struct Flight {
 
 /// What is under way at the step that is being verified.
 #[derive(Default)]
-pub(crate) struct Flights {
+pub struct Flights {
     under_way: Vec<Flight>,
     /// Ordinal of the step among those that may start one; nothing inside a loop or branch.
     pub(crate) outermost: Option<usize>,

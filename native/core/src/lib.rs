@@ -8,12 +8,12 @@ pub mod exec;
 mod flights;
 pub mod generate;
 pub mod isa;
-mod kernels;
+pub mod kernels;
 pub mod limits;
 pub mod pool;
 pub mod profile;
 pub mod program;
-mod scalar;
+pub mod scalar;
 mod simd;
 #[cfg(target_arch = "x86_64")]
 mod straight;

@@ -33,7 +33,8 @@ impl Generate {
         Generate::parse(std::env::var("HEDDLE_JIT").ok().as_deref())
     }
 
-    fn parse(value: Option<&str>) -> Result<Generate> {
+    /// What a value of that variable says.
+    pub fn parse(value: Option<&str>) -> Result<Generate> {
         match value {
             None | Some("" | "on") => Ok(Generate::On),
             Some("off") => Ok(Generate::Off),
@@ -143,63 +144,4 @@ fn compile(description: &Description, wide: bool) -> Option<Kernel> {
         u64::from_le_bytes(word)
     });
     Some(Kernel { constants: words.collect(), pages: memory::map(&code).ok()?, holds: !graph.held.is_empty() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::buffer::Buffer;
-    use crate::dtype::DType;
-    use crate::exec::{Alone, Device};
-    use crate::program::Program;
-
-    #[test]
-    fn the_switch_refuses_nonsense() {
-        assert_eq!(Generate::parse(None).expect("legal"), Generate::On);
-        assert_eq!(Generate::parse(Some("on")).expect("legal"), Generate::On);
-        assert_eq!(Generate::parse(Some("off")).expect("legal"), Generate::Off);
-        let error = Generate::parse(Some("maybe")).expect_err("nonsense");
-        assert!(error.message.contains("\"maybe\""), "{error}");
-    }
-
-    fn group(ops: &[&str]) -> Description {
-        let view = View { dtype: DType::F32, along: true, streamed: false, lanes: None };
-        let mut registers = vec![(Instruction::Input(0), DType::F32)];
-        for (i, name) in ops.iter().enumerate() {
-            registers.push((Instruction::Compute(name.to_string(), vec![i]), DType::F32));
-        }
-        Description { views: vec![view, view], outputs: vec![(1, registers.len() - 1)], registers }
-    }
-
-    #[test]
-    fn there_is_no_kernel_where_the_system_or_a_function_forbids_it() {
-        for wide in [false, true] {
-            assert!(compile(&group(&["exp"]), wide).is_some());
-            assert!(compile(&group(&["exp", "sin"]), wide).is_none(), "sin is a library call");
-            memory::REFUSED.set(true);
-            assert!(compile(&group(&["exp"]), wide).is_none());
-            memory::REFUSED.set(false);
-        }
-    }
-
-    #[test]
-    fn the_interpreter_runs_what_the_system_refuses_to_make_executable() {
-        let view = r#""dtype": "f32", "strides": [1]"#;
-        let text = format!(
-            r#"{{ "version": 1, "arena": 0, "buffers": [{{ "bytes": 400 }}, {{ "bytes": 400 }}], "steps": [{{ "k": "fused",
-            "shape": [100], "in": [{{ "at": [1, 0], {view} }}], "ops": [["const", "f32", 4321], ["add", "f32", 0, 1]],
-            "out": [{{ "at": [2, 0], {view}, "reg": 2 }}] }}] }}"#
-        );
-        for refused in [true, false] {
-            memory::REFUSED.set(refused);
-            let program = Program::parse_with(&text, Generate::On).expect("program");
-            let mut buffers = [Buffer::new(400).expect("memory"), Buffer::new(400).expect("memory")];
-            buffers.iter_mut().for_each(|b| b.as_mut_slice().fill(0));
-            let mut device = Device::new(1, Isa::detect(), vec![0], Arc::new(Alone));
-            device.run(&program, &[&buffers[0], &buffers[1]]).expect("runs");
-            memory::REFUSED.set(false);
-            let sums = buffers[1].as_slice().chunks_exact(4);
-            assert!(sums.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).all(|x| x == 4321.0));
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nalgebra::{DMatrix, SymmetricEigen, SVD};
+use heddle_numerics::{singular, symmetric_eigen};
 use serde::Deserialize;
 
 use crate::dtype::DType;
@@ -264,26 +264,23 @@ fn direction(components: impl Iterator<Item = f64> + Clone) -> f64 {
     }
 }
 
-const STEPS: usize = 10_000;
-
 fn eigh(a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
-    // The lower triangle stands for both.
-    let matrix = DMatrix::from_fn(n, n, |i, j| a[i.max(j) * n + i.min(j)]);
     if n == 0 {
         return Some(vec![Vec::new(), Vec::new()]);
     }
-    if matrix.iter().any(|x| !x.is_finite()) {
+    // The lower triangle stands for both.
+    if (0..n).any(|i| a[i * n..=i * n + i].iter().any(|x| !x.is_finite())) {
         return Some(undefined(&[n, n * n]));
     }
-    let found = SymmetricEigen::try_new(matrix, f64::EPSILON, STEPS)?;
+    let found = symmetric_eigen(a, n)?;
     let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|i, j| found.eigenvalues[*i].total_cmp(&found.eigenvalues[*j]));
-    let values = order.iter().map(|i| found.eigenvalues[*i]).collect();
+    order.sort_by(|i, j| found.values[*i].total_cmp(&found.values[*j]));
+    let values = order.iter().map(|i| found.values[*i]).collect();
     let mut vectors = vec![0.0; n * n];
     for (to, from) in order.iter().enumerate() {
-        let column = found.eigenvectors.column(*from);
-        let sign = direction(column.iter().copied());
-        (0..n).for_each(|i| vectors[i * n + to] = sign * column[i]);
+        let vector = &found.vectors[from * n..(from + 1) * n];
+        let sign = direction(vector.iter().copied());
+        (0..n).for_each(|i| vectors[i * n + to] = sign * vector[i]);
     }
     Some(vec![values, vectors])
 }
@@ -296,16 +293,15 @@ fn svd(a: &[f64], m: usize, n: usize) -> Option<Vec<Vec<f64>>> {
     if a.iter().any(|x| !x.is_finite()) {
         return Some(undefined(&[m * k, k, k * n]));
     }
-    let found = SVD::try_new(DMatrix::from_row_slice(m, n, a), true, true, f64::EPSILON, STEPS)?;
-    let (left, right) = (found.u?, found.v_t?);
+    let found = singular(a, m, n)?;
     let mut order: Vec<usize> = (0..k).collect();
-    order.sort_by(|i, j| found.singular_values[*j].total_cmp(&found.singular_values[*i]));
+    order.sort_by(|i, j| found.values[*j].total_cmp(&found.values[*i]));
     let (mut u, mut vt) = (vec![0.0; m * k], vec![0.0; k * n]);
     for (to, from) in order.iter().enumerate() {
-        let (column, row) = (left.column(*from), right.row(*from));
-        let sign = direction(column.iter().copied());
-        (0..m).for_each(|i| u[i * k + to] = sign * column[i]);
-        (0..n).for_each(|j| vt[to * n + j] = sign * row[j]);
+        let (left, right) = (&found.left[from * m..(from + 1) * m], &found.right[from * n..(from + 1) * n]);
+        let sign = direction(left.iter().copied());
+        (0..m).for_each(|i| u[i * k + to] = sign * left[i]);
+        (0..n).for_each(|j| vt[to * n + j] = sign * right[j]);
     }
-    Some(vec![u, order.iter().map(|i| found.singular_values[*i]).collect(), vt])
+    Some(vec![u, order.iter().map(|i| found.values[*i]).collect(), vt])
 }

@@ -1,9 +1,6 @@
 //! Fourier transforms over the last dims by `rustfft`: lines along a dim are gathered, transformed and put back.
 
-use std::sync::Arc;
-
-use rustfft::num_complex::Complex;
-use rustfft::{Fft as Plan, FftDirection, FftNum, FftPlanner, FftPlannerScalar};
+use heddle_numerics::{Complex, FftDirection, FftNum, Fourier};
 use serde::Deserialize;
 
 use crate::dtype::DType;
@@ -83,7 +80,7 @@ impl Fft {
         Ok(())
     }
 
-    unsafe fn typed<T: FftNum>(&self, run: &Run) {
+    unsafe fn typed<T: Fourier>(&self, run: &Run) {
         let whole: usize = self.length.iter().product();
         let last = self.length[self.length.len() - 1];
         let half = last / 2 + 1;
@@ -161,15 +158,8 @@ fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
     }
 }
 
-fn plan<T: FftNum>(isa: Isa, n: usize, direction: FftDirection) -> Arc<dyn Plan<T>> {
-    match isa {
-        Isa::Scalar => FftPlannerScalar::new().plan_fft(n, direction),
-        _ => FftPlanner::new().plan_fft(n, direction),
-    }
-}
-
 /// Transforms all lines of `n` elements that are `inner` apart.
-unsafe fn transform<T: FftNum>(
+unsafe fn transform<T: Fourier>(
     run: &Run,
     values: *mut Complex<T>,
     total: usize,
@@ -177,7 +167,7 @@ unsafe fn transform<T: FftNum>(
     inner: usize,
     direction: FftDirection,
 ) {
-    let plan = plan::<T>(run.isa, n, direction);
+    let plan = T::plan(n, direction, run.isa == Isa::Scalar);
     let lines = total / n;
     let per_task = (TASK / n).max(1);
     let base = values as usize;

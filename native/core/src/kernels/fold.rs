@@ -151,6 +151,9 @@ unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize
 }
 
 /// The result of each of `rows` groups of lanes, of which the first `used` hold elements.
+///
+/// # Safety
+/// There must be `rows` groups of lanes to read, and as many elements to write at `out`.
 pub unsafe fn finish(
     isa: crate::isa::Isa,
     (op, dtype): (ReduceOp, DType),
@@ -162,6 +165,9 @@ pub unsafe fn finish(
 }
 
 /// Fills with the value that a fold starts from; truth values are 0 or 1.
+///
+/// # Safety
+/// There must be `n` elements to write at `to`.
 pub unsafe fn start((op, dtype): (ReduceOp, DType), to: *mut u8, n: usize) {
     if dtype == DType::Bool {
         let all = matches!(op, ReduceOp::And | ReduceOp::Min);

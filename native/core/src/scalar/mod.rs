@@ -7,8 +7,6 @@ pub mod ops;
 pub mod single;
 pub mod special;
 pub mod table;
-#[cfg(test)]
-mod tests;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

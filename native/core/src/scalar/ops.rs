@@ -52,6 +52,7 @@ pub trait Ops {
 }
 
 /// Runs operations on one number.
+#[derive(Default)]
 pub struct Plain<T>(std::marker::PhantomData<T>);
 
 impl<T> Plain<T> {

@@ -1,7 +1,9 @@
-use super::double::library_softplus;
-use super::functions::{exp, expm1, log, logistic, tanh};
-use super::ops::Plain;
-use super::single::{erf, log1p, softplus};
+//! The scalar functions against libm.
+
+use heddle_core::scalar::double::library_softplus;
+use heddle_core::scalar::functions::{exp, expm1, log, logistic, tanh};
+use heddle_core::scalar::ops::Plain;
+use heddle_core::scalar::single::{erf, log1p, softplus};
 
 fn ulps(got: f32, want: f64) -> f64 {
     let rounded = want as f32;
@@ -53,7 +55,7 @@ fn f32_functions_are_within_two_ulp() {
 /// Fewer points than above, which are enough for functions made of those: a quarter of a million.
 #[test]
 fn f32_functions_made_of_others_are_within_their_bounds() {
-    use super::inverse as f;
+    use heddle_core::scalar::inverse as f;
     type Case = (&'static str, fn(&mut Plain<f32>, f32) -> f32, fn(f64) -> f64, f64);
     let cases: [Case; 14] = [
         ("atan", f::atan, libm::atan, 2.0),
@@ -62,13 +64,13 @@ fn f32_functions_made_of_others_are_within_their_bounds() {
         ("sinh", f::sinh, libm::sinh, 2.0),
         ("cosh", f::cosh, libm::cosh, 2.0),
         ("asinh", f::asinh, libm::asinh, 2.0),
-        ("acosh", f::acosh, super::special::acosh, 2.0),
+        ("acosh", f::acosh, heddle_core::scalar::special::acosh, 2.0),
         ("atanh", f::atanh, libm::atanh, 2.0),
         ("exp2", f::exp2, libm::exp2, 2.0),
         ("log2", f::log2, libm::log2, 2.0),
         ("cbrt", f::cbrt, libm::cbrt, 2.0),
         ("erfc", f::erfc, libm::erfc, 4.0),
-        ("erfInv", f::erf_inv, super::special::erf_inv, 4.0),
+        ("erfInv", f::erf_inv, heddle_core::scalar::special::erf_inv, 4.0),
         ("tan", |_, x| libm::tanf(x), libm::tan, 2.0),
     ];
     let mut failures = Vec::new();
@@ -126,7 +128,7 @@ fn special_values() {
     fn double(f: fn(&mut Plain<f64>, f64) -> f64, x: f64) -> f64 {
         f(&mut Plain::new(), x)
     }
-    use super::functions as f;
+    use heddle_core::scalar::functions as f;
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     // At -inf, inf, -0, 0, NaN.
     let points = [-inf, inf, -0.0, 0.0, nan];
