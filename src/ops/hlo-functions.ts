@@ -228,8 +228,8 @@ export const lgamma: Spelling = inDouble((hlo, x) => {
   const below = m.compare("LT", x, 0.5);
   const at = positive(m.select(below, m.sub(1, x), x));
   // Whole periods are taken off before the sine.
-  const part = m.sub(x, m.one("floor", x));
-  const sine = m.one("sine", m.mul(m.min(part, m.sub(1, part)), Math.PI));
+  const part = m.one("abs", m.sub(x, m.one("round_nearest_even", x)));
+  const sine = m.one("sine", m.mul(part, Math.PI));
   const reflected = m.sub(m.sub(Math.log(Math.PI), m.one("log", sine)), at);
   const whole = hlo.same("and", below, m.compare("EQ", part, 0));
   const y = m.select(whole, Infinity, m.select(below, reflected, at));
@@ -239,7 +239,7 @@ export const lgamma: Spelling = inDouble((hlo, x) => {
 export const digamma: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const below = m.compare("LT", x, 0);
-  const part = m.sub(x, m.one("floor", x));
+  const part = m.sub(x, m.one("round_nearest_even", x));
   const { x: z, sum } = stepped(m, m.select(below, m.sub(1, x), x), (total, at) => m.sub(total, m.div(1, at)), 0);
   const series = bernoulliSeries(m, z, (k) => 1 / (2 * k), 2);
   const at = m.sub(m.sub(m.add(sum, m.one("log", z)), m.div(0.5, z)), series);

@@ -100,7 +100,7 @@ function productsOfOthers(x: Node, dims: readonly number[]): Node {
 
 defineOp<ReduceAttrs>({
   name: "reduce",
-  doc: "Combines the elements along dims by sum, prod, max, min, and, or. Max and min propagate NaN; ties share the gradient.",
+  doc: "Combines the elements along dims by sum, prod, max, min, and, or. Max and min propagate NaN; ties, and NaN, share the gradient.",
   example: {
     inputs: [{ dtype: "f32", shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) }],
     attrs: { op: "sum", dims: [1] },
@@ -124,7 +124,8 @@ defineOp<ReduceAttrs>({
     const dy = cotangents[0] as Node;
     if (op === "sum") return [spread(dy, x.shape, dims)];
     if (op === "prod") return [emit.mul(spread(dy, x.shape, dims), productsOfOthers(x, dims))];
-    const wins = emit.eq(x, spread(node, x.shape, dims));
+    // A NaN is what the result is then, and no number equals the result.
+    const wins = emit.or(emit.eq(x, spread(node, x.shape, dims)), emit.ne(x, x));
     const count = emit.sum(emit.cast(wins, x.dtype), dims);
     return [emit.select(wins, spread(emit.div(dy, count), x.shape, dims), 0)];
   },

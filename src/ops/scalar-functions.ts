@@ -93,13 +93,20 @@ export const functionRows: { readonly [name: string]: ScalarRow } = {
 /** x² + y² of the two sides of an angle. */
 const radius = (x: Node, y: Node): Node => add(square(x), square(y));
 
+/** Over the square of the radius; 0 at the origin, as in PyTorch. */
+const overRadius = (part: Node, x: Node, y: Node): Node => {
+  const square = radius(x, y);
+  const origin = emit.eq(square, 0);
+  return emit.select(origin, 0, div(part, emit.select(origin, 1, square)));
+};
+
 export const functionPairs: { readonly [name: string]: ScalarRow } = {
   atan2: {
-    doc: "The angle of the point (y, x) = (second, first) from the first axis, in (-pi, pi], by the signs of both, those of zeros too: atan2(y, x).",
+    doc: "The angle of the point (y, x) = (second, first) from the first axis, in (-pi, pi], by the signs of both, those of zeros too: atan2(y, x). Gradients at the origin are 0.",
     dtypes: "float",
     stablehlo: "atan2",
     value: Math.atan2,
-    gradient: [(dy, x, y) => div(mul(dy, y), radius(x, y)), (dy, x, y) => neg(div(mul(dy, x), radius(x, y)))],
+    gradient: [(dy, x, y) => overRadius(mul(dy, y), x, y), (dy, x, y) => neg(overRadius(mul(dy, x), x, y))],
     linear: [],
     cost: 20,
   },

@@ -200,13 +200,12 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
 
 const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y);
 
-// Ties share the gradient equally, as in JAX.
+// Ties share the gradient equally; where NaN wins it passes to both, as in PyTorch.
 const extreme =
-  (wins: (x: Node, y: Node) => Node, own: 0 | 1): ScalarGradient =>
+  (loses: (x: Node, y: Node) => Node, own: 0 | 1): ScalarGradient =>
   (dy, x, y) => {
     const [mine, other] = own === 0 ? [x, y] : [y, x];
-    const half = select(emit.eq(mine, other), mul(dy, 0.5), dy);
-    return select(emit.or(wins(mine, other), emit.eq(mine, other)), half, 0);
+    return select(loses(mine, other), 0, select(emit.eq(mine, other), mul(dy, 0.5), dy));
   };
 
 export const binaryRows: { readonly [name: string]: ScalarRow } = {
@@ -263,33 +262,38 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   pow: {
-    doc: "x to the y. pow(x, 0) is 1; its gradients at x = 0 follow PyTorch (0 where y = 0 or x = 0).",
+    doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN.",
     dtypes: "float",
     stablehlo: "power",
     // JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
     value: (x, y) => (x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y),
     gradient: [
       (dy, x, y) => select(emit.eq(y, 0), 0, mul(dy, mul(y, emit.pow(x, sub(y, 1))))),
-      (dy, x, _y, out) => select(emit.gt(x, 0), mul(dy, mul(out, emit.log(select(emit.gt(x, 0), x, 1)))), 0),
+      (dy, x, y, out) => {
+        // Below 0 there are powers at whole y alone, and a slope at none: 0 there, where PyTorch's NaN would spoil the rest.
+        const alone = emit.and(emit.lt(x, 0), emit.eq(out, out));
+        const flat = emit.or(alone, emit.and(emit.eq(x, 0), emit.ge(y, 0)));
+        return select(flat, 0, mul(dy, mul(out, emit.log(select(flat, 1, x)))));
+      },
     ],
     linear: [],
     cost: 20,
   },
   max: {
-    doc: "The larger; NaN wins. Ties share the gradient.",
+    doc: "The larger; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
     dtypes: "number",
     stablehlo: "maximum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
-    gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
+    gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
     linear: [],
     cost: 1,
   },
   min: {
-    doc: "The smaller; NaN wins. Ties share the gradient.",
+    doc: "The smaller; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
     dtypes: "number",
     stablehlo: "minimum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
-    gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
+    gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
     linear: [],
     cost: 1,
   },

@@ -50,7 +50,7 @@ function expectEqual(
   expect(found.length, what).toBe(expected.length);
   expected.forEach((right, index) => {
     const left = found[index] as number;
-    const close = Math.abs(left - right) <= tolerance * Math.max(1, Math.abs(right));
+    const close = Number.isFinite(right) && Math.abs(left - right) <= tolerance * Math.max(1, Math.abs(right));
     if (!close && !Object.is(left, right) && left !== right && !isKnown(one, what, left, right))
       expect.fail(`${what} at ${index}: ${left} is not ${right}`);
   });

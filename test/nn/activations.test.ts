@@ -56,7 +56,9 @@ function differences(
   return values.flatMap((x, index) => {
     const [left, right] = [found[index] as number, one[dtype][what][index] as number];
     const close =
-      left === right || Math.abs(left - right) <= tolerance * Math.max(Math.abs(right), dtype === "f64" ? 1e-3 : 1);
+      left === right ||
+      (Number.isFinite(right) &&
+        Math.abs(left - right) <= tolerance * Math.max(Math.abs(right), dtype === "f64" ? 1e-3 : 1));
     if (close || Object.is(left, right) || known(one, what, x, left, right)) return [];
     return [`${what} at ${x}: ${left} is not ${right}`];
   });

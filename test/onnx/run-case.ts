@@ -80,7 +80,7 @@ function difference(
   for (let index = 0; index < wanted.data.length; index++) {
     const [left, right] = [Number(got.data[index]), Number(wanted.data[index])];
     if (Object.is(left, right) || left === right) continue;
-    if (!(Math.abs(left - right) <= absolute + relative * Math.abs(right)))
+    if (!(Number.isFinite(right) && Math.abs(left - right) <= absolute + relative * Math.abs(right)))
       return `[${index}] ${left} instead of ${right}`;
   }
   return undefined;

@@ -11,7 +11,10 @@ export function expectClose(
   expect(found.length).toBe(expected.length);
   for (let index = 0; index < expected.length; index++) {
     const [left, right] = [found[index] as number, expected[index] as number];
+    if (left === right) continue;
     const limit = Math.max(relative * Math.abs(right), absolute);
-    if (!(Math.abs(left - right) <= limit)) expect.fail(`at ${index}: ${left} is not ${right} to ${limit}`);
+    // Every number is within a share of infinity.
+    if (!(Number.isFinite(right) && Math.abs(left - right) <= limit))
+      expect.fail(`at ${index}: ${left} is not ${right} to ${limit}`);
   }
 }

@@ -116,7 +116,8 @@ export function difference(
   if (actual.length !== expected.length) return `${actual.length} values, expected ${expected.length}`;
   for (let index = 0; index < expected.length; index++) {
     const [a, e] = [actual[index] as number, expected[index] as number];
-    const close = tolerance > 0 && Math.abs(a - e) <= tolerance * (1 + Math.abs(e));
+    // Every number is within a share of infinity.
+    const close = tolerance > 0 && Number.isFinite(e) && Math.abs(a - e) <= tolerance * (1 + Math.abs(e));
     if (!close && !Object.is(a, e)) return `[${index}] is ${sign(a)}, expected ${sign(e)}`;
   }
   return undefined;

@@ -17,5 +17,5 @@ export function sameInXla(actual: number, expected: number, dtype: DType, tolera
   if (Object.is(actual, expected)) return true;
   const smallest = smallestNormal[dtype] ?? 0;
   if (actual === 0 && Math.abs(expected) < smallest) return true;
-  return tolerance > 0 && Math.abs(actual - expected) <= tolerance * Math.abs(expected);
+  return tolerance > 0 && Number.isFinite(expected) && Math.abs(actual - expected) <= tolerance * Math.abs(expected);
 }

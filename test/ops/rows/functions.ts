@@ -87,6 +87,9 @@ const row = (dtype: "i32" | "u32" | "u8" | "f32", values: readonly number[]): So
   given(dtype, [values.length], values);
 const lowest = -2147483648;
 
+// 1 less so little is 1: what is taken off to come to the other side of the pole must not be.
+const below = row("f32", [-1e-30, -1e-6]);
+
 const endRows: readonly Row[] = [
   exact("trunc", "toward zero", [row("f32", [-0.5, -1.5, 1.5, 8388609])], [-0, -1, 1, 8388609]),
   exact("log2", "powers of 2", [row("f32", [1, 2, 0.125, 1024])], [0, 1, -3, 10]),
@@ -96,6 +99,8 @@ const endRows: readonly Row[] = [
   exact("acosh", "ends", [row("f32", [1, 0.5, -3])], [0, nan, nan]),
   exact("lgamma", "poles", [row("f32", [-1, -2])], [inf, inf]),
   exact("digamma", "poles", [row("f32", [-1, -2])], [nan, nan]),
+  { ...exact("lgamma", "just below 0", [below], [69.07755278982137, 13.815510557964274]), tolerance: 1e-6 },
+  { ...exact("digamma", "just below 0", [below], [1e30, 999999.4227843351]), tolerance: 1e-6 },
   {
     op: "polygamma",
     title: "high orders",

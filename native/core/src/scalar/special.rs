@@ -56,8 +56,8 @@ pub fn digamma(x: f64) -> f64 {
         return f64::NEG_INFINITY.copysign(-x);
     }
     if x < 0.0 {
-        // The period is taken off first: the tangent of a large argument has lost its digits.
-        let part = x - libm::floor(x);
+        // The period is taken off first, exactly: what is left to the nearest integer keeps its digits, however small.
+        let part = x - libm::round(x);
         if part == 0.0 || x == f64::NEG_INFINITY {
             return f64::NAN;
         }
