@@ -76,9 +76,10 @@ export function erfInv(x: number): number {
 export function lgamma(x: number): number {
   if (Math.abs(x) === Infinity) return Infinity;
   if (x < 0.5) {
-    const part = x - Math.floor(x);
+    // What is near 0 keeps its digits.
+    const part = Math.abs(x - Math.round(x));
     if (part === 0) return Infinity;
-    return Math.log(Math.PI / Math.sin(Math.PI * Math.min(part, 1 - part))) - lgamma(1 - x);
+    return Math.log(Math.PI / Math.sin(Math.PI * part)) - lgamma(1 - x);
   }
   let z = x;
   let product = 1;
@@ -94,7 +95,7 @@ export function lgamma(x: number): number {
 export function digamma(x: number): number {
   if (x === 0) return -1 / x;
   if (x < 0) {
-    const part = x - Math.floor(x);
+    const part = x - Math.round(x);
     if (part === 0 || x === -Infinity) return Number.NaN;
     return digamma(1 - x) - Math.PI / Math.tan(Math.PI * part);
   }

@@ -4,10 +4,12 @@ use super::functions::log;
 use super::ops::{Ops, Rounding, Steps};
 use super::trigonometric::{odd, waves};
 
-/// sin and cos of π·a, up to their signs, which are the same where a is far below the largest numbers; both exact at halves.
+/// sin and cos of π·a, both perhaps with the opposite sign; exact at whole and half numbers.
 #[inline(always)]
 fn half_waves<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
-    let twice = o.add(a, a);
+    let whole = o.round(a, Rounding::HalfToEven);
+    let part = o.sub(a, whole);
+    let twice = o.add(part, part);
     let n = o.round(twice, Rounding::HalfToEven);
     let (f, zero) = (o.sub(twice, n), o.number(0.0));
     let (sine, cosine) = waves(o, f, zero);
@@ -106,7 +108,6 @@ pub fn lgamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let y = o.select(negative, minus, y);
     let l = log(o, argument);
     let y = o.sub(y, l);
-    // Poles; and numbers beyond 2^22, where the sine is 0 at halves of infinity only.
     let (pole, infinity) = (o.equal(argument, zero), o.number(f64::INFINITY));
     let y = o.select(pole, infinity, y);
     let end = o.equal(a, infinity);

@@ -24,8 +24,8 @@ pub fn digamma(x: f64) -> f64 {
         return f64::NEG_INFINITY.copysign(-x);
     }
     if x < 0.0 {
-        // The period is taken off first: the tangent of a large argument has lost its digits.
-        let part = x - libm::floor(x);
+        // The period is taken off first: the tangent of a large argument has lost its digits. What is near 0 keeps its own.
+        let part = x - libm::rint(x);
         if part == 0.0 || x == f64::NEG_INFINITY {
             return f64::NAN;
         }
