@@ -7,12 +7,12 @@ use serde_json::{json, Value};
 use super::*;
 
 /// The last two have no operations of their own in f64.
-const UNARY: [&str; 35] = [
+pub const UNARY: [&str; 35] = [
     "neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "logistic", "erf", "floor", "ceil",
     "round", "softplus", "trunc", "sin", "cos", "tan", "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh",
     "atanh", "exp2", "log2", "cbrt", "erfc", "erfInv", "lgamma", "digamma",
 ];
-const BINARY: [&str; 8] = ["add", "sub", "mul", "div", "max", "min", "pow", "atan2"];
+pub const BINARY: [&str; 8] = ["add", "sub", "mul", "div", "max", "min", "pow", "atan2"];
 const COMPARE: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 const INTEGER: [&str; 10] = ["add", "sub", "mul", "max", "min", "and", "or", "xor", "shiftLeft", "shiftRight"];
 
