@@ -76,6 +76,7 @@ export function erfInv(x: number): number {
 export function lgamma(x: number): number {
   if (Math.abs(x) === Infinity) return Infinity;
   if (x < 0.5) {
+    // What is near 0 keeps its digits.
     const part = Math.abs(x - Math.round(x));
     if (part === 0) return Infinity;
     return Math.log(Math.PI / Math.sin(Math.PI * part)) - lgamma(1 - x);

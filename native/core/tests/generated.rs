@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::groups::{compare, values, Group};
+use common::groups::{compare, values, Group, BINARY, UNARY};
 use common::*;
-use heddle_core::generate::{kept, Generate};
+use heddle_core::dtype::DType;
+use heddle_core::generate::{kept, kernel, Description, Generate, Instruction, View};
+use heddle_core::isa::Isa;
 use serde_json::json;
 
 /// Offsets a buffer of a view needs.
@@ -62,6 +64,43 @@ fn random_case(seed: u64) {
 fn random_groups() {
     (0..400).for_each(random_case);
     assert!(kept() > 100, "only {} kernels were generated", kept());
+}
+
+/// Every function has a kernel of its own, for numbers of every size.
+#[test]
+fn every_function() {
+    let mut random = Random(13);
+    let n = 2000;
+    for dtype in ["f32", "f64"] {
+        let unary: &[&str] = if dtype == "f64" { &UNARY[..33] } else { &UNARY };
+        let mut x = random.floats(n);
+        for (i, x) in x.iter_mut().enumerate() {
+            *x *= 2f64.powi([0, 0, 1, 3, -12, 9, 40, 100, -130, 126][i % 10]);
+        }
+        let contents = [encode(dtype, &x), encode(dtype, &random.floats(n)), zeros(dtype, n)];
+        for (name, inputs) in unary.iter().map(|f| (*f, vec![0])).chain(BINARY.iter().map(|f| (*f, vec![0, 1]))) {
+            let view = |at: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": 2 });
+            let mut op = vec![json!(name), json!(dtype)];
+            op.extend(inputs.iter().map(|i| json!(i)));
+            let step = json!({ "k": "fused", "shape": [n], "in": [view(1), view(2)], "out": [view(3)], "ops": [op] });
+            compare(&step, &[dtype; 3], &contents, name);
+            let along = View { dtype: dtype_of(dtype), along: true, streamed: false, lanes: None };
+            let mut registers: Vec<_> = (0..2).map(|i| (Instruction::Input(i), dtype_of(dtype))).collect();
+            registers.push((Instruction::Compute(name.into(), inputs), dtype_of(dtype)));
+            let description = Description { views: vec![along; 3], registers, outputs: vec![(2, 2)] };
+            for isa in Isa::available().into_iter().filter(|isa| *isa != Isa::Scalar) {
+                assert!(kernel(&description, isa).is_some(), "{name} of {dtype}, {}", isa.name());
+            }
+        }
+    }
+}
+
+fn dtype_of(name: &str) -> DType {
+    if name == "f32" {
+        DType::F32
+    } else {
+        DType::F64
+    }
 }
 
 /// Copies, conversions to and from f32, and integers of each width, at every length of a row.

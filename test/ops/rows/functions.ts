@@ -90,14 +90,33 @@ const lowest = -2147483648;
 // 1 less so little is 1: what is taken off to come to the other side of the pole must not be.
 const below = row("f32", [-1e-30, -1e-6]);
 
+const largeNumbers = row("f32", [1e5, Math.fround(3e10), 2 ** 100, Math.fround(3e38), -16367173]);
+/** Of mpmath. */
+const large: readonly (readonly [string, readonly number[]])[] = [
+  ["sin", [0.035748797972, -0.993267734934, -0.872183605418, 0.874904887764, -0.079146807342]],
+  ["cos", [-0.999360807438, -0.115841299794, 0.489178656974, -0.484294783541, -0.996862970968]],
+  ["tan", [-0.035771662952, 8.574383546263, -1.782955149376, -1.806554432335, 0.079395874505]],
+];
+
 const endRows: readonly Row[] = [
   exact("trunc", "toward zero", [row("f32", [-0.5, -1.5, 1.5, 8388609])], [-0, -1, 1, 8388609]),
   exact("log2", "powers of 2", [row("f32", [1, 2, 0.125, 1024])], [0, 1, -3, 10]),
   exact("exp2", "whole numbers", [row("f32", [0, 3, -2, 127, 2000])], [1, 8, 0.25, 2 ** 127, inf]),
   exact("erfInv", "ends", [row("f32", [1, -1, 2])], [inf, -inf, nan]),
+  ...large.map(([op, values]) => ({ ...exact(op, "large numbers", [largeNumbers], values), tolerance: 1e-6 })),
   exact("atanh", "ends", [row("f32", [1, -1, 2])], [inf, -inf, nan]),
   exact("acosh", "ends", [row("f32", [1, 0.5, -3])], [0, nan, nan]),
   exact("lgamma", "poles", [row("f32", [-1, -2])], [inf, inf]),
+  {
+    ...exact(
+      "lgamma",
+      "tiny numbers",
+      [row("f32", [1e-30, -1e-30, 1e-38])],
+      [-30 * Math.log(0.1), -30 * Math.log(0.1), -38 * Math.log(0.1)],
+    ),
+    tolerance: 1e-6,
+  },
+  { ...exact("digamma", "tiny numbers", [row("f32", [1e-30, -1e-30])], [-1e30, 1e30]), tolerance: 1e-6 },
   exact("digamma", "poles", [row("f32", [-1, -2])], [nan, nan]),
   { ...exact("lgamma", "just below 0", [below], [69.07755278982137, 13.815510557964274]), tolerance: 1e-6 },
   { ...exact("digamma", "just below 0", [below], [1e30, 999999.4227843351]), tolerance: 1e-6 },

@@ -171,7 +171,7 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
 
 macro_rules! unary_match {
     ([$o:ident $name:ident $x:ident f32] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
-     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+     conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => Some(functions::$sf($o, $x)),)*
             $($f => Some(single::$ff($o, $x)),)*
@@ -180,7 +180,7 @@ macro_rules! unary_match {
         }
     };
     ([$o:ident $name:ident $x:ident f64] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
-     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
+     conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => Some(functions::$sf($o, $x)),)*
             $($c => Some(functions::$cf($o, $x)),)*

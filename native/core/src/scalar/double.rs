@@ -1,14 +1,12 @@
 //! The functions in f64: fdlibm's reductions and polynomials, without branches; errors stay below 1e-15.
 
 use super::clamp;
+pub use super::errors::double::{erf, erf_inv, erfc};
 use super::ops::{Ops, Steps};
 
 const MAGIC: f64 = 6755399441055744.0;
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-const ONE_BITS: u64 = 1023 << 52;
-/// High word of sqrt(2) / 2.
-const HALF_SQRT2: u64 = 0x3fe6_a09e_0000_0000;
 
 /// `n` and exp(r) - 1, with x = n·ln2 + r.
 #[inline(always)]
@@ -21,6 +19,12 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let hi = o.mul(n, high);
     let hi = o.sub(x, hi);
     let lo = o.mul(n, low);
+    (n, remainder(o, hi, lo))
+}
+
+/// exp(r) - 1 for r = hi - lo of at most ln2 / 2.
+#[inline(always)]
+fn remainder<O: Ops>(o: &mut O, hi: O::F, lo: O::F) -> O::F {
     let r = o.sub(hi, lo);
     let t = o.mul(r, r);
     let p = o.unfused(
@@ -39,7 +43,25 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let (top, bottom) = (o.mul(r, c), o.sub(two, c));
     let m = o.div(top, bottom);
     let m = o.sub(m, lo);
-    (n, o.add(m, hi))
+    o.add(m, hi)
+}
+
+/// exp(r) for |r| at most ln2 / 2.
+#[inline(always)]
+pub fn exp_of<O: Ops>(o: &mut O, r: O::F) -> O::F {
+    let (one, zero) = (o.number(1.0), o.number(0.0));
+    let m = remainder(o, r, zero);
+    o.add(one, m)
+}
+
+/// e^a / 2 for a from 0, which is a number where e^a no longer is.
+#[inline(always)]
+pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
+    let a = clamp(o, a, -746.0, 711.0);
+    let (n, m) = reduce(o, a);
+    let one = o.number(1.0);
+    let (m, n) = (o.add(one, m), o.sub(n, one));
+    o.scale(m, n)
 }
 
 #[inline(always)]
@@ -99,45 +121,9 @@ pub fn logistic<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.div(top, bottom)
 }
 
+/// log(1 + f) + n·ln2 for 1 + f from sqrt(2) / 2 to sqrt(2).
 #[inline(always)]
-pub fn log<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    let (zero, one, normal) = (o.number(0.0), o.number(1.0), o.number(f64::MIN_POSITIVE));
-    let subnormal = o.less(x, normal);
-    let larger = o.number(1_152_921_504_606_846_976.0);
-    let scaled = o.mul(x, larger);
-    let scaled = o.select(subnormal, scaled, x);
-    let bits = o.to_bits(scaled);
-    let offset = o.integer(ONE_BITS - HALF_SQRT2);
-    let moved = o.plus(bits, offset);
-    let exponent = o.shift_right(moved, 52);
-    let magic_bits = o.integer(MAGIC.to_bits());
-    let n = o.plus(exponent, magic_bits);
-    let n = o.of_bits(n);
-    let biased = o.number(MAGIC + 1023.0);
-    let n = o.sub(n, biased);
-    let sixty = o.number(60.0);
-    let missing = o.select(subnormal, sixty, zero);
-    let n = o.sub(n, missing);
-    let (mask, start) = (o.integer((1 << 52) - 1), o.integer(HALF_SQRT2));
-    let mantissa = o.and(moved, mask);
-    let mantissa = o.plus(mantissa, start);
-    let m = o.of_bits(mantissa);
-    let f = o.sub(m, one);
-    let y = log1p_series(o, f, n);
-    let undefined = o.number(f64::NAN);
-    let positive = o.less(zero, x);
-    let y = o.select(positive, y, undefined);
-    let infinity = o.number(f64::INFINITY);
-    let infinite = o.equal(x, infinity);
-    let y = o.select(infinite, x, y);
-    let nothing = o.equal(x, zero);
-    let lowest = o.number(f64::NEG_INFINITY);
-    o.select(nothing, lowest, y)
-}
-
-/// log(1 + f) + n·ln2.
-#[inline(always)]
-fn log1p_series<O: Ops>(o: &mut O, f: O::F, n: O::F) -> O::F {
+pub fn log_of<O: Ops>(o: &mut O, n: O::F, f: O::F) -> O::F {
     let (two, half) = (o.number(2.0), o.number(0.5));
     let bottom = o.add(two, f);
     let s = o.div(f, bottom);
@@ -161,10 +147,4 @@ fn log1p_series<O: Ops>(o: &mut O, f: O::F, n: O::F) -> O::F {
     let y = o.add(y, f);
     let head = o.mul(n, high);
     o.add(y, head)
-}
-
-/// log(1 + e^x), by library functions.
-pub fn library_softplus(x: f64) -> f64 {
-    let positive = if x < 0.0 { 0.0 } else { x };
-    positive + libm::log1p(libm::exp(-x.abs()))
 }

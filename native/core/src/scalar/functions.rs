@@ -1,6 +1,9 @@
 //! The float functions of fused steps, in operations that every way of running them shares.
 
+pub use super::inverse::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh};
 use super::ops::{Ops, Rounding, Steps};
+pub use super::powers::{cbrt, exp2, log, log1p, log2, pow, softplus};
+pub use super::trigonometric::{cos, sin, tan};
 use super::Family;
 
 macro_rules! by_type {
@@ -11,7 +14,13 @@ macro_rules! by_type {
         }
     )+ };
 }
-by_type!(exp expm1 log tanh logistic);
+by_type!(exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
+
+/// log(1 + f) + n·ln2.
+#[inline(always)]
+pub fn log_of<O: Ops>(o: &mut O, n: O::F, f: O::F) -> O::F {
+    <O::N as Family>::log_of(o, n, f)
+}
 
 #[inline(always)]
 pub fn neg<O: Ops>(o: &mut O, x: O::F) -> O::F {

@@ -1,12 +1,17 @@
 //! Scalar functions, each written once for the interpreter of tiles and for generated code: no branches, no tables.
 
 pub mod double;
+pub mod errors;
+mod fits;
 pub mod functions;
+pub mod gamma;
 pub mod inverse;
 pub mod ops;
+pub mod powers;
 pub mod single;
 pub mod special;
 pub mod table;
+pub mod trigonometric;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -38,15 +43,35 @@ pub trait Float:
 pub trait Family: Float {
     /// The bit of the sign.
     const SIGN: u64;
+    /// Bits of a number, and those of them that are stored.
+    const BITS: i32;
+    const MANTISSA: u32;
+    const BIAS: f64;
+    /// The least normal number.
+    const LEAST: f64;
+    /// Rounds to an integer when added and taken away: 1.5·2^MANTISSA.
+    const MAGIC: f64;
+    const MAGIC_BITS: u64;
+    /// Bits of the least mantissa of which logarithms are taken.
+    const START: u64;
+    const FITS: fits::Fits;
     fn exp<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn expm1<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn log<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn tanh<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn logistic<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erf<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erfc<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erf_inv<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    /// e^a / 2.
+    fn half_exp<O: Ops<N = Self>>(o: &mut O, a: O::F) -> O::F;
+    /// exp(r) for |r| at most ln2 / 2.
+    fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
+    /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
+    fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
 }
 
 macro_rules! float {
-    ($t:ident, $module:ident, $sign:expr, $($name:ident)+) => {
+    ($t:ident, $module:ident, $bits:expr, $start:expr, $fits:expr, $($name:ident)+) => {
         impl Float for $t {
             #[inline(always)]
             fn from_f64(number: f64) -> Self {
@@ -74,7 +99,20 @@ macro_rules! float {
         }
 
         impl Family for $t {
-            const SIGN: u64 = $sign;
+            const SIGN: u64 = 1 << (8 * size_of::<$t>() - 1);
+            const BITS: i32 = $bits;
+            const MANTISSA: u32 = $bits - 1;
+            const BIAS: f64 = ($t::MAX_EXP - 1) as f64;
+            const LEAST: f64 = $t::MIN_POSITIVE as f64;
+            const MAGIC: f64 = 1.5 * (1u64 << ($bits - 1)) as f64;
+            const MAGIC_BITS: u64 = (Self::MAGIC as $t).to_bits() as u64;
+            const START: u64 = $start;
+            const FITS: fits::Fits = $fits;
+
+            #[inline(always)]
+            fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F {
+                $module::log_of(o, n, f)
+            }
             $(
                 #[inline(always)]
                 fn $name<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F {
@@ -85,5 +123,6 @@ macro_rules! float {
     };
 }
 
-float!(f32, single, 1 << 31, exp expm1 log tanh logistic);
-float!(f64, double, 1 << 63, exp expm1 log tanh logistic);
+// Mantissas from 2/3, and from sqrt(2)/2.
+float!(f32, single, 24, 0x3f2a_aaab, fits::SINGLE, exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
+float!(f64, double, 53, 0x3fe6_a09e_0000_0000, fits::DOUBLE, exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);

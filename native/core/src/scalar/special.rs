@@ -18,38 +18,6 @@ const BERNOULLI: [f64; 12] = [
     -236_364_091.0 / 2730.0,
 ];
 
-/// A first guess, then Halley's steps on erf, or on erfc where erf is near 1.
-pub fn erf_inv(x: f64) -> f64 {
-    let a = x.abs();
-    if x == 0.0 || a.is_nan() {
-        return x;
-    }
-    if a >= 1.0 {
-        return if a > 1.0 { f64::NAN } else { f64::INFINITY.copysign(x) };
-    }
-    let rest = 1.0 - a;
-    let w = -libm::log(rest * (1.0 + a));
-    // S. Winitzki's formula, of which 4 steps leave nothing.
-    let c = 2.0 / (PI * 0.147);
-    let half = c - w / 2.0;
-    let mut y = (libm::sqrt(half * half + w / 0.147) - half).max(0.0).sqrt();
-    for _ in 0..4 {
-        let error = if a < 0.5 { libm::erf(y) - a } else { rest - libm::erfc(y) };
-        let slope = std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-y * y);
-        y -= error / (slope + y * error);
-    }
-    y.copysign(x)
-}
-
-/// That of `libm` gives a number for some x far below 0.
-pub fn acosh(x: f64) -> f64 {
-    if x < 1.0 {
-        f64::NAN
-    } else {
-        libm::acosh(x)
-    }
-}
-
 /// Steps up to 10, then the asymptotic series (Abramowitz & Stegun 6.3.18); reflection below 0.
 pub fn digamma(x: f64) -> f64 {
     if x == 0.0 {
@@ -57,7 +25,7 @@ pub fn digamma(x: f64) -> f64 {
     }
     if x < 0.0 {
         // The period is taken off first, exactly: what is left to the nearest integer keeps its digits, however small.
-        let part = x - libm::round(x);
+        let part = x - libm::rint(x);
         if part == 0.0 || x == f64::NEG_INFINITY {
             return f64::NAN;
         }
@@ -78,14 +46,6 @@ pub fn digamma(x: f64) -> f64 {
     sum + libm::log(x) - 0.5 / x - series
 }
 
-pub fn lgamma32(x: f32) -> f32 {
-    libm::lgamma(f64::from(x)) as f32
-}
-
-pub fn digamma32(x: f32) -> f32 {
-    digamma(f64::from(x)) as f32
-}
-
 /// The derivative of order `n` of digamma: (-1)^(n+1) n! zeta(n + 1, x).
 pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
@@ -96,11 +56,6 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     }
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
     sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
-}
-
-/// By way of f64, then rounded: libm's own in f32 truncates the quarter turn of an infinite y.
-pub fn atan2_single(y: f32, x: f32) -> f32 {
-    libm::atan2(f64::from(y), f64::from(x)) as f32
 }
 
 pub fn polygamma32(n: f32, x: f32) -> f32 {

@@ -2,7 +2,8 @@
 //!
 //! A list calls the macro it is given with its rows, so that the interpreter and the generator read the same ones:
 //! `steps` are written in operations for f32 and f64; `single` for f32 alone, with a library function for f64; `library`
-//! are calls, which only the interpreter can make.
+//! are calls, which only the interpreter can make: `rem` takes as many steps as its quotient has digits, and `polygamma` as
+//! many as its order asks for.
 
 macro_rules! unary_functions {
     ($visit:ident $($with:tt)*) => {
@@ -22,31 +23,29 @@ macro_rules! unary_functions {
                 "ceil" ceil
                 "round" round
                 "trunc" trunc
+                "sin" sin
+                "cos" cos
+                "tan" tan
+                "log1p" log1p
+                "erf" erf
+                "softplus" softplus
+                "atan" atan
+                "asin" asin
+                "acos" acos
+                "sinh" sinh
+                "cosh" cosh
+                "asinh" asinh
+                "acosh" acosh
+                "atanh" atanh
+                "exp2" exp2
+                "log2" log2
+                "cbrt" cbrt
+                "erfc" erfc
+                "erfInv" erf_inv
             }
             single {
-                "log1p" log1p libm::log1p;
-                "erf" erf libm::erf;
-                "softplus" softplus crate::scalar::double::library_softplus;
-                "atan" atan libm::atan;
-                "asin" asin libm::asin;
-                "acos" acos libm::acos;
-                "sinh" sinh libm::sinh;
-                "cosh" cosh libm::cosh;
-                "asinh" asinh libm::asinh;
-                "acosh" acosh crate::scalar::special::acosh;
-                "atanh" atanh libm::atanh;
-                "exp2" exp2 libm::exp2;
-                "log2" log2 libm::log2;
-                "cbrt" cbrt libm::cbrt;
-                "erfc" erfc libm::erfc;
-                "erfInv" erf_inv crate::scalar::special::erf_inv;
-            }
-            library {
-                "sin" libm::sinf, libm::sin;
-                "cos" libm::cosf, libm::cos;
-                "tan" libm::tanf, libm::tan;
-                "lgamma" crate::scalar::special::lgamma32, libm::lgamma;
-                "digamma" crate::scalar::special::digamma32, crate::scalar::special::digamma;
+                "lgamma" lgamma libm::lgamma;
+                "digamma" digamma crate::scalar::special::digamma;
             }
             conditions {
                 "isFinite" is_finite
@@ -65,11 +64,11 @@ macro_rules! binary_functions {
                 "div" div
                 "max" max
                 "min" min
+                "pow" pow
+                "atan2" atan2
             }
             library {
                 "rem"
-                "pow"
-                "atan2"
                 "polygamma"
             }
             conditions {

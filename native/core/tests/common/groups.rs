@@ -6,11 +6,13 @@ use serde_json::{json, Value};
 
 use super::*;
 
-const UNARY: [&str; 16] = [
+/// The last two have no operations of their own in f64.
+pub const UNARY: [&str; 35] = [
     "neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "logistic", "erf", "floor", "ceil",
-    "round", "softplus",
+    "round", "softplus", "trunc", "sin", "cos", "tan", "atan", "asin", "acos", "sinh", "cosh", "asinh", "acosh",
+    "atanh", "exp2", "log2", "cbrt", "erfc", "erfInv", "lgamma", "digamma",
 ];
-const BINARY: [&str; 6] = ["add", "sub", "mul", "div", "max", "min"];
+pub const BINARY: [&str; 8] = ["add", "sub", "mul", "div", "max", "min", "pow", "atan2"];
 const COMPARE: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 const INTEGER: [&str; 10] = ["add", "sub", "mul", "max", "min", "and", "or", "xor", "shiftLeft", "shiftRight"];
 
@@ -42,14 +44,14 @@ impl Group {
 
     pub fn step(&mut self, double: bool) {
         let float = if double && self.random.below(2) == 0 { "f64" } else { "f32" };
-        let unary: &[&str] = if float == "f64" { &UNARY[..6] } else { &UNARY };
+        let unary: &[&str] = if float == "f64" { &UNARY[..33] } else { &UNARY };
         match self.random.below(14) {
             0..4 => {
                 let (name, x) = (unary[self.random.below(unary.len())], self.pick(float));
                 self.push(json!([name, float, x]), float);
             }
             4..7 => {
-                let (name, x, y) = (BINARY[self.random.below(6)], self.pick(float), self.pick(float));
+                let (name, x, y) = (BINARY[self.random.below(8)], self.pick(float), self.pick(float));
                 self.push(json!([name, float, x, y]), float);
             }
             7 => {

@@ -114,12 +114,12 @@ macro_rules! two {
 /// Rows of the table as loops over one float type; `$single` picks between the two columns of functions.
 macro_rules! float_unary {
     ([$name:ident f32] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
-     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
-        float_unary!(@ $name f32 [$($s functions::$sf)* $($o single::$of)*] [$($l $lf;)*] [$($c $cf)*])
+     conditions { $($c:literal $cf:ident)* }) => {
+        float_unary!(@ $name f32 [$($s functions::$sf)* $($o single::$of)*] [] [$($c $cf)*])
     };
     ([$name:ident f64] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
-     library { $($l:literal $lf:path, $ld:path;)* } conditions { $($c:literal $cf:ident)* }) => {
-        float_unary!(@ $name f64 [$($s functions::$sf)*] [$($o $od;)* $($l $ld;)*] [$($c $cf)*])
+     conditions { $($c:literal $cf:ident)* }) => {
+        float_unary!(@ $name f64 [$($s functions::$sf)*] [$($o $od;)*] [$($c $cf)*])
     };
     (@ $name:ident $t:ident [$($s:literal $m:ident::$sf:ident)*] [$($l:literal $lf:path;)*] [$($c:literal $cf:ident)*]) => {
         match $name {
@@ -179,12 +179,10 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
 }
 
 macro_rules! float_binary {
-    ([$name:ident $t:ident $pow:path, $atan2:path, $polygamma:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
+    ([$name:ident $t:ident $polygamma:path] steps { $($s:literal $sf:ident)* } library { $($l:literal)* } conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => two!($t => $t, |a, b| functions::$sf(&mut Plain::<$t>::new(), a, b)),)*
             "rem" => two!($t => $t, |a, b| a % b),
-            "pow" => two!($t => $t, |a, b| $pow(a, b)),
-            "atan2" => two!($t => $t, |a, b| $atan2(a, b)),
             "polygamma" => two!($t => $t, |a, b| $polygamma(a, b)),
             _ => return None,
         }
@@ -253,8 +251,8 @@ fn int_pow(base: i128, exponent: i128) -> i128 {
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     Some(match dtype {
-        DType::F32 => binary_functions!(float_binary name f32 libm::powf, special::atan2_single, special::polygamma32),
-        DType::F64 => binary_functions!(float_binary name f64 libm::pow, libm::atan2, special::polygamma),
+        DType::F32 => binary_functions!(float_binary name f32 special::polygamma32),
+        DType::F64 => binary_functions!(float_binary name f64 special::polygamma),
         DType::I32 => int_binary!(name, i32, i32, u32, u32, 32, |a, s| a >> s.min(31)),
         DType::U32 => int_binary!(name, u32, i32, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
         DType::U8 => int_binary!(name, u8, i8, u8, u32, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
