@@ -164,6 +164,8 @@ const withoutPeer: { readonly [op: string]: string } = {
   exchange: "needs several devices",
   send: "needs two devices",
   receive: "needs two devices",
+  withinBound: "tells of a loop that runs past its bound",
+  scatterOthers: "is the gradient of scatter by prod, which has cases",
   gatherPart: "is of a part of a table that a device holds",
   scatterAddPart: "is of a part of a table that a device holds",
 };

@@ -257,6 +257,7 @@ const boundedRows: readonly Row[] = [
     attrs: { loop: "body" },
     expected: () => [[1]],
     gradient: false,
+    shardings: [],
   },
   {
     op: "withinBound",
