@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
-use crate::verify::{At, Checker};
+use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -67,6 +67,7 @@ fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
 
 impl Factor {
     pub fn new(json: &FactorJson, mut checker: Checker) -> Result<Factor> {
+        count(&[json.m, json.m.max(json.n)])?;
         let (inputs, outputs) = sides(json);
         if !json.dtype.is_float() || json.inputs.len() != inputs.len() || json.outputs.len() != outputs.len() {
             bail!("{} operands and {} results do not fit", json.inputs.len(), json.outputs.len());
