@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
 import { transformSource } from "./src/autograph/transform.ts";
@@ -25,6 +26,8 @@ export default defineConfig({
     // These need Python packages, which `npm run test:xla` and `test:onnx` install.
     exclude: [...configDefaults.exclude, "test/onnx/**", "test/xla/**"],
     pool: "forks",
+    // The default leaves a processor idle.
+    maxWorkers: availableParallelism(),
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.

@@ -14,13 +14,14 @@ export interface InputSpec {
   readonly type: TensorType;
 }
 
-/** Traces `body` over fresh parameters into a graph. */
+/** Traces `body` over fresh parameters into a graph, in a trace of its own. */
 export function traceGraph(
   name: string,
   inputs: readonly InputSpec[],
   body: (...inputs: Node[]) => readonly Node[],
+  trace = new Trace(),
 ): Graph {
-  return withTrace(new Trace(), () => {
+  return withTrace(trace, () => {
     const nodes = inputs.map((input, index) => parameter(index, input));
     return { kind: "graph", name, inputs: nodes, outputs: body(...nodes) };
   });

@@ -18,9 +18,18 @@ export class Trace {
   private readonly table = new Map<string, Node>();
   private readonly nodes = new Set<Node>();
   private readonly graphIds = new Map<Graph, number>();
+  private readonly placed: boolean;
   private nextId = 0;
   /** When set, nodes made now take this node's source position (gradients, rewrites). */
   positionOf: SourcePosition | undefined;
+
+  /**
+   * `placed`: nodes remember where they were written, for a trace of the user's code. Other nodes have the position of
+   * what they are made from or become part of.
+   */
+  constructor(placed = false) {
+    this.placed = placed;
+  }
 
   /** Makes or finds the node `op(inputs, attrs)`; errors of `infer` gain the user's source line. */
   apply<A extends Attrs>(op: OpDef<A>, inputs: readonly Node[], attrs: A): Node {
@@ -31,13 +40,13 @@ export class Trace {
     if (known !== undefined) return known;
     // A node with several results shows them all; only `element` accepts that.
     const inputTypes = inputs.flatMap((input) => input.types);
-    const position = this.positionOf ?? capturePosition();
+    const position = this.positionOf ?? (this.placed ? capturePosition() : undefined);
     const types = inferAt(op, inputTypes, attrs, position);
     const first = types[0] as TensorType;
     const node: Node = { id: this.nextId++, op, inputs, attrs, types, shape: first.shape, dtype: first.dtype };
     this.table.set(key, node);
     this.nodes.add(node);
-    positions.set(node, position);
+    if (position !== undefined) positions.set(node, position);
     return node;
   }
 
@@ -75,7 +84,7 @@ function inferAt<A extends Attrs>(
   op: OpDef<A>,
   inputTypes: readonly TensorType[],
   attrs: A,
-  position: SourcePosition,
+  position: SourcePosition | undefined,
 ): readonly TensorType[] {
   try {
     const results = op.infer(inputTypes, attrs);

@@ -21,7 +21,7 @@ import {
 } from "../ir/node.ts";
 import { enter } from "../ir/op.ts";
 import type { TensorType } from "../ir/shape.ts";
-
+import { Trace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
@@ -55,11 +55,15 @@ export function bodyGraph<A extends Attrs>(
 ): Graph {
   const { body } = op;
   if ("absent" in body) throw new TypeError(`${op.name} is a primitive`);
-  return traceGraph(
-    op.name,
-    inputs.map((type, index) => ({ name: `x${index}`, type })),
-    (...nodes) => body(nodes, attrs),
-  );
+  const specs = inputs.map((type, index) => ({ name: `x${index}`, type }));
+  const trace = (placed: boolean): Graph =>
+    traceGraph(op.name, specs, (...nodes) => body(nodes, attrs), new Trace(placed));
+  try {
+    // A body is traced often, and its nodes take the position of their composite: theirs are captured for an error only.
+    return trace(false);
+  } catch {
+    return trace(true);
+  }
 }
 
 /** Defines a composite op. */

@@ -37,7 +37,7 @@ export function traceFunction<Captured extends object>(
   body: (nodes: readonly Node[]) => readonly Node[],
   options: { readonly nested?: boolean } = {},
 ): TracedFunction<Captured> {
-  const trace = new Trace();
+  const trace = new Trace(true);
   const around = options.nested === true ? currentSession() : undefined;
   const open: OpenTrace = { trace, around, captured: new Map(), inputs: [] };
   openTraces.set(trace, open);

@@ -46,7 +46,7 @@ describe("a trace", () => {
   });
 
   it("remembers where the user wrote a node, for its copies too", () => {
-    const original = traceGraph("g", [vector("x")], (x) => [neg(x)]);
+    const original = traceGraph("g", [vector("x")], (x) => [neg(x)], new Trace(true));
     const copy = traceGraph("copy", [vector("x")], (x) => [atPositionOf(original.outputs[0] as Node, () => add(x, x))]);
     const where = describePosition(positionOf(original.outputs[0] as Node));
     expect(where).toMatch(/trace\.test\.ts:\d+:\d+$/);
@@ -54,12 +54,14 @@ describe("a trace", () => {
   });
 
   it("gives the nodes of an expanded body the position of the composite", () => {
-    traceGraph("g", [vector("x")], (x) => {
+    const expanded = (x: Node): Node[] => {
       const y = relu(x);
       const body = atPositionOf(y, () => expandNode(y, [neg(x)])[0] as Node);
+      expect(describePosition(positionOf(y))).toMatch(/trace\.test\.ts:\d+:\d+$/);
       expect(describePosition(positionOf(body))).toBe(describePosition(positionOf(y)));
       return [body];
-    });
+    };
+    traceGraph("g", [vector("x")], expanded, new Trace(true));
   });
 });
 

@@ -4,14 +4,14 @@ import { absent, type Graph, type Node } from "../../src/ir/node.ts";
 import { defineOp } from "../../src/ir/op.ts";
 import { printGraph } from "../../src/ir/print.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
-import { apply, positionOf } from "../../src/ir/trace.ts";
+import { apply, positionOf, Trace } from "../../src/ir/trace.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import { abs, add, exp, mul, neg, sign } from "../../src/ops/index.ts";
 import { RewriteTrace, type Rule, rewriteGraph, rule } from "../../src/rewrite/index.ts";
 import { describePosition } from "../../src/util/source.ts";
 
 const vector = (name: string) => ({ name, type: { dtype: "f32" as const, shape: [2] } });
-const trace1 = (body: (x: Node) => Node): Graph => traceGraph("g", [vector("x")], (x) => [body(x)]);
+const trace1 = (body: (x: Node) => Node): Graph => traceGraph("g", [vector("x")], (x) => [body(x)], new Trace(true));
 
 const is = (node: Node | undefined, name: string): boolean => node?.op.name === name;
 const first = (node: Node): Node => node.inputs[0] as Node;

@@ -89,10 +89,16 @@ export function at(tensor: HostTensor, index: readonly number[], outside = 0): n
 
 /** All indices of a shape in row-major order. */
 export function indices(shape: Shape): number[][] {
-  return shape.reduce<number[][]>(
-    (list, size) => list.flatMap((index) => Array.from({ length: size }, (_unused, next) => [...index, next])),
-    [[]],
-  );
+  const index = shape.map(() => 0);
+  return Array.from({ length: sizeOf(shape) }, () => {
+    const now = index.slice();
+    for (let dim = shape.length - 1; dim >= 0; dim--) {
+      index[dim] = (index[dim] as number) + 1;
+      if ((index[dim] as number) < (shape[dim] as number)) break;
+      index[dim] = 0;
+    }
+    return now;
+  });
 }
 
 /** A flat array of `value` at each index of a shape. */
