@@ -7,27 +7,60 @@ use std::ops::Range;
 
 use common::{EVERY, Over, on_each, worlds};
 use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
+use heddle_half::{Bf16, F16, Half};
 
-trait Value: Element + PartialOrd + Debug + Default + Send + Sync {
+trait Value: Element + PartialEq + Debug + Send + Sync {
     fn of(number: usize) -> Self;
     fn plus(self, other: Self) -> Self;
+    fn below(self, other: Self) -> bool;
 }
 
 macro_rules! value {
-    ($($t:ty => $plus:expr),*) => {$(
+    ($($t:ty: |$number:ident| $of:expr, $plus:expr);* $(;)?) => {$(
         impl Value for $t {
-            fn of(number: usize) -> Self {
-                (number & 63) as $t
+            fn of($number: usize) -> Self {
+                $of
             }
             fn plus(self, other: Self) -> Self {
                 $plus(self, other)
+            }
+            fn below(self, other: Self) -> bool {
+                self < other
             }
         }
     )*};
 }
 
-value!(f32 => |a, b| a + b, f64 => |a, b| a + b, i32 => i32::wrapping_add, u32 => u32::wrapping_add,
-       u8 => u8::wrapping_add);
+// Sums of five wrap in 8 and 64 bits; those of 64-bit integers are beyond what a double holds.
+value! {
+    f32: |n| (n & 63) as f32, |a, b| a + b;
+    f64: |n| (n & 63) as f64, |a, b| a + b;
+    i32: |n| (n & 63) as i32 - 31, i32::wrapping_add;
+    u32: |n| (n & 63) as u32, u32::wrapping_add;
+    u8: |n| (n & 63) as u8, u8::wrapping_add;
+    i8: |n| (n & 127) as i8 - 63, i8::wrapping_add;
+    i64: |n| (n as i64 & 63) - (1 << 62), i64::wrapping_add;
+    u64: |n| (n as u64 & 63) + (1 << 62), u64::wrapping_add;
+}
+
+macro_rules! half {
+    ($($t:ty),*) => {$(
+        // Small enough that sums of five are exact.
+        impl Value for $t {
+            fn of(number: usize) -> Self {
+                Self::narrow((number & 63) as f32 - 31.0)
+            }
+            fn plus(self, other: Self) -> Self {
+                Self::narrow(self.wide() + other.wide())
+            }
+            fn below(self, other: Self) -> bool {
+                self.wide() < other.wide()
+            }
+        }
+    )*};
+}
+
+half!(F16, Bf16);
 
 const REDUCTIONS: [Reduction; 3] = [Reduction::Sum, Reduction::Max, Reduction::Min];
 
@@ -45,14 +78,14 @@ fn reduced<T: Value>(size: usize, range: Range<usize>, reduction: Reduction) -> 
     let combine = |a: T, b: T| match reduction {
         Reduction::Sum => a.plus(b),
         Reduction::Max => {
-            if a > b {
+            if b.below(a) {
                 a
             } else {
                 b
             }
         }
         Reduction::Min => {
-            if a < b {
+            if a.below(b) {
                 a
             } else {
                 b
@@ -79,7 +112,7 @@ type Op<'a> = dyn Fn(&mut Group, &[Part<'_>]) -> Result<(), Error> + Sync + 'a;
 fn check<T: Value>(group: &mut Group, op: &Op<'_>, whole: &[T], blocks: (usize, usize), expected: &[T], what: &str) {
     let inputs = cut(whole, blocks.0);
     let expected = cut(expected, blocks.1);
-    let mut outputs: Vec<Vec<T>> = expected.iter().map(|part| vec![T::default(); part.len()]).collect();
+    let mut outputs: Vec<Vec<T>> = expected.iter().map(|part| vec![T::of(0); part.len()]).collect();
     let parts: Vec<Part<'_>> = inputs.iter().zip(&mut outputs).map(|(from, to)| Part::new(from, to)).collect();
     op(group, &parts).unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(parts);
@@ -125,6 +158,14 @@ fn every_dtype(over: Over, sizes: &[usize], reductions: &[Reduction]) {
                 every_collective::<i32>(&mut group, count, reductions);
                 every_collective::<u32>(&mut group, count, reductions);
                 every_collective::<u8>(&mut group, count, reductions);
+                if count % 2 == 0 {
+                    continue;
+                }
+                every_collective::<i8>(&mut group, count, reductions);
+                every_collective::<i64>(&mut group, count, reductions);
+                every_collective::<u64>(&mut group, count, reductions);
+                every_collective::<F16>(&mut group, count, reductions);
+                every_collective::<Bf16>(&mut group, count, reductions);
             }
         });
     }
@@ -156,7 +197,7 @@ fn large(over: Over) {
             match size {
                 2 => every_collective::<f64>(&mut group, COUNT, &[Reduction::Max]),
                 3 => every_collective::<i32>(&mut group, COUNT, &[Reduction::Sum]),
-                4 => every_collective::<u32>(&mut group, COUNT, &[Reduction::Min]),
+                4 => every_collective::<Bf16>(&mut group, COUNT, &[Reduction::Min]),
                 _ => every_collective::<u8>(&mut group, COUNT, &[Reduction::Sum]),
             }
         });
@@ -228,6 +269,59 @@ fn the_order_of_reduction_is_as_documented() {
         .collect();
     let got = &sum_bits(Over::Memory, size, count)[0][count * size..];
     assert!(got == expected);
+}
+
+/// Sums of 16-bit floats are rounded after each addition, in that same order.
+fn half_sums<T: Value + Half>() {
+    let (size, count) = (3, 40_001);
+    let input = |rank: usize| rough(rank, count).iter().map(|x| T::narrow(x / 64.0)).collect::<Vec<_>>();
+    let inputs: Vec<Vec<T>> = (0..size).map(input).collect();
+    let lines = (count * size_of::<T>()).div_ceil(64);
+    for over in EVERY {
+        let sums = on_each(worlds(over, size), |world, mut group| {
+            let mut values = input(world.rank());
+            group.all_reduce(&[Part::in_place(&mut values)], T::DTYPE, Reduction::Sum, "bits").unwrap();
+            values.iter().map(|x| x.bits()).collect::<Vec<_>>()
+        });
+        let mut rounded = 0;
+        for index in 0..count {
+            let chunk = (0..size).find(|chunk| index / 32 < lines * (chunk + 1) / size).unwrap();
+            let order = (1..=size).map(|step| inputs[(chunk + step) % size][index]);
+            let exact = order.clone().map(|x| f64::from(x.wide())).sum::<f64>() as f32;
+            let sum = order.reduce(|a, b| T::narrow(a.wide() + b.wide())).unwrap();
+            rounded += usize::from(sum.bits() != T::narrow(exact).bits());
+            assert!(sums.iter().all(|rank| rank[index] == sum.bits()), "{} at {index}", T::DTYPE);
+        }
+        assert!(rounded > 100, "the order makes no difference");
+    }
+}
+
+#[test]
+fn sums_of_half_floats_are_rounded_for_each_pair() {
+    half_sums::<F16>();
+    half_sums::<Bf16>();
+}
+
+#[test]
+fn nan_and_infinity_of_half_floats() {
+    fn check<T: Value + Half>() {
+        for over in EVERY {
+            on_each(worlds(over, 3), |world, mut group| {
+                for reduction in REDUCTIONS {
+                    let mut values = vec![T::of(world.rank()); 5];
+                    values[world.rank()] = T::narrow(f32::NAN);
+                    values[4] = T::narrow(3e38);
+                    group.all_reduce(&[Part::in_place(&mut values)], T::DTYPE, reduction, "nan").unwrap();
+                    let wide: Vec<f32> = values.iter().map(|x| x.wide()).collect();
+                    assert!(wide[..3].iter().all(|x| x.is_nan()) && wide[3].is_finite(), "{reduction}: {wide:?}");
+                    let overflows = reduction == Reduction::Sum || T::DTYPE == Dtype::F16;
+                    assert_eq!(wide[4].is_infinite(), overflows, "{reduction}: {wide:?}");
+                }
+            });
+        }
+    }
+    check::<F16>();
+    check::<Bf16>();
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::{Error, Result};
 
 const HUGE: usize = 2 << 20;
 const ALIGN: usize = 64;
+/// Under a sanitizer every buffer is an allocation of its own, of its exact size, so that it sees where one ends.
+const EXACT: bool = cfg!(heddle_exact);
 /// Most bytes kept for reuse.
 const KEPT: usize = 512 << 20;
 
@@ -55,6 +57,9 @@ pub fn memory() -> Memory {
 
 /// Size classes: four per power of two, so at most a quarter is wasted.
 fn class(bytes: usize) -> usize {
+    if EXACT {
+        return bytes.max(1);
+    }
     if bytes <= 256 {
         return 256;
     }
@@ -68,7 +73,7 @@ impl Buffer {
             return Err(Error::memory(format!("a buffer of {bytes} bytes is too large")));
         }
         let mut capacity = class(bytes);
-        if capacity >= HUGE {
+        if capacity >= HUGE && !EXACT {
             capacity = capacity.div_ceil(HUGE) * HUGE;
         }
         let kept = {
@@ -119,7 +124,7 @@ impl Drop for Buffer {
         LIVE_BYTES.fetch_sub(self.capacity, Relaxed);
         let block = Block { ptr: self.ptr, capacity: self.capacity };
         let mut free = FREE.lock().unwrap_or_else(|e| e.into_inner());
-        if free.bytes + self.capacity <= KEPT {
+        if !EXACT && free.bytes + self.capacity <= KEPT {
             free.bytes += self.capacity;
             free.blocks.entry(self.capacity).or_default().push(block);
         } else {
@@ -130,7 +135,7 @@ impl Drop for Buffer {
 }
 
 fn map(capacity: usize) -> *mut u8 {
-    if capacity < HUGE {
+    if capacity < HUGE || EXACT {
         return unsafe { alloc_zeroed(Layout::from_size_align_unchecked(capacity, ALIGN)) };
     }
     #[cfg(target_os = "linux")]
@@ -161,7 +166,7 @@ fn map(capacity: usize) -> *mut u8 {
 
 fn unmap(block: Block) {
     unsafe {
-        if block.capacity < HUGE {
+        if block.capacity < HUGE || EXACT {
             dealloc(block.ptr, Layout::from_size_align_unchecked(block.capacity, ALIGN));
             return;
         }

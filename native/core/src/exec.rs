@@ -209,7 +209,10 @@ impl Step {
             Step::Reduce(step) => step.extra,
             Step::FusedColumns(step) => step.extra,
             Step::Dot(step) => step.extra,
-            Step::Fft(step) => step.extra,
+            Step::Fft(step) => step.extra(),
+            Step::Sort(step) => step.extra(),
+            Step::TopK(step) => step.extra(),
+            Step::Factor(step) => step.extra(),
             _ => self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0),
         }
     }

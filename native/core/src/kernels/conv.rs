@@ -58,6 +58,10 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
     }
     count(&[s.n, s.g, s.od, s.oh, s.ow, s.kd, s.kh, s.kw, s.c, s.o, 8])?;
     count(&[s.n, s.g, s.d, s.h, s.w, s.c, 8])?;
+    // Each tap, and each row of outputs, has an offset of its own.
+    if count(&[s.kd, s.kh, s.kw])? > 1 << 24 || count(&[s.od, s.oh])? > 1 << 26 {
+        bail!("windows of {} x {} x {} taps on {} x {} rows are too many", s.kd, s.kh, s.kw, s.od, s.oh);
+    }
     Ok(())
 }
 

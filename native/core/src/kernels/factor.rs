@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
-use crate::verify::{At, Checker};
+use crate::kernels::room::Room;
+use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -50,9 +51,10 @@ pub struct Factor {
     unit: bool,
     inputs: Vec<(At, usize)>,
     outputs: Vec<(At, usize)>,
+    room: Room,
 }
 
-/// Shapes of the inputs and outputs of one matrix, rows by columns.
+/// Elements of the inputs and outputs of one matrix.
 fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
     let (m, n) = (json.m, json.n);
     let k = m.min(n);
@@ -67,6 +69,7 @@ fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
 
 impl Factor {
     pub fn new(json: &FactorJson, mut checker: Checker) -> Result<Factor> {
+        count(&[json.m, json.m.max(json.n)])?;
         let (inputs, outputs) = sides(json);
         if !json.dtype.is_float() || json.inputs.len() != inputs.len() || json.outputs.len() != outputs.len() {
             bail!("{} operands and {} results do not fit", json.inputs.len(), json.outputs.len());
@@ -78,6 +81,7 @@ impl Factor {
             checker.write_all("out", *at, json.dtype, &[json.batch, *size])?;
         }
         checker.finish(false)?;
+        let room = Room::new::<f64>(json.batch, inputs.iter().sum::<usize>() + work(json, &outputs))?;
         let with = |ats: &[At], sizes: Vec<usize>| ats.iter().copied().zip(sizes).collect();
         Ok(Factor {
             kind: json.what,
@@ -90,23 +94,21 @@ impl Factor {
             unit: json.unit,
             inputs: with(&json.inputs, inputs),
             outputs: with(&json.outputs, outputs),
+            room,
         })
+    }
+
+    /// Bytes of matrices in f64.
+    pub fn extra(&self) -> usize {
+        self.room.bytes()
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
         let wrong = AtomicUsize::new(usize::MAX);
-        run.pool.run(self.batch, usize::MAX, |_, index| {
-            let inputs: Vec<Vec<f64>> =
-                self.inputs.iter().map(|side| unsafe { self.read(run, *side, index) }).collect();
-            match self.factor(&inputs) {
-                Some(results) => {
-                    for (side, result) in self.outputs.iter().zip(&results) {
-                        unsafe { self.write(run, *side, index, result) };
-                    }
-                }
-                None => {
-                    wrong.fetch_min(index, Ordering::Relaxed);
-                }
+        run.pool.run(self.batch, self.room.workers, |worker, index| {
+            let mut memory = Memory(unsafe { &mut *self.room.of(run, 0, worker) });
+            if !unsafe { self.one(run, index, &mut memory) } {
+                wrong.fetch_min(index, Ordering::Relaxed);
             }
         });
         let index = wrong.into_inner();
@@ -120,17 +122,20 @@ impl Factor {
         }
     }
 
-    unsafe fn read(&self, run: &Run, (at, size): (At, usize), index: usize) -> Vec<f64> {
+    unsafe fn read(&self, run: &Run, (at, size): (At, usize), index: usize, to: &mut [f64]) {
         match self.dtype {
-            DType::F64 => std::slice::from_raw_parts(run.ptr::<f64>(at).add(index * size), size).to_vec(),
+            DType::F64 => {
+                to.copy_from_slice(std::slice::from_raw_parts(run.ptr::<f64>(at).add(index * size), size));
+            }
             _ => {
                 let from = std::slice::from_raw_parts(run.ptr::<f32>(at).add(index * size), size);
-                from.iter().map(|x| f64::from(*x)).collect()
+                to.iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x));
             }
         }
     }
 
-    unsafe fn write(&self, run: &Run, (at, size): (At, usize), index: usize, values: &[f64]) {
+    unsafe fn write(&self, run: &Run, output: usize, index: usize, values: &[f64]) {
+        let (at, size) = self.outputs[output];
         match self.dtype {
             DType::F64 => std::ptr::copy_nonoverlapping(values.as_ptr(), run.ptr::<f64>(at).add(index * size), size),
             _ => {
@@ -140,20 +145,43 @@ impl Factor {
         }
     }
 
-    /// The results, or nothing where there are none.
-    fn factor(&self, inputs: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    /// Factors one matrix; says whether it has what is asked for.
+    unsafe fn one(&self, run: &Run, index: usize, memory: &mut Memory) -> bool {
         let (m, n) = (self.m, self.n);
-        match self.kind {
-            FactorKind::Cholesky => cholesky(inputs[0].clone(), m).map(|l| vec![l]),
-            FactorKind::TriangularSolve => self.solve(&inputs[0], inputs[1].clone()).map(|x| vec![x]),
-            FactorKind::Qr => Some(qr(inputs[0].clone(), m, n)),
-            FactorKind::Svd => svd(&inputs[0], m, n),
-            FactorKind::Eigh => eigh(&inputs[0], m),
-        }
+        let first = memory.take(self.inputs[0].1);
+        self.read(run, self.inputs[0], index, first);
+        // The decompositions of the library bring memory of their own.
+        let found = match self.kind {
+            FactorKind::Cholesky => {
+                let done = cholesky(first, m, memory.take(m));
+                self.write(run, 0, index, first);
+                return done;
+            }
+            FactorKind::TriangularSolve => {
+                let x = memory.take(m * n);
+                self.read(run, self.inputs[1], index, x);
+                let done = self.solve(first, x);
+                self.write(run, 0, index, x);
+                return done;
+            }
+            FactorKind::Qr => {
+                let (q, r) = (memory.take(m * m.min(n)), memory.take(m.min(n) * n));
+                let sign = qr(first, (m, n), q, r, memory);
+                self.write(run, 0, index, q);
+                self.write(run, 1, index, r);
+                self.write(run, 2, index, &[sign]);
+                return true;
+            }
+            FactorKind::Svd => svd(first, m, n),
+            FactorKind::Eigh => eigh(first, m),
+        };
+        let Some(found) = found else { return false };
+        found.iter().enumerate().for_each(|(i, values)| self.write(run, i, index, values));
+        true
     }
 
     /// Substitution, row after row of the right-hand sides.
-    fn solve(&self, a: &[f64], mut x: Vec<f64>) -> Option<Vec<f64>> {
+    fn solve(&self, a: &[f64], x: &mut [f64]) -> bool {
         let (m, n) = (self.m, self.n);
         let at = |row: usize, column: usize| if self.transpose { a[column * m + row] } else { a[row * m + column] };
         let forward = self.lower != self.transpose;
@@ -170,82 +198,109 @@ impl Factor {
             if !self.unit {
                 let pivot = at(row, row);
                 if pivot == 0.0 {
-                    return None;
+                    return false;
                 }
                 mine.iter_mut().for_each(|x| *x /= pivot);
             }
         }
-        Some(x)
+        true
     }
 }
 
-/// Column after column, each taken at once from the rows below it.
-fn cholesky(mut a: Vec<f64>, n: usize) -> Option<Vec<f64>> {
+/// Pieces of a worker's memory, one after another.
+struct Memory<'a>(&'a mut [f64]);
+
+impl<'a> Memory<'a> {
+    fn take(&mut self, count: usize) -> &'a mut [f64] {
+        let (piece, rest) = std::mem::take(&mut self.0).split_at_mut(count);
+        self.0 = rest;
+        piece
+    }
+}
+
+/// Numbers that a factorisation needs beside its inputs.
+fn work(json: &FactorJson, outputs: &[usize]) -> usize {
+    let (m, n) = (json.m, json.n);
+    let k = m.min(n);
+    match json.what {
+        FactorKind::Cholesky => m,
+        FactorKind::TriangularSolve => outputs[0],
+        // Q, R, the reflectors with their factors, and a row.
+        FactorKind::Qr => outputs[0] + outputs[1] + m * k + k + n.max(k),
+        FactorKind::Svd | FactorKind::Eigh => 0,
+    }
+}
+
+/// Column after column, each taken at once from the rows below it; says whether the matrix is positive definite.
+fn cholesky(a: &mut [f64], n: usize, column: &mut [f64]) -> bool {
     for k in 0..n {
         let pivot = a[k * n + k];
         // NaN stays NaN, as in other functions.
         if pivot <= 0.0 {
-            return None;
+            return false;
         }
         let root = pivot.sqrt();
         a[k * n + k] = root;
         a[k * n + k + 1..(k + 1) * n].fill(0.0);
-        let column: Vec<f64> = (k + 1..n).map(|i| a[i * n + k] / root).collect();
+        let column = &mut column[..n - k - 1];
+        column.iter_mut().enumerate().for_each(|(i, x)| *x = a[(k + 1 + i) * n + k] / root);
         for (i, factor) in column.iter().enumerate() {
             let row = &mut a[(k + 1 + i) * n..(k + 2 + i) * n];
             row[k] = *factor;
-            row[k + 1..k + 2 + i].iter_mut().zip(&column).for_each(|(x, y)| *x -= factor * y);
+            row[k + 1..k + 2 + i].iter_mut().zip(&*column).for_each(|(x, y)| *x -= factor * y);
         }
     }
-    Some(a)
+    true
 }
 
-/// I - tau·v·vᵀ applied to the rows from `from` on of a matrix of `n` columns.
-fn reflect(a: &mut [f64], n: usize, from: usize, v: &[f64], tau: f64) {
-    let mut w = vec![0.0; n];
+/// I - tau·v·vᵀ applied to the rows from `from` on of a matrix of `n` columns; `w` is memory for a row.
+fn reflect(a: &mut [f64], n: usize, from: usize, v: &[f64], tau: f64, w: &mut [f64]) {
+    let w = &mut w[..n];
+    w.fill(0.0);
     for (row, v) in a[from * n..].chunks(n).zip(v) {
         w.iter_mut().zip(row).for_each(|(w, x)| *w += v * x);
     }
     for (row, v) in a[from * n..].chunks_mut(n).zip(v) {
         let factor = tau * v;
-        row.iter_mut().zip(&w).for_each(|(x, w)| *x -= factor * w);
+        row.iter_mut().zip(&*w).for_each(|(x, w)| *x -= factor * w);
     }
 }
 
-/// Householder's reflections; the diagonal of R is made not negative. The third result is the determinant of a square Q.
-fn qr(mut a: Vec<f64>, m: usize, n: usize) -> Vec<Vec<f64>> {
+/// Householder's reflections; the diagonal of R is made not negative. Gives the determinant of a square Q, else 1.
+fn qr(a: &mut [f64], (m, n): (usize, usize), q: &mut [f64], r: &mut [f64], memory: &mut Memory) -> f64 {
     let k = m.min(n);
-    let mut reflectors = Vec::with_capacity(k);
+    let (vectors, taus, row) = (memory.take(m * k), memory.take(k), memory.take(n.max(k)));
     let mut sign = 1.0;
     for j in 0..k {
-        let mut v: Vec<f64> = (j..m).map(|i| a[i * n + j]).collect();
+        let v = &mut vectors[j * m..(j + 1) * m - j];
+        v.iter_mut().enumerate().for_each(|(i, v)| *v = a[(j + i) * n + j]);
         let rest: f64 = v[1..].iter().map(|x| x * x).sum();
+        taus[j] = 0.0;
         if rest > 0.0 {
             let norm = (v[0] * v[0] + rest).sqrt();
             v[0] += norm.copysign(v[0]);
-            let tau = 2.0 / (v[0] * v[0] + rest);
-            reflect(&mut a, n, j, &v, tau);
+            taus[j] = 2.0 / (v[0] * v[0] + rest);
+            reflect(a, n, j, v, taus[j], row);
             sign = -sign;
-            reflectors.push((v, tau));
-        } else {
-            reflectors.push((v, 0.0));
         }
     }
-    let mut q = vec![0.0; m * k];
+    q.fill(0.0);
     (0..k).for_each(|i| q[i * k + i] = 1.0);
-    for (j, (v, tau)) in reflectors.iter().enumerate().rev() {
-        if *tau != 0.0 {
-            reflect(&mut q, k, j, v, *tau);
-        }
+    for j in (0..k).rev().filter(|j| taus[*j] != 0.0) {
+        reflect(q, k, j, &vectors[j * m..(j + 1) * m - j], taus[j], row);
     }
-    let mut r = vec![0.0; k * n];
+    r.fill(0.0);
     for i in 0..k {
         let flip = if a[i * n + i] < 0.0 { -1.0 } else { 1.0 };
         sign *= flip;
         (i..n).for_each(|j| r[i * n + j] = flip * a[i * n + j]);
         (0..m).for_each(|row| q[row * k + i] *= flip);
     }
-    vec![q, r, vec![if m == n { sign } else { 1.0 }]]
+    if m == n {
+        sign
+    } else {
+        1.0
+    }
 }
 
 /// What a matrix with numbers that are not finite decomposes into.

@@ -1,11 +1,14 @@
 //! Fourier transforms over the last dims by `rustfft`: lines along a dim are gathered, transformed and put back.
 
-use heddle_numerics::{Complex, FftDirection, FftNum, Fourier};
+use std::sync::{Arc, OnceLock};
+
+use heddle_numerics::{Complex, Fft as Plan, FftDirection, FftNum, Fourier};
 use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
 use crate::isa::Isa;
+use crate::kernels::room::Room;
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
 
@@ -31,16 +34,50 @@ pub struct FftJson {
 
 /// Complex numbers of one task.
 const TASK: usize = 1 << 12;
+/// Longer lines are planned, and get their scratch, when they run: a program that only says that it has some costs nothing.
+const PLANNED: usize = 1 << 22;
+
+/// The plans of the dims, each made once.
+struct Plans<T: Fourier> {
+    length: Vec<usize>,
+    direction: FftDirection,
+    vector: OnceLock<Vec<Arc<dyn Plan<T>>>>,
+    scalar: OnceLock<Vec<Arc<dyn Plan<T>>>>,
+}
+
+impl<T: Fourier> Plans<T> {
+    fn new(length: &[usize], direction: FftDirection) -> Plans<T> {
+        Plans { length: length.to_vec(), direction, vector: OnceLock::new(), scalar: OnceLock::new() }
+    }
+
+    fn of(&self, isa: Isa) -> &[Arc<dyn Plan<T>>] {
+        let scalar = isa == Isa::Scalar;
+        let kept = if scalar { &self.scalar } else { &self.vector };
+        kept.get_or_init(|| self.length.iter().map(|n| T::plan(*n, self.direction, scalar)).collect())
+    }
+
+    /// Complex numbers that a worker needs on the processor's best set: a line, and the scratch of its transform.
+    fn scratch(&self) -> usize {
+        let plans = self.of(Isa::detect());
+        self.length.iter().zip(plans).map(|(n, plan)| n + plan.get_inplace_scratch_len()).max().unwrap_or(0)
+    }
+}
+
+enum Width {
+    Single(Plans<f32>),
+    Double(Plans<f64>),
+}
 
 pub struct Fft {
     kind: FftKind,
-    dtype: DType,
     batch: usize,
     length: Vec<usize>,
     input: At,
     out: At,
+    plans: Width,
     /// Bytes of complex values between a real side and the transform.
-    pub extra: usize,
+    between: usize,
+    room: Room,
 }
 
 impl Fft {
@@ -62,9 +99,29 @@ impl Fft {
         checker.write_all("out", json.out, json.dtype, to)?;
         checker.finish(false)?;
         let complex_only = matches!(json.kind, FftKind::Forward | FftKind::Inverse);
-        let extra = if complex_only { 0 } else { count(&complex)? * json.dtype.size() };
-        let (kind, dtype, batch, length) = (json.kind, json.dtype, json.batch, json.length);
-        Ok(Fft { kind, dtype, batch, length, input: json.input, out: json.out, extra })
+        let between = if complex_only { 0 } else { count(&complex)? * json.dtype.size() }.next_multiple_of(64);
+        let (kind, batch, length) = (json.kind, json.batch, json.length);
+        let direction = match kind {
+            FftKind::Forward | FftKind::FromReal => FftDirection::Forward,
+            FftKind::Inverse | FftKind::ToReal => FftDirection::Inverse,
+        };
+        let planned = batch > 0 && length.iter().all(|n| *n <= PLANNED);
+        let tasks = length.iter().map(|n| (count(&real).unwrap_or(0) / n).div_ceil(per_task(*n))).max().unwrap_or(0);
+        let (plans, room) = if json.dtype == DType::F64 {
+            let plans = Plans::new(&length, direction);
+            let room = Room::new::<Complex<f64>>(tasks, if planned { plans.scratch() } else { 0 })?;
+            (Width::Double(plans), room)
+        } else {
+            let plans = Plans::new(&length, direction);
+            let room = Room::new::<Complex<f32>>(tasks, if planned { plans.scratch() } else { 0 })?;
+            (Width::Single(plans), room)
+        };
+        Ok(Fft { kind, batch, length, input: json.input, out: json.out, plans, between, room })
+    }
+
+    /// Bytes of complex values.
+    pub fn extra(&self) -> usize {
+        self.between + self.room.bytes()
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
@@ -72,25 +129,21 @@ impl Fft {
             return Ok(());
         }
         unsafe {
-            match self.dtype {
-                DType::F64 => self.typed::<f64>(run),
-                _ => self.typed::<f32>(run),
+            match &self.plans {
+                Width::Double(plans) => self.typed(run, plans),
+                Width::Single(plans) => self.typed(run, plans),
             }
         }
         Ok(())
     }
 
-    unsafe fn typed<T: Fourier>(&self, run: &Run) {
+    unsafe fn typed<T: Fourier>(&self, run: &Run, plans: &Plans<T>) {
         let whole: usize = self.length.iter().product();
         let last = self.length[self.length.len() - 1];
         let half = last / 2 + 1;
         let lines = self.batch * whole / last;
         let zero = Complex::new(T::zero(), T::zero());
-        let direction = match self.kind {
-            FftKind::Forward | FftKind::FromReal => FftDirection::Forward,
-            FftKind::Inverse | FftKind::ToReal => FftDirection::Inverse,
-        };
-        let values: *mut Complex<T> = if self.extra == 0 { run.ptr(self.out) } else { run.extra.cast() };
+        let values: *mut Complex<T> = if self.between == 0 { run.ptr(self.out) } else { run.extra.cast() };
         let total = self.batch * whole;
         match self.kind {
             FftKind::Forward | FftKind::Inverse => {
@@ -116,9 +169,45 @@ impl Fft {
                 (0..lines).for_each(|line| mirror(std::slice::from_raw_parts_mut(values.add(line * last), last)));
             }
             let inner: usize = self.length[dim + 1..].iter().product();
-            transform(run, values, total, self.length[dim], inner, direction);
+            self.transform(run, &*plans.of(run.isa)[dim], values, total, inner);
         }
         self.finish(run, values, lines, last);
+    }
+
+    /// Transforms all lines of a dim, whose elements are `inner` apart.
+    unsafe fn transform<T: Fourier>(
+        &self,
+        run: &Run,
+        plan: &dyn Plan<T>,
+        values: *mut Complex<T>,
+        total: usize,
+        inner: usize,
+    ) {
+        let n = plan.len();
+        let lines = total / n;
+        let per_task = per_task(n);
+        let base = values as usize;
+        run.pool.run(lines.div_ceil(per_task), self.room.workers, |worker, task| {
+            let values = base as *mut Complex<T>;
+            let (mut own, need) = (Vec::new(), n + plan.get_inplace_scratch_len());
+            let mut memory = &mut *self.room.of::<Complex<T>>(run, self.between, worker);
+            if memory.len() < need {
+                own.resize(need, Complex::new(T::zero(), T::zero()));
+                memory = &mut own;
+            }
+            let (gathered, scratch) = memory.split_at_mut(n);
+            for line in task * per_task..lines.min((task + 1) * per_task) {
+                if inner == 1 {
+                    let line = std::slice::from_raw_parts_mut(values.add(line * n), n);
+                    plan.process_with_scratch(line, scratch);
+                    continue;
+                }
+                let first = values.add(line / inner * n * inner + line % inner);
+                (0..n).for_each(|i| gathered[i] = *first.add(i * inner));
+                plan.process_with_scratch(gathered, scratch);
+                (0..n).for_each(|i| *first.add(i * inner) = gathered[i]);
+            }
+        });
     }
 
     unsafe fn finish<T: FftNum>(&self, run: &Run, values: *mut Complex<T>, lines: usize, last: usize) {
@@ -146,6 +235,11 @@ impl Fft {
     }
 }
 
+/// Lines of one task.
+fn per_task(n: usize) -> usize {
+    (TASK / n).max(1)
+}
+
 /// Fills a line from its first half, whose ends count as real.
 fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
     let n = line.len();
@@ -156,36 +250,4 @@ fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
     for i in n / 2 + 1..n {
         line[i] = line[n - i].conj();
     }
-}
-
-/// Transforms all lines of `n` elements that are `inner` apart.
-unsafe fn transform<T: Fourier>(
-    run: &Run,
-    values: *mut Complex<T>,
-    total: usize,
-    n: usize,
-    inner: usize,
-    direction: FftDirection,
-) {
-    let plan = T::plan(n, direction, run.isa == Isa::Scalar);
-    let lines = total / n;
-    let per_task = (TASK / n).max(1);
-    let base = values as usize;
-    run.pool.run(lines.div_ceil(per_task), usize::MAX, |_, task| {
-        let values = base as *mut Complex<T>;
-        let zero = Complex::new(T::zero(), T::zero());
-        let mut scratch = vec![zero; plan.get_inplace_scratch_len()];
-        let mut gathered = vec![zero; if inner == 1 { 0 } else { n }];
-        for line in task * per_task..lines.min((task + 1) * per_task) {
-            if inner == 1 {
-                let line = std::slice::from_raw_parts_mut(values.add(line * n), n);
-                plan.process_with_scratch(line, &mut scratch);
-                continue;
-            }
-            let first = values.add(line / inner * n * inner + line % inner);
-            (0..n).for_each(|i| gathered[i] = *first.add(i * inner));
-            plan.process_with_scratch(&mut gathered, &mut scratch);
-            (0..n).for_each(|i| *first.add(i * inner) = gathered[i]);
-        }
-    });
 }

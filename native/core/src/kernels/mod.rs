@@ -15,6 +15,7 @@ pub mod micro;
 pub mod product;
 pub mod random;
 pub mod reduce;
+pub mod room;
 pub mod rows;
 pub mod scatter;
 pub mod softmax;

@@ -12,6 +12,7 @@ pub struct RandomBits {
     start: At,
     shape: Vec<usize>,
     total: Vec<usize>,
+    strides: Vec<isize>,
     stream: u32,
     out: At,
     count: usize,
@@ -28,8 +29,9 @@ impl RandomBits {
         checker.read_all("start", json.start, DType::I32, &[json.shape.len()])?;
         checker.write_all("out", json.out, DType::U32, &json.shape)?;
         checker.finish(false)?;
-        let (shape, total) = (json.shape.clone(), json.total.clone());
-        Ok(RandomBits { key: json.key, start: json.start, shape, total, stream: json.stream, out: json.out, count })
+        let (shape, total, strides) = (json.shape.clone(), json.total.clone(), contiguous(&json.total));
+        let (key, start, stream, out) = (json.key, json.start, json.stream, json.out);
+        Ok(RandomBits { key, start, shape, total, strides, stream, out, count })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
@@ -46,8 +48,8 @@ impl RandomBits {
                 bail!("start {at} of dim {d} puts {size} elements outside the {total} of the whole");
             }
         }
-        let strides = contiguous(&self.total);
-        let first: i64 = start.iter().zip(&strides).map(|(at, s)| *at as i64 * *s as i64).sum();
+        let strides = &self.strides;
+        let first: i64 = start.iter().zip(strides).map(|(at, s)| *at as i64 * *s as i64).sum();
         // Trailing dims that are whole form one run with the last cut dim.
         let rank = self.shape.len();
         let mut cut = rank.saturating_sub(1);

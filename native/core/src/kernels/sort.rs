@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::dtype::{for_dtype, DType};
 use crate::exec::Run;
+use crate::kernels::room::Room;
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
 
@@ -103,23 +104,24 @@ struct Pair {
     place: u32,
 }
 
-/// The pairs of a row, in the order of positions.
-unsafe fn pairs<T: Key>(row: *const T, n: usize, descending: bool) -> Vec<Pair> {
+/// Writes the pairs of a row, in the order of positions.
+unsafe fn fill<T: Key>(row: *const T, pairs: &mut [Pair], descending: bool) {
     let mask = if descending { u64::MAX >> (64 - T::BITS) } else { 0 };
-    (0..n).map(|i| Pair { key: (*row.add(i)).key() ^ mask, place: i as u32 }).collect()
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        *pair = Pair { key: (*row.add(i)).key() ^ mask, place: i as u32 };
+    }
 }
 
-/// Least significant digit first; a digit that all keys share is passed over.
-fn radix(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
+/// Least significant digit first, from one side to the other; a digit that all keys share is passed over.
+fn radix<'a>(mut pairs: &'a mut [Pair], mut other: &'a mut [Pair], bits: u32) -> &'a [Pair] {
     let digits = (bits / 8) as usize;
-    let mut counts = vec![[0usize; 256]; digits];
-    for pair in &pairs {
-        for (digit, count) in counts.iter_mut().enumerate() {
+    let mut counts = [[0usize; 256]; 8];
+    for pair in &*pairs {
+        for (digit, count) in counts.iter_mut().enumerate().take(digits) {
             count[(pair.key >> (8 * digit)) as usize & 255] += 1;
         }
     }
-    let mut other = pairs.clone();
-    for (digit, count) in counts.iter().enumerate() {
+    for (digit, count) in counts.iter().enumerate().take(digits) {
         if count.contains(&pairs.len()) {
             continue;
         }
@@ -127,7 +129,7 @@ fn radix(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
         for i in 1..256 {
             starts[i] = starts[i - 1] + count[i - 1];
         }
-        for pair in &pairs {
+        for pair in &*pairs {
             let at = &mut starts[(pair.key >> (8 * digit)) as usize & 255];
             other[*at] = *pair;
             *at += 1;
@@ -137,9 +139,20 @@ fn radix(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
     pairs
 }
 
-fn sorted(mut pairs: Vec<Pair>, bits: u32) -> Vec<Pair> {
-    if pairs.len() > RADIX {
-        return radix(pairs, bits);
+/// Pairs of scratch that sorting `count` of them takes.
+fn room(count: usize) -> usize {
+    if count > RADIX {
+        2 * count
+    } else {
+        count
+    }
+}
+
+/// The first `count` pairs in order.
+fn sorted(memory: &mut [Pair], count: usize, bits: u32) -> &[Pair] {
+    let (pairs, other) = memory.split_at_mut(count);
+    if count > RADIX {
+        return radix(pairs, &mut other[..count], bits);
     }
     // Positions make all pairs differ: this is stable.
     pairs.sort_unstable();
@@ -172,9 +185,20 @@ pub struct Sort {
     cols: usize,
     descending: bool,
     operands: Vec<OperandJson>,
+    room: Room,
+}
+
+/// Rows of one task.
+fn per_task(cols: usize) -> usize {
+    (TASK / cols.max(1)).max(1)
 }
 
 impl Sort {
+    /// Bytes of pairs.
+    pub fn extra(&self) -> usize {
+        self.room.bytes()
+    }
+
     pub fn new(json: SortJson, mut checker: Checker) -> Result<Sort> {
         if json.operands.is_empty() {
             bail!("there is nothing to sort");
@@ -186,7 +210,8 @@ impl Sort {
             checker.write_all("out", operand.out, operand.dtype, &[json.rows, json.cols])?;
         }
         checker.finish(false)?;
-        Ok(Sort { rows: json.rows, cols: json.cols, descending: json.descending, operands: json.operands })
+        let room = Room::new::<Pair>(json.rows.div_ceil(per_task(json.cols)), room(json.cols))?;
+        Ok(Sort { rows: json.rows, cols: json.cols, descending: json.descending, operands: json.operands, room })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
@@ -195,16 +220,18 @@ impl Sort {
     }
 
     unsafe fn typed<T: Key>(&self, run: &Run) {
-        let per_task = (TASK / self.cols.max(1)).max(1);
-        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
+        let per_task = per_task(self.cols);
+        run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {
+            let memory = &mut *self.room.of::<Pair>(run, 0, worker);
             for row in task * per_task..self.rows.min((task + 1) * per_task) {
                 let start = row * self.cols;
                 let keys = run.ptr::<T>(self.operands[0].input).add(start);
-                let order = sorted(pairs(keys, self.cols, self.descending), T::BITS);
+                fill(keys, &mut memory[..self.cols], self.descending);
+                let order = sorted(memory, self.cols, T::BITS);
                 for operand in &self.operands {
                     let size = operand.dtype.size();
                     let (from, to) = (run.ptr::<u8>(operand.input), run.ptr::<u8>(operand.out));
-                    follow_bytes(size, from.add(start * size), to.add(start * size), &order);
+                    follow_bytes(size, from.add(start * size), to.add(start * size), order);
                 }
             }
         });
@@ -219,9 +246,15 @@ pub struct TopK {
     input: At,
     values: At,
     indices: At,
+    room: Room,
 }
 
 impl TopK {
+    /// Bytes of pairs.
+    pub fn extra(&self) -> usize {
+        self.room.bytes()
+    }
+
     pub fn new(json: &TopKJson, mut checker: Checker) -> Result<TopK> {
         let (rows, cols, k) = (json.rows, json.cols, json.count);
         if k > cols {
@@ -234,7 +267,8 @@ impl TopK {
         checker.write_all("out[0]", values, json.dtype, &[rows, k])?;
         checker.write_all("out[1]", indices, DType::I32, &[rows, k])?;
         checker.finish(false)?;
-        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices })
+        let room = Room::new::<Pair>(rows.div_ceil(per_task(cols)), cols.max(room(k)))?;
+        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices, room })
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
@@ -243,17 +277,18 @@ impl TopK {
     }
 
     unsafe fn typed<T: Key>(&self, run: &Run) {
-        let per_task = (TASK / self.cols.max(1)).max(1);
-        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
+        let per_task = per_task(self.cols);
+        run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {
+            let memory = &mut *self.room.of::<Pair>(run, 0, worker);
             for row in task * per_task..self.rows.min((task + 1) * per_task) {
                 let from = run.ptr::<T>(self.input).add(row * self.cols);
-                let mut order = pairs(from, self.cols, true);
+                let pairs = &mut memory[..self.cols];
+                fill(from, pairs, true);
                 if self.k > 0 && self.k < self.cols {
-                    order.select_nth_unstable(self.k - 1);
+                    pairs.select_nth_unstable(self.k - 1);
                 }
-                order.truncate(self.k);
-                let order = sorted(order, T::BITS);
-                follow(from, run.ptr::<T>(self.values).add(row * self.k), &order);
+                let order = sorted(memory, self.k, T::BITS);
+                follow(from, run.ptr::<T>(self.values).add(row * self.k), order);
                 let places = run.ptr::<i32>(self.indices).add(row * self.k);
                 for (i, pair) in order.iter().enumerate() {
                     *places.add(i) = pair.place as i32;

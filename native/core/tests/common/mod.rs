@@ -3,7 +3,9 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub mod damage;
 pub mod groups;
+pub mod seeds;
 
 use heddle_half::{Bf16, Half, Odd, F16};
 use std::sync::Arc;

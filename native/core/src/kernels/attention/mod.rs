@@ -58,6 +58,7 @@ struct Dropout {
     words: At,
     start: At,
     total: Vec<usize>,
+    strides: Vec<isize>,
     threshold: u32,
     factor: f64,
 }
@@ -129,7 +130,7 @@ impl Shape {
             None => None,
             Some(dropout) => Some(Dropout::new(dropout, &shaped(&heads, n, m), checker)?),
         };
-        checker.scratch("scratch", json.scratch, json.slots * slot_bytes(dtype.size()))?;
+        checker.scratch("scratch", json.scratch, json.slots.saturating_mul(slot_bytes(dtype.size())))?;
         Ok(Shape {
             dtype,
             groups,
@@ -208,7 +209,6 @@ impl Shape {
         let words = std::slice::from_raw_parts_mut(slot.words, length);
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
         let (rank, mut rest, mut index) = (dropout.total.len(), head, 0u64);
-        let strides = contiguous(&dropout.total);
         for dim in (0..rank).rev() {
             let own = match rank - dim {
                 1 => j0,
@@ -220,7 +220,7 @@ impl Shape {
                     own
                 }
             };
-            index += (start[dim] as u64 + own as u64) * strides[dim] as u64;
+            index += (start[dim] as u64 + own as u64) * dropout.strides[dim] as u64;
         }
         fill(run.isa, *run.ptr::<[u32; 2]>(dropout.words), 0, index, words);
         let factor = T::from_f64(dropout.factor);
@@ -235,8 +235,8 @@ impl Shape {
     unsafe fn check(&self, run: &Run) -> Result<()> {
         let Some(dropout) = &self.dropout else { return Ok(()) };
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
-        let shape = [&self.heads[..], &[self.n, self.m]].concat();
-        for ((at, size), total) in start.iter().zip(&shape).zip(&dropout.total) {
+        let shape = self.heads.iter().chain([&self.n, &self.m]);
+        for ((at, size), total) in start.iter().zip(shape).zip(&dropout.total) {
             if *at < 0 || *at as usize + size > *total {
                 bail!("start {at} puts {size} scores outside the {total} of the whole");
             }
@@ -256,6 +256,7 @@ impl Dropout {
         Ok(Dropout {
             words: json.words,
             start: json.start,
+            strides: contiguous(&json.total),
             total: json.total.clone(),
             threshold: json.threshold,
             factor: json.factor,

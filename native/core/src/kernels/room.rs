@@ -1,0 +1,39 @@
+//! Scratch of a step's workers, behind the arena of the program: as much as the step's shape asks for, whatever the number
+//! of threads.
+
+use crate::exec::Run;
+use crate::{bail, Result};
+
+/// Most workers of a step with such scratch.
+const WORKERS: usize = 16;
+
+pub struct Room {
+    /// Bytes of one worker.
+    each: usize,
+    /// No more may take part.
+    pub workers: usize,
+}
+
+impl Room {
+    /// For `tasks` tasks that use `count` values of `T` each.
+    pub fn new<T>(tasks: usize, count: usize) -> Result<Room> {
+        let Some(bytes) = count.checked_mul(std::mem::size_of::<T>()).filter(|bytes| *bytes < 1 << 46) else {
+            bail!("{count} values of scratch are too many");
+        };
+        Ok(Room { each: bytes.next_multiple_of(64), workers: tasks.clamp(1, WORKERS) })
+    }
+
+    /// Bytes of all workers.
+    pub fn bytes(&self) -> usize {
+        self.each * self.workers
+    }
+
+    /// The memory of a worker, all of `T` that fit, with anything in it.
+    ///
+    /// # Safety
+    /// `before` is a multiple of 64, and it and `bytes` are within what the step has as `extra`.
+    pub unsafe fn of<T>(&self, run: &Run, before: usize, worker: usize) -> *mut [T] {
+        let memory = run.extra.add(before + worker * self.each).cast::<T>();
+        std::ptr::slice_from_raw_parts_mut(memory, self.each / std::mem::size_of::<T>())
+    }
+}
