@@ -7,6 +7,7 @@ import type { LoweredStep } from "./json.ts";
 import type { FusedOperand } from "./kernels.ts";
 import { alignment } from "./memory.ts";
 import { flatten } from "./nest.ts";
+import { scratchBytes } from "./scratch.ts";
 
 /** Bytes that a device needs to run such steps, beside the buffers that they are given. */
 export function workBytes(arena: number, steps: readonly LoweredStep[]): number {
@@ -16,7 +17,7 @@ export function workBytes(arena: number, steps: readonly LoweredStep[]): number 
 
 function partialBytes(step: LoweredStep): number {
   if (step.k === "fusedColumns") return columnBytes(step);
-  if (step.k !== "reduce" && step.k !== "dot") return 0;
+  if (step.k !== "reduce" && step.k !== "dot") return scratchBytes(step);
   const count =
     step.k === "dot" ? dotPartials(step as unknown as DotFields) : reducePartials(step as unknown as ReduceFields);
   return count * dtypes[step["dtype"] as DType].bytes;

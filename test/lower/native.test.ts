@@ -179,6 +179,40 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     expect(lowered.workBytes > Math.ceil(lowered.arenaBytes / 64) * 64).toBe(some);
   });
 
+  const worked = (op: string, attrs: object, ...inputs: (readonly [DType, ...number[]])[]) =>
+    traceGraph(
+      op,
+      inputs.map(([dtype, ...shape], index) => ({ name: `x${index}`, type: { dtype, shape } })),
+      (...nodes) => ops.resultsOf(ops.call(op, nodes, attrs as never)),
+    );
+  const scratch: readonly (readonly [string, Graph])[] = [
+    ["short rows to sort", worked("sort", { descending: false }, ["f32", 5000, 3])],
+    ["long rows to sort, with an operand", worked("sort", { descending: true }, ["f64", 3, 1500], ["i32", 3, 1500])],
+    ["the largest of long rows", worked("topK", { k: 1100 }, ["f32", 40, 2000])],
+    ["the largest of one row", worked("topK", { k: 3 }, ["i32", 7])],
+    ["a transform of a power of 2", worked("fft", { kind: "forward", length: [512] }, ["f32", 100, 512, 2])],
+    ["of a prime, from numbers", worked("fft", { kind: "fromReal", length: [101] }, ["f64", 60, 101])],
+    ["to numbers, of two dims", worked("fft", { kind: "toReal", length: [6, 10] }, ["f32", 3, 6, 6, 2])],
+    [
+      "of lines that get their scratch when they run",
+      worked("fft", { kind: "inverse", length: [2 ** 22 + 1] }, ["f32", 2 ** 22 + 1, 2]),
+    ],
+    ["a tall matrix", worked("qr", {}, ["f64", 20, 9, 4])],
+    ["a wide matrix", worked("qr", {}, ["f32", 3, 9])],
+    [
+      "a triangle and columns",
+      worked("triangularSolve", { lower: true, transpose: false, unit: false }, ["f32", 4, 4], ["f32", 4, 7]),
+    ],
+    ["more matrices than workers", worked("cholesky", {}, ["f64", 33, 5, 5])],
+    ["singular values", worked("svd", {}, ["f32", 2, 5, 3])],
+    ["no matrix", worked("eigh", {}, ["f32", 0, 3, 3])],
+  ];
+  test.each(scratch)("so is that for workers: %s", (_what, graph) => {
+    if ("error" in native) throw new Error(reason);
+    const lowered = lowerProgram(splitGraph(graph, [], {}), { slots: 2 });
+    expect(lowered.workBytes).toBe(new native.NativeProgram(lowered.text).arenaBytes);
+  });
+
   for (const op of allOps()) {
     const { example } = op;
     if (isAbsent(example)) continue;

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { traceGraph } from "../../src/ir/graph.ts";
 import { isAbsent, type Node } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
+import { Trace } from "../../src/ir/trace.ts";
 import { topological } from "../../src/ir/walk.ts";
 import { call, evaluateGraph, matmul } from "../../src/ops/index.ts";
 import { stablehloText } from "../../src/program/index.ts";
@@ -68,9 +69,10 @@ describe("every op on a batch", () => {
 
   it("names the op that has no rule, with its reason", () => {
     const type = { dtype: "f32" as const, shape: [2] };
-    const graph = traceGraph("g", [{ name: "x", type }], (x) => [
+    const reduced = (x: Node): Node[] => [
       call("allReduce", [x], { axis: "data", parts: 2, reduction: "sum", label: "" }),
-    ]);
+    ];
+    const graph = traceGraph("g", [{ name: "x", type }], reduced, new Trace(true));
     expect(() => onBatch(graph, [true], batchSize)).toThrow(
       /allReduce f32\[2\] -> f32\[2\] cannot be batched: appears in planned graphs only\s+at .*batch\.test/,
     );

@@ -34,8 +34,8 @@ pub struct FftJson {
 
 /// Complex numbers of one task.
 const TASK: usize = 1 << 12;
-/// Longer lines are planned, and get their scratch, when they run: a program that only says that it has some costs nothing.
-const PLANNED: usize = 1 << 22;
+/// Longer lines get their scratch when they run: a program that only says that it has some costs nothing.
+const LONGEST: usize = 1 << 22;
 
 /// The plans of the dims, each made once.
 struct Plans<T: Fourier> {
@@ -54,12 +54,6 @@ impl<T: Fourier> Plans<T> {
         let scalar = isa == Isa::Scalar;
         let kept = if scalar { &self.scalar } else { &self.vector };
         kept.get_or_init(|| self.length.iter().map(|n| T::plan(*n, self.direction, scalar)).collect())
-    }
-
-    /// Complex numbers that a worker needs on the processor's best set: a line, and the scratch of its transform.
-    fn scratch(&self) -> usize {
-        let plans = self.of(Isa::detect());
-        self.length.iter().zip(plans).map(|(n, plan)| n + plan.get_inplace_scratch_len()).max().unwrap_or(0)
     }
 }
 
@@ -105,21 +99,17 @@ impl Fft {
             FftKind::Forward | FftKind::FromReal => FftDirection::Forward,
             FftKind::Inverse | FftKind::ToReal => FftDirection::Inverse,
         };
-        let planned = batch > 0 && length.iter().all(|n| *n <= PLANNED);
         let tasks = length.iter().map(|n| (count(&real).unwrap_or(0) / n).div_ceil(per_task(*n))).max().unwrap_or(0);
-        let (plans, room) = if json.dtype == DType::F64 {
-            let plans = Plans::new(&length, direction);
-            let room = Room::new::<Complex<f64>>(tasks, if planned { plans.scratch() } else { 0 })?;
-            (Width::Double(plans), room)
-        } else {
-            let plans = Plans::new(&length, direction);
-            let room = Room::new::<Complex<f32>>(tasks, if planned { plans.scratch() } else { 0 })?;
-            (Width::Single(plans), room)
+        let size = json.dtype.size();
+        let room = Room::new::<u8>(tasks, 2 * size * length.iter().copied().map(scratch).max().unwrap_or(0))?;
+        let plans = match json.dtype {
+            DType::F64 => Width::Double(Plans::new(&length, direction)),
+            _ => Width::Single(Plans::new(&length, direction)),
         };
         Ok(Fft { kind, batch, length, input: json.input, out: json.out, plans, between, room })
     }
 
-    /// Bytes of complex values.
+    /// Bytes of complex values and of the workers' scratch.
     pub fn extra(&self) -> usize {
         self.between + self.room.bytes()
     }
@@ -233,6 +223,22 @@ impl Fft {
             }
         }
     }
+}
+
+/// Complex numbers that a worker needs for a line and its transform, as src/lower/partials.ts has it: the plans of
+/// lengths with small factors ask for less than two lines, those of others for less than eight. What asks for more, or is
+/// longer than the longest, gets memory of its own.
+fn scratch(n: usize) -> usize {
+    if n > LONGEST {
+        return 0;
+    }
+    let rest = [2, 3, 5, 7, 11].into_iter().fold(n, |mut rest, factor| {
+        while rest.is_multiple_of(factor) {
+            rest /= factor;
+        }
+        rest
+    });
+    n + if rest == 1 { 2 * n } else { 8 * n } + 64
 }
 
 /// Lines of one task.
