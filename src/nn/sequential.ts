@@ -1,6 +1,7 @@
 /** @module Layers one after another. */
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { applyLayer, asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey } from "./layer.ts";
 
 /** Without the children that have no variables, as PyTorch's `state_dict` leaves them out. */
@@ -19,7 +20,12 @@ export function sequential(...children: readonly LayerLike[]): Layer {
   const layers = children.map((child, index) => {
     const valid =
       typeof child === "function" || (typeof child?.init === "function" && typeof child.apply === "function");
-    if (!valid) throw new HeddleError("option", `sequential: layer ${index} is ${String(child)}, not a layer`);
+    if (!valid)
+      throw new HeddleError("option", `sequential: layer ${index} is ${shown(child)}, not a layer`, {
+        ...(Array.isArray(child)
+          ? { hint: "layers are arguments: sequential(first, second), sequential(...layers)" }
+          : {}),
+      });
     return asLayer(child);
   });
   return positioned({
