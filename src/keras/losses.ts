@@ -48,12 +48,11 @@ export function labelsFor(output: Tensor, target: Tensor): Tensor {
 
 /** The target in the shape and dtype of the output, where it only lacks or has a last dim of 1. */
 export function targetLike(output: Tensor, target: Tensor): Tensor {
-  const same = target.size === output.size && sameShape(squeezed(target), squeezed(output));
+  const [from, to] = [target.shape, output.shape];
+  const same = sameShape([...from, 1], to) || sameShape(from, [...to, 1]);
   const shaped = same ? target.reshape(output.shape) : target;
   return shaped.dtype === output.dtype || isFloat(shaped.dtype) ? shaped : shaped.cast(output.dtype);
 }
-
-const squeezed = ({ shape }: Tensor): readonly number[] => (shape.at(-1) === 1 ? shape.slice(0, -1) : shape);
 
 const sparse: Loss = (output, target, options) => {
   const labels = labelsFor(output, target);

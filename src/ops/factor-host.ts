@@ -56,6 +56,10 @@ export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   let sign = 1;
   for (let j = 0; j < k; j++) {
     const v = Float64Array.from({ length: m }, (_unused, i) => (i < j ? 0 : at(work, i * n + j)));
+    // Sizes near 1, whose squares neither overflow nor vanish; by a power of 2, which changes no digit.
+    const largest = v.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const scale = 2 ** -Math.max(Math.min(Math.floor(Math.log2(largest)), 1022), -1023);
+    if (largest > 0 && Number.isFinite(largest)) for (let i = j; i < m; i++) v[i] = at(v, i) * scale;
     const tail = v.reduce((sum, x, i) => (i > j ? sum + x * x : sum), 0);
     if (tail > 0) {
       v[j] = at(v, j) + (at(v, j) < 0 ? -1 : 1) * Math.sqrt(at(v, j) ** 2 + tail);
@@ -88,6 +92,22 @@ function reflect(a: Matrix, n: number, v: Float64Array): void {
       a[row * n + column] = at(a, row * n + column) - ((2 * dot) / square) * x;
     });
   }
+}
+
+/** Column `to` as a unit vector that is orthogonal to the columns before it, of which there are fewer than rows. */
+function complete(q: Matrix, rows: number, columns: number, to: number): void {
+  const before = range(to);
+  // Of the unit vectors the one of which the columns before have the least.
+  const taken = range(rows).map((row) => before.reduce((sum, column) => sum + at(q, row * columns + column) ** 2, 0));
+  q[taken.indexOf(Math.min(...taken)) * columns + to] = 1;
+  // Twice, as once leaves what rounding makes.
+  for (const column of [...before, ...before]) {
+    const dot = range(rows).reduce((sum, row) => sum + at(q, row * columns + column) * at(q, row * columns + to), 0);
+    for (let row = 0; row < rows; row++)
+      q[row * columns + to] = at(q, row * columns + to) - dot * at(q, row * columns + column);
+  }
+  const norm = Math.sqrt(range(rows).reduce((sum, row) => sum + at(q, row * columns + to) ** 2, 0));
+  for (let row = 0; row < rows; row++) q[row * columns + to] = at(q, row * columns + to) / norm;
 }
 
 /** Whether a matrix has numbers without which there is no decomposition. */
@@ -191,7 +211,9 @@ export function svd(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   const values = Float64Array.from(order, (i) => sizes[i] as number);
   const [long, short] = [new Float64Array(tall * k), new Float64Array(k * k)];
   order.forEach((from, to) => {
-    for (let row = 0; row < tall; row++) long[row * k + to] = at(work, row * wide + from) / (sizes[from] as number);
+    const size = sizes[from] as number;
+    for (let row = 0; row < tall; row++) long[row * k + to] = size === 0 ? 0 : at(work, row * wide + from) / size;
+    if (size === 0) complete(long, tall, k, to);
     for (let row = 0; row < k; row++) short[row * k + to] = at(turns, row * k + from);
   });
   const [u, v] = m < n ? [short, long] : [long, short];

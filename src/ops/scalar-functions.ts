@@ -90,15 +90,17 @@ export const functionRows: { readonly [name: string]: ScalarRow } = {
   ),
 };
 
-/** x² + y² of the two sides of an angle. */
-const radius = (x: Node, y: Node): Node => add(square(x), square(y));
-
-/** Over the square of the radius; 0 at the origin, as in PyTorch. */
-const overRadius = (part: Node, x: Node, y: Node): Node => {
-  const square = radius(x, y);
-  const origin = emit.eq(square, 0);
-  return emit.select(origin, 0, div(part, emit.select(origin, 1, square)));
-};
+/** `part` of x and y over x² + y², none of which overflows or vanishes before the quotient does; 0 at the origin, as in PyTorch. */
+function overRadius(part: (x: Node, y: Node) => Node, x: Node, y: Node): Node {
+  const largest = emit.maximum(emit.abs(x), emit.abs(y));
+  const plain = emit.or(emit.eq(largest, 0), emit.eq(largest, Infinity));
+  // The quotient is the same whatever both are divided by, so that derivatives need not know of it.
+  const size = emit.call("stopGradient", [emit.select(plain, 1, largest)]);
+  const [u, v] = [div(x, size), div(y, size)];
+  const radius = add(square(u), square(v));
+  const origin = emit.eq(radius, 0);
+  return emit.select(origin, 0, div(div(part(u, v), emit.select(origin, 1, radius)), size));
+}
 
 export const functionPairs: { readonly [name: string]: ScalarRow } = {
   atan2: {
@@ -106,7 +108,20 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
     dtypes: "float",
     stablehlo: "atan2",
     value: Math.atan2,
-    gradient: [(dy, x, y) => overRadius(mul(dy, y), x, y), (dy, x, y) => neg(overRadius(mul(dy, x), x, y))],
+    gradient: [
+      (dy, x, y) =>
+        mul(
+          dy,
+          overRadius((_u, v) => v, x, y),
+        ),
+      (dy, x, y) =>
+        neg(
+          mul(
+            dy,
+            overRadius((u) => u, x, y),
+          ),
+        ),
+    ],
     linear: [],
     cost: 20,
   },

@@ -268,7 +268,11 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     // JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
     value: (x, y) => (x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y),
     gradient: [
-      (dy, x, y) => select(emit.eq(y, 0), 0, mul(dy, mul(y, emit.pow(x, sub(y, 1))))),
+      // A power that is finite stands in the place of what counts for nothing: derivatives of the gradient multiply by it.
+      (dy, x, y) => {
+        const constant = emit.eq(y, 0);
+        return select(constant, 0, mul(dy, mul(y, emit.pow(x, sub(select(constant, 1, y), 1)))));
+      },
       (dy, x, y, out) => {
         // Below 0 there are powers at whole y alone, and a slope at none: 0 there, where PyTorch's NaN would spoil the rest.
         const alone = emit.and(emit.lt(x, 0), emit.eq(out, out));

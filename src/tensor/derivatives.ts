@@ -106,6 +106,11 @@ export function jvp<Inputs extends readonly unknown[], Result>(
   primals: readonly [...Inputs],
   tangents: readonly [...Inputs],
 ): { value: Result; tangent: Result } {
+  if (!Array.isArray(primals) || !Array.isArray(tangents))
+    throw new HeddleError(
+      "argument",
+      "jvp: primals and tangents are arrays, with one for each argument of the function",
+    );
   return traced("jvp", () => {
     const { given, body } = callOf(fn, primals);
     const direction = flattenTree(tangents, isTensor);

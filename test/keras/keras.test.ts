@@ -334,3 +334,19 @@ describe("a model", () => {
     await expect((async () => make())()).rejects.toThrow(says);
   });
 });
+
+test.each(["mse", "mae", "huber", "hinge", "binaryCrossEntropy", "binaryCrossEntropyWithLogits"])(
+  "a last batch of one row, whose output has a last dim of 1: %s",
+  async (loss) => {
+    const model = keras.model(nn.sequential(nn.linear(1), nn.sigmoid()), { seed: 1 });
+    model.compile({ optimizer: "sgd", loss });
+    const x = tensor([
+      [0, 1],
+      [1, 0],
+      [1, 1],
+      [0, 0],
+    ]);
+    const { history } = await model.fit(x, tensor([0, 1, 1, 0]), { ...quiet, epochs: 1, batchSize: 3 });
+    expect(Number.isFinite(history["loss"]?.[0])).toBe(true);
+  },
+);

@@ -195,6 +195,6 @@ describe("errors name the layer", () => {
     expect(() => nn.linear(2.5)).toThrow(/whole number/);
     expect(() => nn.dropout(1.5)).toThrow(/rate must be at least 0 and at most 1/);
     expect(() => nn.sequential(undefined as never)).toThrow(/layer 0 is undefined, not a layer/);
-    expect(() => nn.sequential([nn.flatten()] as never)).toThrow(/not a layer[^]*sequential\(\.\.\.layers\)/);
+    expect(() => nn.sequential([nn.flatten()] as never)).toThrow(/not a layer[\s\S]*sequential\(\.\.\.layers\)/);
   });
 });

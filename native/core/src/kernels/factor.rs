@@ -274,6 +274,12 @@ fn qr(a: &mut [f64], (m, n): (usize, usize), q: &mut [f64], r: &mut [f64], memor
     for j in 0..k {
         let v = &mut vectors[j * m..(j + 1) * m - j];
         v.iter_mut().enumerate().for_each(|(i, v)| *v = a[(j + i) * n + j]);
+        // Sizes near 1, whose squares neither overflow nor vanish; by a power of 2, which changes no digit.
+        let largest = v.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        if largest > 0.0 && largest.is_finite() {
+            let scale = libm::ldexp(1.0, -libm::ilogb(largest).clamp(-1023, 1022));
+            v.iter_mut().for_each(|x| *x *= scale);
+        }
         let rest: f64 = v[1..].iter().map(|x| x * x).sum();
         taus[j] = 0.0;
         if rest > 0.0 {
