@@ -2,7 +2,7 @@
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
-import { checkTensor } from "../tensor/tensor.ts";
+import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkIds, checkTable, type EmbeddingOptions, idsOf, isPadding, table } from "./embedding.ts";
@@ -21,7 +21,8 @@ export interface EmbeddingBagOptions extends EmbeddingOptions {
 export interface Bags {
   /**
    * `[bags]` (i32): the ids are `[n]`, one bag after another, and bag b begins at place `offsets[b]`. They ascend from 0 to at
-   * most n; two that are equal leave the first one's bag empty. Default: each row of the ids is a bag.
+   * most n; two that are equal leave the first one's bag empty. Others are an error (`value`) where the
+   * values are at hand. Default: each row of the ids is a bag.
    */
   readonly offsets?: Tensor | undefined;
   /** A float for each id, by which its vector is multiplied; with mode `"sum"`. Default 1. */
@@ -108,6 +109,7 @@ function checkBags(ids: TensorType, { mode, offsets, weights }: Settings): void 
       "shape",
       `offsets are i32 [bags], of ids [n]; got ${formatType(offsets)} and ids ${formatType(ids)}`,
     );
+  if (offsets !== undefined) checkOffsets(offsets, ids.shape[0] as number);
   if (weights === undefined) return;
   if (mode !== "sum")
     throw new HeddleError("option", `weights go with the mode "sum", not ${mode}`, {
@@ -115,6 +117,21 @@ function checkBags(ids: TensorType, { mode, offsets, weights }: Settings): void 
     });
   if (!isFloat(weights.dtype) || !sameShape(weights.shape, ids.shape))
     throw new HeddleError("shape", `weights are floats, one per id ${formatType(ids)}, got ${formatType(weights)}`);
+}
+
+/** Where their values are at hand; of traced ones, ids before the first bag are an error of the run. */
+function checkOffsets(offsets: Tensor, count: number): void {
+  const hint = { hint: `bag b begins at id offsets[b]: they ascend from 0 to at most ${count}, the number of ids` };
+  let before = 0;
+  valuesAtHand(offsets)?.forEach((value, bag) => {
+    const offset = Number(value);
+    if (bag === 0 && offset !== 0) throw new HeddleError("value", `offsets begin at ${offset}, not at 0`, hint);
+    if (offset < before)
+      throw new HeddleError("value", `offsets[${bag}] is ${offset}, less than the ${before} before it`, hint);
+    if (offset > count)
+      throw new HeddleError("value", `offsets[${bag}] is ${offset}, but there are ${count} ids`, hint);
+    before = offset;
+  });
 }
 
 /** How the rows of ids, or the ids between offsets, are combined: vectors `[…ids, size]` to `[…bags, size]`. */
@@ -163,7 +180,9 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
     return alike ? largest : select(counts().eq(0), 0, largest);
   }
   const vectors = without(0);
-  const column = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
+  const given = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
+  // A weight of padding counts for nothing either, whatever it is.
+  const column = given === undefined || padding === undefined ? given : select(padding, 0, given);
   const sum = combine.sum(column === undefined ? vectors : vectors.mul(column));
   if (mode === "sum") return sum;
   return alike ? sum.div(ids.shape.at(-1) as number) : sum.div(counts().maximum(1));

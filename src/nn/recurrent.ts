@@ -5,8 +5,7 @@
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { concat, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
-import { checkTensor } from "../tensor/tensor.ts";
-import { isHere } from "../tensor/value.ts";
+import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
@@ -228,8 +227,7 @@ function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { in
 
 /** Lengths are checked where their values are at hand; a traced one below 0 counts as 0, one above the steps as all of them. */
 function checkSteps(lengths: Tensor, steps: number): void {
-  if (lengths.isTraced || !isHere(lengths.value)) return;
-  lengths.dataSync().forEach((length, at) => {
+  valuesAtHand(lengths)?.forEach((length, at) => {
     if (length >= 0 && length <= steps) return;
     throw new HeddleError("value", `lengths: sequence ${at} has length ${length}, but there are ${steps} steps`, {
       hint: `lengths are from 0 to ${steps}, one per sequence`,

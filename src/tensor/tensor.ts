@@ -18,7 +18,7 @@ import { inspectMethod, inspectTensor } from "./inspect.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
-import { readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
+import { isHere, readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
@@ -370,6 +370,10 @@ export function tensorFunction(name: string, build: (...inputs: Node[]) => Node)
   const own = `${name}#${made++}`;
   return (...inputs) => operate(own, build as (...inputs: never[]) => Node, inputs);
 }
+
+/** Elements for a check of values; undefined where there are none to look at: of a traced tensor, or one in parts elsewhere. */
+export const valuesAtHand = (x: Tensor): ReturnType<Tensor["dataSync"]> | undefined =>
+  x.isTraced || !isHere(x.value) ? undefined : x.dataSync();
 
 /** @throws HeddleError `argument` unless it is a tensor. */
 export function checkTensor(name: string, x: unknown): asserts x is Tensor {

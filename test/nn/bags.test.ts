@@ -66,12 +66,24 @@ test("what does not fit is told", () => {
       /^embeddingBag: weights are floats, one per id i32\[3\], got f64\[2\]/,
     ],
     [() => of({ offsets: [0] as never }), /^embeddingBag: offsets: operand 0 is \[0\], not a tensor/],
+    [() => of({ offsets: i32([1]) }), /^embeddingBag: offsets begin at 1, not at 0/],
+    [() => of({ offsets: i32([0, 2, 1]) }), /^embeddingBag: offsets\[2\] is 1, less than the 2 before it/],
+    [() => of({ offsets: i32([0, 4]) }), /^embeddingBag: offsets\[1\] is 4, but there are 3 ids/],
     [() => of({ paddingIdx: 3 }), /paddingIdx must be/],
     [() => of({}, f64([0.5])), /takes ids, which are whole numbers/],
   ];
   for (const [run, said] of cases) expect(run).toThrow(said);
-  // Ids before the first bag belong to none.
-  expect(() => of({ offsets: i32([1]), mode: "sum" }).dataSync()).toThrow(/index -1 at position 0 is outside/);
+  // Traced offsets are not at hand: ids before the first bag belong to none.
+  const traced = jit((offsets: Tensor) => of({ offsets, mode: "sum" }));
+  expect(() => traced(i32([1])).dataSync()).toThrow(/index -1 at position 0 is outside/);
   const layer = nn.embeddingBag(3, 1);
   expect(layer.init(random.key(0), { shape: [2, 4], dtype: "i32" }).output.shape).toEqual([2, 1]);
+});
+
+test("a weight of padding counts for nothing, NaN neither", () => {
+  const [ids, table, weights] = [i32([0, 1, 2]), f64([[1], [2], [3]]), f64([1, Number.NaN, 2])];
+  const of = (weight: Tensor): Tensor =>
+    nn.functional.embeddingBag(ids, weight, { offsets: i32([0]), weights, mode: "sum", paddingIdx: 1 });
+  close(of(table), [[7]]);
+  close(grad((weight: Tensor) => of(weight).sum())(table), [[1], [0], [2]]);
 });
