@@ -29,9 +29,9 @@ pub struct Turn {
     pub tail: bool,
 }
 
-pub struct Body<'a, 'b> {
+pub struct Body<'a, 'b, 'c> {
     writer: &'a mut Writer<'b>,
-    list: &'b List,
+    list: &'c List,
     turn: Turn,
     /// Positions at which each value is used, in falling order.
     uses: Vec<Vec<usize>>,
@@ -43,8 +43,13 @@ pub struct Body<'a, 'b> {
     slots: usize,
 }
 
-impl<'a, 'b> Body<'a, 'b> {
-    pub fn new(writer: &'a mut Writer<'b>, list: &'b List, turn: Turn) -> Body<'a, 'b> {
+impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
+    /// Registers that are given out: k0 means "no mask", k7 holds the tail, as ymm15 does; ymm14 packs bytes.
+    pub const VECTORS: usize = 32;
+    pub const VECTORS_AVX2: usize = 14;
+    pub const MASKS: usize = 6;
+
+    pub fn new(writer: &'a mut Writer<'b>, list: &'c List, turn: Turn) -> Body<'a, 'b, 'c> {
         let nodes = &list.nodes;
         let mut live = vec![false; nodes.len()];
         list.stores.iter().for_each(|(_, id)| live[*id] = true);
@@ -61,7 +66,7 @@ impl<'a, 'b> Body<'a, 'b> {
             }
         }
         let held = writer.graph.held.len() * HELD;
-        let (vectors, n) = (if writer.wide { 32 - held } else { 14 }, nodes.len());
+        let (vectors, n) = (if writer.wide { Self::VECTORS - held } else { Self::VECTORS_AVX2 }, nodes.len());
         // Held registers lie beyond those that are given out.
         let number = |node: &Node| match node.what {
             Do::Held(i) => Some(31 - i - turn.ahead / 16),
@@ -74,8 +79,7 @@ impl<'a, 'b> Body<'a, 'b> {
             register: nodes.iter().map(number).collect(),
             slot: vec![None; n],
             vectors: vec![None; vectors],
-            // k0 means "no mask", k7 holds the tail.
-            masks: vec![None; if writer.wide { 6 } else { 0 }],
+            masks: vec![None; if writer.wide { Self::MASKS } else { 0 }],
             pinned: Vec::new(),
             slots: writer.frame.rows,
             writer,
@@ -95,7 +99,7 @@ impl<'a, 'b> Body<'a, 'b> {
             let (target, id) = self.list.stores[j];
             let register = self.fetch(id)?;
             match target {
-                Target::Operand(operand) => self.store(operand, register)?,
+                Target::Operand(operand, vector) => self.store(operand, vector, register)?,
                 Target::Held(i) => self.hold(i, register)?,
             }
             self.consume(id, count + j);
@@ -243,9 +247,9 @@ impl<'a, 'b> Body<'a, 'b> {
         self.pinned = inputs.to_vec();
         self.pinned.push(id);
         match node.what {
-            Do::Load(operand) => {
+            Do::Load(operand, vector) => {
                 let to = self.take(id)?;
-                self.load(operand, to)?;
+                self.load(operand, vector, to)?;
             }
             Do::Fma => self.fma(id, node)?,
             Do::Select => self.select(id, node)?,
@@ -422,13 +426,17 @@ impl<'a, 'b> Body<'a, 'b> {
         self.uses[id].first().is_none_or(|last| *last <= at)
     }
 
-    fn load(&mut self, operand: usize, to: Register) -> Done {
-        let access = Access { ahead: self.turn.ahead, tail: self.turn.tail };
+    fn access(&self, vector: usize) -> Access {
+        Access { ahead: self.turn.ahead + vector * self.writer.lanes, tail: self.turn.tail }
+    }
+
+    fn load(&mut self, operand: usize, vector: usize, to: Register) -> Done {
+        let access = self.access(vector);
         self.writer.load(operand, to, access)
     }
 
-    fn store(&mut self, operand: usize, from: Register) -> Done {
-        let access = Access { ahead: self.turn.ahead, tail: self.turn.tail };
+    fn store(&mut self, operand: usize, vector: usize, from: Register) -> Done {
+        let access = self.access(vector);
         self.writer.store(operand, from, access)
     }
 }

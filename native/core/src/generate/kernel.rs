@@ -10,7 +10,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::assembler::{memory, Assembler};
 use super::body::{Body, Turn};
-use super::value::{Do, Id, Kind, Node};
+use super::value::{Id, Kind, Node};
 use crate::dtype::DType;
 
 type Done<T = ()> = Result<T, IcedError>;
@@ -40,10 +40,10 @@ pub struct View {
     pub lanes: Option<u64>,
 }
 
-/// Where a value goes.
+/// Where a value goes: an operand, and which vector of a turn; or a held register.
 #[derive(Clone, Copy)]
 pub enum Target {
-    Operand(usize),
+    Operand(usize, usize),
     Held(usize),
 }
 
@@ -96,7 +96,7 @@ pub struct Writer<'a> {
     pub wide: bool,
     pub assembler: Assembler,
     pub frame: Frame,
-    lanes: usize,
+    pub lanes: usize,
     pool: Vec<u8>,
     places: HashMap<(u64, Kind), usize>,
 }
@@ -185,13 +185,10 @@ impl Writer<'_> {
         }
         self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
         if self.graph.held.is_empty() {
-            let each = &self.graph.each;
-            let work = each.nodes.iter().filter(|n| !matches!(n.what, Do::Constant(_) | Do::Row(_))).count();
-            let turns = (32 / (work + each.stores.len())).clamp(1, 4);
-            if turns > 1 {
-                self.vectors(turns)?;
+            if self.breadth() > 1 {
+                self.vectors(self.breadth(), 1)?;
             }
-            self.vectors(1)?;
+            self.vectors(1, 1)?;
             self.rest()?;
         } else {
             self.folded()?;
@@ -207,18 +204,26 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Turns of `count` whole vectors.
-    fn vectors(&mut self, count: usize) -> Done {
-        let step = (count * self.lanes) as i32;
+    /// Vectors side by side.
+    fn breadth(&self) -> usize {
+        let held = self.graph.held.len() * HELD;
+        let (vectors, masks) = if self.wide { (Body::VECTORS - held, Body::MASKS) } else { (Body::VECTORS_AVX2, 0) };
+        self.graph.each.breadth(vectors, masks)
+    }
+
+    /// Turns of so many groups of so many vectors side by side.
+    fn vectors(&mut self, breadth: usize, groups: usize) -> Done {
+        let woven = self.graph.each.woven(breadth);
+        let step = (groups * breadth * self.lanes) as i32;
         let (top, end) = (self.assembler.label(), self.assembler.label());
         self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
         self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
         self.assembler.jump(Code::Jg_rel32_64, end)?;
         self.assembler.place(top);
-        for i in 0..count {
-            let turn = Turn { ahead: i * self.lanes, tail: false };
-            Body::new(self, &self.graph.each, turn).write()?;
+        for i in 0..groups {
+            let turn = Turn { ahead: i * breadth * self.lanes, tail: false };
+            Body::new(self, &woven, turn).write()?;
         }
         self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
@@ -262,7 +267,8 @@ impl Writer<'_> {
                 self.push(Instruction::with2(Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, to, from))?;
             }
         }
-        self.vectors(HELD)?;
+        let breadth = self.breadth();
+        self.vectors(breadth, HELD / breadth)?;
         let end = self.assembler.label();
         self.left()?;
         for i in 0..HELD {

@@ -10,6 +10,7 @@ mod kernel;
 mod memory;
 mod translate;
 mod value;
+mod weave;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -81,7 +81,7 @@ fn write_down(description: &Description, wide: bool, hold: bool) -> Option<Graph
             let (one, zero) = (builder.constant(1, Kind::Word), builder.constant(0, Kind::Word));
             id = builder.push(Do::Select, Kind::Word, &[id, one, zero]);
         }
-        stores.push((number(*operand).map_or(Target::Operand(*operand), Target::Held), id));
+        stores.push((number(*operand).map_or(Target::Operand(*operand, 0), Target::Held), id));
     }
     let nodes = builder.nodes;
     let long = nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
@@ -110,14 +110,14 @@ fn together(description: &Description, held: &[usize], wide: bool) -> Option<Lis
             }
             lanes.truncate(half);
         }
-        stores.push((Target::Operand(*operand), lanes[0]));
+        stores.push((Target::Operand(*operand, 0), lanes[0]));
     }
     Some(List { nodes: builder.nodes, stores })
 }
 
 fn input(builder: &mut Builder, operand: usize, view: View, dtype: DType) -> Id {
     let kind = if dtype.size() == 8 { Kind::Long } else { Kind::Word };
-    let what = if view.along { Do::Load(operand) } else { Do::Row(operand) };
+    let what = if view.along { Do::Load(operand, 0) } else { Do::Row(operand) };
     let id = builder.push(what, kind, &[]);
     match dtype {
         DType::Bool => builder.truth(id),

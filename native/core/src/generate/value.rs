@@ -32,8 +32,8 @@ pub enum Compare {
 pub enum Do {
     /// The same bits in all lanes.
     Constant(u64),
-    /// From operand `i`: a vector, one value for the whole row, or a count along the row that starts at such a value.
-    Load(usize),
+    /// From operand `i`: a vector (of a turn, by number), one value for the whole row, or a count along the row that starts at such a value.
+    Load(usize, usize),
     Row(usize),
     /// A register that stays from turn to turn, by number; in later vectors of a turn the ones after it.
     Held(usize),
