@@ -72,13 +72,12 @@ fn every_function() {
     let mut random = Random(13);
     let n = 2000;
     for dtype in ["f32", "f64"] {
-        let unary: &[&str] = if dtype == "f64" { &UNARY[..33] } else { &UNARY };
         let mut x = random.floats(n);
         for (i, x) in x.iter_mut().enumerate() {
             *x *= 2f64.powi([0, 0, 1, 3, -12, 9, 40, 100, -130, 126][i % 10]);
         }
         let contents = [encode(dtype, &x), encode(dtype, &random.floats(n)), zeros(dtype, n)];
-        for (name, inputs) in unary.iter().map(|f| (*f, vec![0])).chain(BINARY.iter().map(|f| (*f, vec![0, 1]))) {
+        for (name, inputs) in UNARY.iter().map(|f| (*f, vec![0])).chain(BINARY.iter().map(|f| (*f, vec![0, 1]))) {
             let view = |at: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": 2 });
             let mut op = vec![json!(name), json!(dtype)];
             op.extend(inputs.iter().map(|i| json!(i)));

@@ -1,9 +1,8 @@
 //! The table of float functions: one row each. `src/ops/scalar.ts` has the row with the meaning and the gradient.
 //!
 //! A list calls the macro it is given with its rows, so that the interpreter and the generator read the same ones:
-//! `steps` are written in operations for f32 and f64; `single` for f32 alone, with a library function for f64; `library`
-//! are calls, which only the interpreter can make: `rem` takes as many steps as its quotient has digits, and `polygamma` as
-//! many as its order asks for.
+//! `steps` are written in operations; `library` are calls, which only the interpreter can make: `rem` takes as many steps as
+//! its quotient has digits, and `polygamma` as many as its order asks for.
 
 macro_rules! unary_functions {
     ($visit:ident $($with:tt)*) => {
@@ -42,10 +41,8 @@ macro_rules! unary_functions {
                 "cbrt" cbrt
                 "erfc" erfc
                 "erfInv" erf_inv
-            }
-            single {
-                "lgamma" lgamma libm::lgamma;
-                "digamma" digamma crate::scalar::special::digamma;
+                "lgamma" lgamma
+                "digamma" digamma
             }
             conditions {
                 "isFinite" is_finite

@@ -6,7 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::ops::Plain;
 use crate::scalar::table::{binary_functions, unary_functions};
-use crate::scalar::{functions, single, special};
+use crate::scalar::{functions, special};
 
 /// Operands (unused ones null), result, length. Operands never overlap the result.
 pub type Loop = unsafe fn(Isa, *const u8, *const u8, *const u8, *mut u8, usize);
@@ -111,20 +111,11 @@ macro_rules! two {
     }};
 }
 
-/// Rows of the table as loops over one float type; `$single` picks between the two columns of functions.
+/// Rows of the table as loops over one float type.
 macro_rules! float_unary {
-    ([$name:ident f32] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
-     conditions { $($c:literal $cf:ident)* }) => {
-        float_unary!(@ $name f32 [$($s functions::$sf)* $($o single::$of)*] [] [$($c $cf)*])
-    };
-    ([$name:ident f64] steps { $($s:literal $sf:ident)* } single { $($o:literal $of:ident $od:path;)* }
-     conditions { $($c:literal $cf:ident)* }) => {
-        float_unary!(@ $name f64 [$($s functions::$sf)*] [$($o $od;)*] [$($c $cf)*])
-    };
-    (@ $name:ident $t:ident [$($s:literal $m:ident::$sf:ident)*] [$($l:literal $lf:path;)*] [$($c:literal $cf:ident)*]) => {
+    ([$name:ident $t:ident] steps { $($s:literal $sf:ident)* } conditions { $($c:literal $cf:ident)* }) => {
         match $name {
-            $($s => one!($t => $t, |a| $m::$sf(&mut Plain::<$t>::new(), a)),)*
-            $($l => one!($t => $t, |a| $lf(a)),)*
+            $($s => one!($t => $t, |a| functions::$sf(&mut Plain::<$t>::new(), a)),)*
             $($c => one!($t => u8, |a| u8::from(functions::$cf(&mut Plain::<$t>::new(), a))),)*
             _ => return None,
         }
