@@ -94,6 +94,26 @@ fn every_function() {
     }
 }
 
+/// The interpreter takes fewer steps for tiles whose numbers are all below 2^(2p + 1), with p bits to a number.
+#[test]
+fn periods_of_near_numbers() {
+    let mut random = Random(17);
+    let n = 3000;
+    for (dtype, limit) in [("f32", 2f64.powi(49)), ("f64", 2f64.powi(107))] {
+        let mut x: Vec<f64> = random.floats(n).iter().enumerate().map(|(i, x)| x * 2f64.powi(i as i32 / 60)).collect();
+        // Tiles with one number that is not near, and with the last one that is.
+        x[n - 1] = limit;
+        x[n / 2] = limit * (1.0 - 2f64.powi(-20));
+        let contents = [encode(dtype, &x), zeros(dtype, n)];
+        for name in ["sin", "cos", "tan"] {
+            let view = |at: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": 1 });
+            let op = json!([name, dtype, 0]);
+            let step = json!({ "k": "fused", "shape": [n], "in": [view(1)], "out": [view(2)], "ops": [op] });
+            compare(&step, &[dtype; 2], &contents, name);
+        }
+    }
+}
+
 fn dtype_of(name: &str) -> DType {
     if name == "f32" {
         DType::F32

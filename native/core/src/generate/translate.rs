@@ -170,9 +170,11 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
 }
 
 macro_rules! unary_match {
-    ([$o:ident $name:ident $x:ident] steps { $($s:literal $sf:ident)* } conditions { $($c:literal $cf:ident)* }) => {
+    ([$o:ident $name:ident $x:ident] steps { $($s:literal $sf:ident)* } periodic { $($p:literal $pf:ident)* }
+     conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => Some(functions::$sf($o, $x)),)*
+            $($p => Some(functions::$pf($o, $x)),)*
             $($c => Some(functions::$cf($o, $x)),)*
             _ => None,
         }

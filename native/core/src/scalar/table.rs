@@ -1,7 +1,8 @@
 //! The table of float functions: one row each. `src/ops/scalar.ts` has the row with the meaning and the gradient.
 //!
 //! A list calls the macro it is given with its rows, so that the interpreter and the generator read the same ones:
-//! `steps` are written in operations; `library` are calls, which only the interpreter can make: `rem` takes as many steps as
+//! `steps` are written in operations, and so are those that are `periodic`, which take fewer for numbers that are not huge
+//! (`trigonometric::near`); `library` are calls, which only the interpreter can make: `rem` takes as many steps as
 //! its quotient has digits, and `polygamma` as many as its order asks for.
 
 macro_rules! unary_functions {
@@ -22,9 +23,6 @@ macro_rules! unary_functions {
                 "ceil" ceil
                 "round" round
                 "trunc" trunc
-                "sin" sin
-                "cos" cos
-                "tan" tan
                 "log1p" log1p
                 "erf" erf
                 "softplus" softplus
@@ -43,6 +41,11 @@ macro_rules! unary_functions {
                 "erfInv" erf_inv
                 "lgamma" lgamma
                 "digamma" digamma
+            }
+            periodic {
+                "sin" sin
+                "cos" cos
+                "tan" tan
             }
             conditions {
                 "isFinite" is_finite
