@@ -1,6 +1,11 @@
 /** Errors of the native core: their codes and fields, not their texts, say what they are. */
 import { describe, expect, test } from "vitest";
-import { loadNative, type NativeBinding, type NativeGroup } from "../../src/runtime/native/binding.ts";
+import {
+  loadNative,
+  type NativeBinding,
+  type NativeDevice,
+  type NativeGroup,
+} from "../../src/runtime/native/binding.ts";
 import { nativeError } from "../../src/runtime/native/error.ts";
 
 const native = loadNative();
@@ -52,7 +57,66 @@ const cases: readonly Case[] = [
   ],
 ];
 
+/** A program that takes row 2 of 2 in a loop, which it says something of. */
+const outside = {
+  version: 1,
+  name: "outside",
+  arena: 64,
+  buffers: [{ bytes: 64 }],
+  steps: [
+    {
+      k: "loop",
+      count: 1,
+      out: [1, 32],
+      steps: [
+        {
+          k: "gather",
+          dtype: "f32",
+          outer: 1,
+          size: 2,
+          inner: 1,
+          count: 1,
+          in: [1, 0],
+          indices: [1, 8],
+          out: [1, 16],
+          failure: "there are two",
+        },
+      ],
+    },
+  ],
+};
+
+/** Every way in which a run tells that it failed. */
+const ways: readonly (readonly [
+  string,
+  (...run: Parameters<NativeDevice["run"]>) => (device: NativeDevice) => unknown,
+])[] = [
+  ["a promise", (program, buffers) => (device) => device.run(program, buffers)],
+  ["an exception", (program, buffers) => (device) => device.runSync(program, buffers)],
+  [
+    "a list of failed runs",
+    (program, buffers) => (device) => {
+      device.run(program, buffers).catch(() => {});
+      throw Object.assign(new Error(), device.sync()[0]);
+    },
+  ],
+];
+
 describe.skipIf("error" in native)("the native core", () => {
+  test.each(ways)("what a call says of a wrong value, by %s", async (_name, way) => {
+    const binding = native as NativeBinding;
+    const device = new binding.NativeDevice({ threads: 1 });
+    const buffer = new binding.NativeBuffer(64);
+    buffer.write(new Uint8Array(Int32Array.of(2).buffer), 8);
+    const run = way(new binding.NativeProgram(JSON.stringify(outside)), [buffer]);
+    const thrown = await Promise.resolve(device)
+      .then(run)
+      .then(() => undefined, nativeError);
+    expect(thrown).toMatchObject({ code: "value", step: 0, op: "loop", failure: "there are two" });
+    expect(thrown?.message).toContain("iteration 0: op 0 (gather): index 2 at position 0 is outside [0, 2)");
+    device.close();
+  });
+
   test.each(cases)("%s", async (_name, act, fields) => {
     const thrown = await Promise.resolve()
       .then(() => act(native as NativeBinding))

@@ -83,13 +83,14 @@ pub struct FailedRun {
     pub rank: Option<u32>,
     pub step: Option<u32>,
     pub op: Option<String>,
+    pub failure: Option<String>,
 }
 
 impl FailedRun {
     fn new(run: usize, failure: Failure) -> FailedRun {
-        let Failure { code, message, during, rank, step } = failure;
+        let Failure { code, message, during, rank, step, failure } = failure;
         let (step, op) = step.map_or((None, None), |(number, op)| (Some(number), Some(op.to_owned())));
-        FailedRun { run: run as f64, message, code: code.to_owned(), during, rank, step, op }
+        FailedRun { run: run as f64, message, code: code.to_owned(), during, rank, step, op, failure }
     }
 }
 

@@ -16,11 +16,13 @@ pub struct Failure {
     pub rank: Option<u32>,
     /// The program's outermost step that failed.
     pub step: Option<(u32, &'static str)>,
+    /// What a value outside means, in the words of the program.
+    pub failure: Option<String>,
 }
 
 impl Failure {
     pub fn new(code: &'static str, message: impl std::fmt::Display) -> Failure {
-        Failure { code, message: message.to_string(), during: None, rank: None, step: None }
+        Failure { code, message: message.to_string(), during: None, rank: None, step: None, failure: None }
     }
 
     /// The error for JavaScript; only on its thread.
@@ -41,6 +43,9 @@ impl Failure {
         if let Some((step, op)) = self.step {
             object.set("step", step)?;
             object.set("op", op)?;
+        }
+        if let Some(failure) = self.failure {
+            object.set("failure", failure)?;
         }
         Ok(napi::Error::from(object.to_unknown()))
     }
@@ -63,7 +68,8 @@ impl From<heddle_core::Error> for Failure {
             (None, Kind::Value) => Failure::new("value", &error),
             (None, Kind::Run) => Failure::new("run", &error),
         };
-        Failure { step: error.step.map(|(number, name)| (number as u32, name)), ..failure }
+        let step = error.step.map(|(number, name)| (number as u32, name));
+        Failure { step, failure: error.failure, ..failure }
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Error {
     pub kind: Kind,
     /// Number and name of the program's outermost step that failed.
     pub step: Option<(usize, &'static str)>,
+    /// What such a value means, in the words that the program has for it.
+    pub failure: Option<String>,
     /// What the carrier of the collectives said, for those who know its type.
     pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -30,12 +32,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(message: impl Into<String>) -> Self {
-        Error { message: message.into(), kind: Kind::Run, step: None, source: None }
+        Error { message: message.into(), kind: Kind::Run, step: None, failure: None, source: None }
     }
 
     /// A value that an op is not defined for.
     pub fn value(message: impl Into<String>) -> Self {
         Error { kind: Kind::Value, ..Error::new(message) }
+    }
+
+    /// With what it means, where the program says so.
+    pub fn meaning(self, failure: Option<&str>) -> Self {
+        Error { failure: failure.map(str::to_owned), ..self }
     }
 
     /// More memory than there is.

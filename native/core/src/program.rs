@@ -280,6 +280,8 @@ pub struct GatherJson {
     pub updates: Option<At>,
     pub indices: At,
     pub out: At,
+    /// What an index outside means, in words.
+    pub failure: Option<String>,
     /// Where the table is a block of a larger one: the index (i32) of its first row, and the rows of the larger one.
     pub start: Option<At>,
     pub total: Option<usize>,

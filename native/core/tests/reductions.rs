@@ -202,8 +202,16 @@ fn lookups_in_blocks_add_up() {
         for (step, data, n) in [(gather, block, gathered.len()), (scatter, encode("f64", &updates), scattered.len())] {
             let mut given = buffers(data, n);
             given[1] = encode("i32", &[9.0, 0.0, 10.0, 4.0, 5.0, 6.0, 9.0]);
-            let error = run_all(0, &given, &[step]).expect_err("outside");
+            let error = run_all(0, &given, std::slice::from_ref(&step)).expect_err("outside");
             assert!(error.message.contains("index 10 at position 2 is outside [0, 10)"), "{error}");
+            assert_eq!(error.failure, None);
+            // What the call says of it goes with the error, through loops and the program.
+            let mut told = step.clone();
+            told["failure"] = json!("there is no such row");
+            let nest = json!({ "k": "loop", "count": 1, "out": [5, 0], "steps": [told] });
+            let counted = [&given[..], &[zeros("i32", 1)]].concat();
+            let error = run_all(0, &counted, &[nest]).expect_err("outside");
+            assert_eq!(error.failure.as_deref(), Some("there is no such row"), "{error}");
         }
     }
 }

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readEnvironment } from "../../util/settings.ts";
+import type { RunErrorFields } from "./error.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -28,7 +29,7 @@ export interface NativeDevice {
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
   /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
-  sync(): { run: number; message: string; code: string; during?: string; rank?: number; step?: number; op?: string }[];
+  sync(): ({ run: number; message: string; code: string } & RunErrorFields)[];
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
   /**
@@ -124,7 +125,7 @@ export interface NativeFlight {
 
 /**
  * What the native core exports. What it throws and rejects with are `Error`s with a stable `code`, and where they are
- * known `during`, `rank`, `step` and `op`: see `error.ts`.
+ * known `during`, `rank`, `step`, `op` and `failure`: see `error.ts`.
  */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };

@@ -246,7 +246,7 @@ function run(
     try {
       machinery.devices[0]?.runSync(first.native, buffers(0));
     } catch (error) {
-      const failure = runFailure(error, first.program.name, first.lowered.json.steps);
+      const failure = runFailure(error, first.program.name);
       const unchanged = (): boolean => endedBefore(failure, first.lowered.firstDonatedWrite);
       for (const input of donated) input.lend({ settled: true, failure, done: Promise.resolve() }, unchanged);
       throw failure;
@@ -256,7 +256,7 @@ function run(
   // Of several devices in this process, the first is profiled.
   const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
     note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
-  const launch = queue.launch(first.program.name, used, first.lowered.json.steps, capturePosition(), (device, index) =>
+  const launch = queue.launch(first.program.name, used, capturePosition(), (device, index) =>
     start(device, (programs[index] as Ready).native, buffers(index), index),
   );
   const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];

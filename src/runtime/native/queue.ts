@@ -2,11 +2,10 @@
  * @module Runs that are queued on the devices: how many there may be, what memory they hold, what became of them. A loop
  * that never awaits lets no promise settle, so a queue without bounds would grow until memory ends.
  */
-import type { LoweredStep } from "../../lower/json.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition, type SourcePosition } from "../../util/source.ts";
 import type { NativeDevice } from "./binding.ts";
-import { failureOf, nativeError, RunError } from "./error.ts";
+import { nativeError, RunError } from "./error.ts";
 import type { Block } from "./memory.ts";
 
 /** Most runs in flight; more must wait. */
@@ -26,42 +25,25 @@ export class Launch {
   readonly number: number;
   /** Name of the program. */
   readonly what: string;
-  /** The calls of the first device's program. */
-  readonly steps: readonly LoweredStep[];
   /** Where the user launched it. */
   readonly position: SourcePosition;
   /** Memory that it keeps alive. */
   buffers: readonly Block[];
 
-  constructor(
-    number: number,
-    what: string,
-    steps: readonly LoweredStep[],
-    position: SourcePosition,
-    buffers: readonly Block[],
-  ) {
+  constructor(number: number, what: string, position: SourcePosition, buffers: readonly Block[]) {
     this.number = number;
     this.what = what;
-    this.steps = steps;
     this.position = position;
     this.buffers = buffers;
   }
 }
 
-/**
- * What native code threw in a run, with its code and the user's line: `what` names the program where the message does not,
- * `steps` are the calls that ran.
- */
-export function runFailure(
-  thrown: unknown,
-  what: string,
-  steps: readonly LoweredStep[] = [],
-  position?: SourcePosition,
-): HeddleError {
+/** What native code threw in a run, with its code and the user's line: `what` names the program where the message does not. */
+export function runFailure(thrown: unknown, what: string, position?: SourcePosition): HeddleError {
   const error = nativeError(thrown);
   // Failures of peers keep what the launcher reads of them.
   if (error instanceof RunError && error.during !== undefined) return error;
-  const said = (error instanceof RunError ? failureOf(error, steps) : undefined) ?? error.plain;
+  const said = (error instanceof RunError ? error.failure : undefined) ?? error.plain;
   const message = said.startsWith(what) ? said : `${what}: ${said}`;
   const where = describePosition(position) ?? error.where;
   return new HeddleError(error.code, message, { cause: error, ...(where === undefined ? {} : { where }) });
@@ -102,19 +84,18 @@ export class Queue {
   launch(
     what: string,
     buffers: readonly Block[],
-    steps: readonly LoweredStep[],
     position: SourcePosition,
     start: (device: NativeDevice, index: number) => Promise<void>,
   ): Launch {
     const runs = this.devices.map(start);
-    const launch = new Launch(this.launched++, what, steps, position, buffers);
+    const launch = new Launch(this.launched++, what, position, buffers);
     this.open.add(launch);
     for (const buffer of buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
     this.promises++;
     // What a failed run has left behind is known only when no device runs any more.
     launch.done = Promise.allSettled(runs).then((results) => {
       this.promises--;
-      const failure = (reason: unknown): HeddleError => runFailure(reason, what, steps, position);
+      const failure = (reason: unknown): HeddleError => runFailure(reason, what, position);
       this.settle(
         launch,
         results.map((result) => (result.status === "rejected" ? failure(result.reason) : undefined)),
@@ -135,9 +116,7 @@ export class Queue {
       const errors = failed.map((byRun) => byRun.get(launch.number));
       this.settle(
         launch,
-        errors.map((error) =>
-          error === undefined ? undefined : runFailure(error, launch.what, launch.steps, launch.position),
-        ),
+        errors.map((error) => (error === undefined ? undefined : runFailure(error, launch.what, launch.position))),
       );
     }
   }

@@ -3,9 +3,9 @@
 use super::kernel::{Graph, List, Target, View, HELD};
 use super::value::{kind_of, Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
+use crate::scalar::functions;
 use crate::scalar::ops::Ops;
 use crate::scalar::table::{binary_functions, unary_functions};
-use crate::scalar::{functions, single};
 
 /// A register of a group: where its value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,8 +135,8 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
         }
         ("select", [c, x, y]) => Some(b.push(Do::Select, kind_of(dtype), &[*c, *x, *y])),
         (_, [x]) => match from {
-            DType::F32 => single_unary(&mut Lanes::new(b, Kind::Word), name, *x),
-            DType::F64 => double_unary(&mut Lanes::new(b, Kind::Long), name, *x),
+            DType::F32 => float_unary(&mut Lanes::<f32>::new(b, Kind::Word), name, *x),
+            DType::F64 => float_unary(&mut Lanes::<f64>::new(b, Kind::Long), name, *x),
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_unary(b, name, from, *x),
             DType::U8 | DType::I8 if matches!(name, "popcount" | "countLeadingZeros") => None,
             DType::U8 | DType::I8 => {
@@ -170,19 +170,11 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
 }
 
 macro_rules! unary_match {
-    ([$o:ident $name:ident $x:ident f32] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
+    ([$o:ident $name:ident $x:ident] steps { $($s:literal $sf:ident)* } periodic { $($p:literal $pf:ident)* }
      conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => Some(functions::$sf($o, $x)),)*
-            $($f => Some(single::$ff($o, $x)),)*
-            $($c => Some(functions::$cf($o, $x)),)*
-            _ => None,
-        }
-    };
-    ([$o:ident $name:ident $x:ident f64] steps { $($s:literal $sf:ident)* } single { $($f:literal $ff:ident $fd:path;)* }
-     conditions { $($c:literal $cf:ident)* }) => {
-        match $name {
-            $($s => Some(functions::$sf($o, $x)),)*
+            $($p => Some(functions::$pf($o, $x)),)*
             $($c => Some(functions::$cf($o, $x)),)*
             _ => None,
         }
@@ -200,12 +192,11 @@ macro_rules! binary_match {
     };
 }
 
-fn single_unary(o: &mut Lanes<f32>, name: &str, x: Id) -> Option<Id> {
-    unary_functions!(unary_match o name x f32)
-}
-
-fn double_unary(o: &mut Lanes<f64>, name: &str, x: Id) -> Option<Id> {
-    unary_functions!(unary_match o name x f64)
+fn float_unary<'a, T>(o: &mut Lanes<'a, T>, name: &str, x: Id) -> Option<Id>
+where
+    Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,
+{
+    unary_functions!(unary_match o name x)
 }
 
 fn float_binary<'a, T>(o: &mut Lanes<'a, T>, name: &str, x: Id, y: Id) -> Option<Id>

@@ -6,7 +6,7 @@ use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
-use crate::{bail, bail_value, Result};
+use crate::{bail, Error, Result};
 
 /// Bytes moved by one task.
 const TASK: usize = 1 << 16;
@@ -46,6 +46,7 @@ pub struct Gather {
     input: At,
     indices: At,
     out: At,
+    failure: Option<String>,
 }
 
 fn checked(json: &GatherJson, checker: &mut Checker) -> Result<()> {
@@ -54,12 +55,13 @@ fn checked(json: &GatherJson, checker: &mut Checker) -> Result<()> {
     checker.read_all("indices", json.indices, DType::I32, &[json.outer, json.count])
 }
 
-unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result<()> {
+unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize, failure: Option<&str>) -> Result<()> {
     if position == usize::MAX {
         return Ok(());
     }
     let index = *run.ptr::<i32>(indices).add(position);
-    bail_value!("index {index} at position {position} is outside [0, {size})")
+    let message = format!("index {index} at position {position} is outside [0, {size})");
+    Err(Error::value(message).meaning(failure))
 }
 
 impl Gather {
@@ -80,6 +82,7 @@ impl Gather {
             input,
             indices: json.indices,
             out: json.out,
+            failure: json.failure.clone(),
         })
     }
 
@@ -106,7 +109,7 @@ impl Gather {
                 unsafe { copy_row(input.add(from), out.add(i * self.row), self.row) };
             }
         });
-        unsafe { refuse(run, self.indices, whole, wrong.into_inner()) }
+        unsafe { refuse(run, self.indices, whole, wrong.into_inner(), self.failure.as_deref()) }
     }
 }
 
@@ -129,6 +132,7 @@ pub struct ScatterAdd {
     updates: At,
     indices: At,
     out: At,
+    failure: Option<String>,
 }
 
 impl ScatterAdd {
@@ -152,6 +156,7 @@ impl ScatterAdd {
             updates,
             indices: json.indices,
             out: json.out,
+            failure: json.failure.clone(),
         })
     }
 
@@ -161,7 +166,7 @@ impl ScatterAdd {
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), total);
             let whole = self.block.total;
             let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= whole);
-            refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX))?;
+            refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX), self.failure.as_deref())?;
             for_dtype!(self.dtype, T => self.typed::<T>(run, indices));
         }
         Ok(())

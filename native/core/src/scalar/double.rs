@@ -2,6 +2,7 @@
 
 use super::clamp;
 pub use super::errors::double::{erf, erf_inv, erfc};
+pub use super::gamma::double::{digamma_of, lgamma_of};
 use super::ops::{Ops, Steps};
 
 const MAGIC: f64 = 6755399441055744.0;

@@ -1,5 +1,6 @@
 //! The float functions of fused steps, in operations that every way of running them shares.
 
+pub use super::gamma::{digamma, lgamma};
 pub use super::inverse::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh};
 use super::ops::{Ops, Rounding, Steps};
 pub use super::powers::{cbrt, exp2, log, log1p, log2, pow, softplus};

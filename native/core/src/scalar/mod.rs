@@ -68,6 +68,10 @@ pub trait Family: Float {
     fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
     /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
     fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
+    /// log gamma(a) for `a` from 0; for those below 1, where the condition holds, that of 1 + a.
+    fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
+    /// digamma in the same way.
+    fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
 }
 
 macro_rules! float {
@@ -112,6 +116,16 @@ macro_rules! float {
             #[inline(always)]
             fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F {
                 $module::log_of(o, n, f)
+            }
+
+            #[inline(always)]
+            fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F) {
+                $module::lgamma_of(o, a)
+            }
+
+            #[inline(always)]
+            fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F) {
+                $module::digamma_of(o, a)
             }
             $(
                 #[inline(always)]

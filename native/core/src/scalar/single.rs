@@ -2,7 +2,7 @@
 
 use super::clamp;
 pub use super::errors::single::{erf, erf_inv, erfc};
-pub use super::gamma::{digamma, lgamma};
+pub use super::gamma::single::{digamma_of, lgamma_of};
 use super::ops::{Ops, Steps};
 
 /// Rounds to an integer when added and taken away: 1.5·2^23.

@@ -1,6 +1,7 @@
 //! Special functions in f64 that only the interpreter runs; f32 takes them and rounds once.
 
-use std::f64::consts::PI;
+use super::functions::digamma;
+use super::ops::Plain;
 
 /// Bernoulli's numbers B2, B4, … B24.
 const BERNOULLI: [f64; 12] = [
@@ -18,38 +19,10 @@ const BERNOULLI: [f64; 12] = [
     -236_364_091.0 / 2730.0,
 ];
 
-/// Steps up to 10, then the asymptotic series (Abramowitz & Stegun 6.3.18); reflection below 0.
-pub fn digamma(x: f64) -> f64 {
-    if x == 0.0 {
-        return f64::NEG_INFINITY.copysign(-x);
-    }
-    if x < 0.0 {
-        // The period is taken off first, exactly: what is left to the nearest integer keeps its digits, however small.
-        let part = x - libm::rint(x);
-        if part == 0.0 || x == f64::NEG_INFINITY {
-            return f64::NAN;
-        }
-        return digamma(1.0 - x) - PI / libm::tan(PI * part);
-    }
-    let (mut x, mut sum) = (x, 0.0);
-    while x < 10.0 {
-        sum -= 1.0 / x;
-        x += 1.0;
-    }
-    let square = 1.0 / (x * x);
-    let mut power = square;
-    let mut series = 0.0;
-    for (i, b) in BERNOULLI[..8].iter().enumerate() {
-        series += b / (2.0 * (i as f64 + 1.0)) * power;
-        power *= square;
-    }
-    sum + libm::log(x) - 0.5 / x - series
-}
-
 /// The derivative of order `n` of digamma: (-1)^(n+1) n! zeta(n + 1, x).
 pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
-        return digamma(x);
+        return digamma(&mut Plain::<f64>::new(), x);
     }
     if !(0.0..=170.0).contains(&n) || libm::floor(n) != n || x.is_nan() || x == f64::NEG_INFINITY {
         return f64::NAN;

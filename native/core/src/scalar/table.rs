@@ -1,9 +1,9 @@
 //! The table of float functions: one row each. `src/ops/scalar.ts` has the row with the meaning and the gradient.
 //!
 //! A list calls the macro it is given with its rows, so that the interpreter and the generator read the same ones:
-//! `steps` are written in operations for f32 and f64; `single` for f32 alone, with a library function for f64; `library`
-//! are calls, which only the interpreter can make: `rem` takes as many steps as its quotient has digits, and `polygamma` as
-//! many as its order asks for.
+//! `steps` are written in operations, and so are those that are `periodic`, which take fewer for numbers that are not huge
+//! (`trigonometric::near`); `library` are calls, which only the interpreter can make: `rem` takes as many steps as
+//! its quotient has digits, and `polygamma` as many as its order asks for.
 
 macro_rules! unary_functions {
     ($visit:ident $($with:tt)*) => {
@@ -23,9 +23,6 @@ macro_rules! unary_functions {
                 "ceil" ceil
                 "round" round
                 "trunc" trunc
-                "sin" sin
-                "cos" cos
-                "tan" tan
                 "log1p" log1p
                 "erf" erf
                 "softplus" softplus
@@ -42,10 +39,13 @@ macro_rules! unary_functions {
                 "cbrt" cbrt
                 "erfc" erfc
                 "erfInv" erf_inv
+                "lgamma" lgamma
+                "digamma" digamma
             }
-            single {
-                "lgamma" lgamma libm::lgamma;
-                "digamma" digamma crate::scalar::special::digamma;
+            periodic {
+                "sin" sin
+                "cos" cos
+                "tan" tan
             }
             conditions {
                 "isFinite" is_finite

@@ -57,16 +57,39 @@ fn modulo_4<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.fma(q, minus, x)
 }
 
+/// Numbers from here on need a later window.
+fn window_end<N: Family>(window: usize) -> f64 {
+    power_of_two((STRIDE * (window + 1)) as i32 * N::BITS + 1)
+}
+
+/// The numbers that may come: all, or those alone whose digits of 2/π are in the first window. The steps are the same, so the
+/// bits are, but nothing is chosen for a near one.
+#[derive(Clone, Copy)]
+enum Range {
+    Near,
+    All,
+}
+
+/// Whether [`near`] may take a number.
+#[inline(always)]
+pub fn is_near<O: Ops>(o: &mut O, x: O::F) -> O::M {
+    let (a, limit) = (o.magnitude(x), o.number(window_end::<O::N>(0)));
+    o.less(a, limit)
+}
+
 /// `n`, and in two parts `f` within about ±1/2, with n + f = a·2/π modulo 4, for a that is not negative.
 ///
 /// With p bits to a number, a digit is skipped where its product with `a` is a multiple of 4, that is for a from 2^(p+1) times
 /// the unit of the digit. Six digits leave less than 2^(-3p) out; no number is nearer than 2^(-p-10) to a quarter turn.
 #[inline(always)]
-fn quarter_turns<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F, O::F) {
+fn quarter_turns<O: Ops>(o: &mut O, a: O::F, range: Range) -> (O::F, O::F, O::F) {
     let bits = <O::N as Family>::BITS;
-    let windows = (<O::N as Family>::FITS.turns.len() - DIGITS + STRIDE + 1) / STRIDE;
+    let windows = match range {
+        Range::Near => 1,
+        Range::All => (<O::N as Family>::FITS.turns.len() - DIGITS + STRIDE + 1) / STRIDE,
+    };
     let below = |o: &mut O, w: usize| {
-        let limit = o.number(power_of_two((STRIDE * (w + 1)) as i32 * bits + 1));
+        let limit = o.number(window_end::<O::N>(w));
         o.less(a, limit)
     };
     let mut smaller = [below(o, 0); 9];
@@ -174,9 +197,9 @@ fn finished<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
 }
 
 #[inline(always)]
-pub fn sin<O: Ops>(o: &mut O, x: O::F) -> O::F {
+fn sin_in<O: Ops>(o: &mut O, x: O::F, range: Range) -> O::F {
     let a = o.magnitude(x);
-    let (n, f, low) = quarter_turns(o, a);
+    let (n, f, low) = quarter_turns(o, a, range);
     let (sine, cosine) = waves(o, f, low);
     let turned = odd(o, n);
     let y = o.select(turned, cosine, sine);
@@ -186,9 +209,9 @@ pub fn sin<O: Ops>(o: &mut O, x: O::F) -> O::F {
 }
 
 #[inline(always)]
-pub fn cos<O: Ops>(o: &mut O, x: O::F) -> O::F {
+fn cos_in<O: Ops>(o: &mut O, x: O::F, range: Range) -> O::F {
     let (a, one) = (o.magnitude(x), o.number(1.0));
-    let (n, f, low) = quarter_turns(o, a);
+    let (n, f, low) = quarter_turns(o, a, range);
     let (sine, cosine) = waves(o, f, low);
     let turned = odd(o, n);
     let y = o.select(turned, sine, cosine);
@@ -198,9 +221,9 @@ pub fn cos<O: Ops>(o: &mut O, x: O::F) -> O::F {
 }
 
 #[inline(always)]
-pub fn tan<O: Ops>(o: &mut O, x: O::F) -> O::F {
+fn tan_in<O: Ops>(o: &mut O, x: O::F, range: Range) -> O::F {
     let a = o.magnitude(x);
-    let (n, f, low) = quarter_turns(o, a);
+    let (n, f, low) = quarter_turns(o, a, range);
     let [sine, cosine] = parts(o, f, low).map(|(high, low)| sum(o, high, low));
     let turned = odd(o, n);
     let top = (o.select(turned, cosine.0, sine.0), o.select(turned, cosine.1, sine.1));
@@ -217,3 +240,26 @@ pub fn tan<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let y = o.select(turned, minus, y);
     finished(o, x, y)
 }
+
+macro_rules! ranges {
+    ($($name:ident $with:ident)+) => {
+        $(
+            #[inline(always)]
+            pub fn $name<O: Ops>(o: &mut O, x: O::F) -> O::F {
+                $with(o, x, Range::All)
+            }
+        )+
+
+        /// The same of numbers for which [`is_near`] holds.
+        pub mod near {
+            use super::{Ops, Range};
+            $(
+                #[inline(always)]
+                pub fn $name<O: Ops>(o: &mut O, x: O::F) -> O::F {
+                    super::$with(o, x, Range::Near)
+                }
+            )+
+        }
+    };
+}
+ranges!(sin sin_in cos cos_in tan tan_in);
