@@ -122,6 +122,37 @@ fn dtype_of(name: &str) -> DType {
     }
 }
 
+/// Turns with a huge number, wherever it is, take the longer way to the same bits; folds start again from what they held.
+#[test]
+fn huge_numbers_among_near_ones() {
+    let mut random = Random(17);
+    for (dtype, huge) in [("f32", 1e30), ("f64", 1e300), ("f64", f64::NAN)] {
+        for n in [1usize, 15, 16, 31, 64, 65, 80, 200] {
+            for at in (0..n).step_by(7).map(Some).chain([None, Some(n - 1)]) {
+                let mut x = random.floats(n);
+                if let Some(at) = at {
+                    x[at] = huge;
+                }
+                let view = |at: usize, reg: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": reg });
+                let ops = json!([
+                    ["sin", dtype, 0],
+                    ["mul", dtype, 0, 0],
+                    ["cos", dtype, 2],
+                    ["tan", dtype, 0],
+                    ["add", dtype, 1, 3]
+                ]);
+                let step = json!({ "k": "fused", "shape": [n], "in": [view(1, 0)], "ops": ops, "out": [view(2, 5), view(3, 4)] });
+                let contents = [encode(dtype, &x), zeros(dtype, n), zeros(dtype, n)];
+                compare(&step, &[dtype; 3], &contents, &format!("{n} of {dtype}, {huge} at {at:?}"));
+                let rows = json!({ "k": "fusedRows", "shape": [1, n], "in": [{ "at": [1, 0], "dtype": dtype, "strides": [n, 1] }],
+                    "ops": [["sin", dtype, 0], ["fold", dtype, "sum", 1], ["sub", dtype, 0, 2]],
+                    "out": [{ "at": [2, 0], "dtype": dtype, "strides": [n, 1], "reg": 3 }, { "at": [3, 0], "dtype": dtype, "strides": [1], "reg": 2 }] });
+                compare(&rows, &[dtype; 3], &contents, &format!("row of {n} of {dtype}, {huge} at {at:?}"));
+            }
+        }
+    }
+}
+
 /// Copies, conversions to and from f32, and integers of each width, at every length of a row.
 #[test]
 fn every_length_of_a_row_of_each_dtype() {

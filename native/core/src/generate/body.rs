@@ -2,9 +2,10 @@
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::assembler::memory;
+use super::assembler::{memory, Label};
 use super::encode;
-use super::kernel::{Access, Frame, List, Target, Writer, HELD};
+use super::graph::{List, Target, HELD};
+use super::kernel::{Access, Frame, Writer};
 use super::value::{Compare, Do, Id, Kind, Node};
 
 type Done<T = ()> = Result<T, IcedError>;
@@ -53,10 +54,12 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         let nodes = &list.nodes;
         let mut live = vec![false; nodes.len()];
         list.stores.iter().for_each(|(_, id)| live[*id] = true);
+        list.leave.iter().for_each(|id| live[*id] = true);
         let mut uses = vec![Vec::new(); nodes.len()];
         for (j, (_, id)) in list.stores.iter().enumerate().rev() {
-            uses[*id].push(nodes.len() + j);
+            uses[*id].push(nodes.len() + 1 + j);
         }
+        list.leave.iter().for_each(|id| uses[*id].push(nodes.len()));
         for i in (0..nodes.len()).rev() {
             if live[i] {
                 for input in &nodes[i].inputs[..nodes[i].arity] {
@@ -86,7 +89,8 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         }
     }
 
-    pub fn write(mut self) -> Done {
+    /// The label is where a turn goes that the list is not for.
+    pub fn write(mut self, leave: Option<Label>) -> Done {
         for i in 0..self.list.nodes.len() {
             let node = self.list.nodes[i];
             let lazy = matches!(node.what, Do::Constant(_) | Do::Row(_) | Do::Held(_));
@@ -95,6 +99,9 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
             }
         }
         let count = self.list.nodes.len();
+        if let Some(to) = leave {
+            self.leave(to)?;
+        }
         for j in 0..self.list.stores.len() {
             let (target, id) = self.list.stores[j];
             let register = self.fetch(id)?;
@@ -102,9 +109,22 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
                 Target::Operand(operand, vector) => self.store(operand, vector, register)?,
                 Target::Held(i) => self.hold(i, register)?,
             }
-            self.consume(id, count + j);
+            self.consume(id, count + 1 + j);
         }
         self.writer.frame.spills = self.writer.frame.spills.max(self.slots);
+        Ok(())
+    }
+
+    /// Jumps away if a condition for that holds in a lane: nothing has been stored yet.
+    fn leave(&mut self, to: Label) -> Done {
+        let (list, count) = (self.list, self.list.nodes.len());
+        for id in &list.leave {
+            let mask = self.fetch(*id)?;
+            let test = if self.writer.wide { Code::VEX_Kortestw_kr_kr } else { Code::VEX_Vptest_ymm_ymmm256 };
+            self.push(Instruction::with2(test, mask, mask))?;
+            self.writer.assembler.jump(Code::Jne_rel32_64, to)?;
+            self.consume(*id, count);
+        }
         Ok(())
     }
 

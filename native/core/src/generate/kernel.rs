@@ -8,10 +8,10 @@ use std::collections::HashMap;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::assembler::{memory, Assembler};
+use super::assembler::{memory, Assembler, Label};
 use super::body::{Body, Turn};
-use super::value::{Id, Kind, Node};
-use crate::dtype::DType;
+use super::graph::{Graph, List, View, HELD};
+use super::value::Kind;
 
 type Done<T = ()> = Result<T, IcedError>;
 
@@ -28,46 +28,6 @@ const ADDRESSES: [Register; 8] = [
     Register::R14,
 ];
 const SAVED: [Register; 6] = [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct View {
-    pub dtype: DType,
-    /// Neighbours in a row are neighbours in memory; else the row has one value.
-    pub along: bool,
-    /// Written past the caches.
-    pub streamed: bool,
-    /// What the row is folded into starts from these bits: lanes, which may stay in registers for the length of a row.
-    pub lanes: Option<u64>,
-}
-
-/// Where a value goes: an operand, and which vector of a turn; or a held register.
-#[derive(Clone, Copy)]
-pub enum Target {
-    Operand(usize, usize),
-    Held(usize),
-}
-
-/// Operations in the order in which they run, and what is done with their values.
-#[derive(Default)]
-pub struct List {
-    pub nodes: Vec<Node>,
-    pub stores: Vec<(Target, Id)>,
-}
-
-pub struct Graph {
-    /// For each vector of a row.
-    pub each: List,
-    /// At the end of a row: the held registers, combined and written.
-    pub last: List,
-    /// What each group of [`HELD`] held registers starts from.
-    pub held: Vec<u64>,
-    pub views: Vec<View>,
-    /// Values of 8 bytes occur, so that a vector has half as many lanes.
-    pub long: bool,
-}
-
-/// Held registers of a fold: together they have 64 lanes.
-pub const HELD: usize = 4;
 
 /// The stack: one slot for bytes in passing, then the values of a row, then spilled ones.
 pub struct Frame {
@@ -99,6 +59,15 @@ pub struct Writer<'a> {
     pub lanes: usize,
     pool: Vec<u8>,
     places: HashMap<(u64, Kind), usize>,
+    /// Turns that may be left: where to, and back from there.
+    left: Vec<Left>,
+}
+
+/// A turn that is done vector by vector, out of the way, if it is left.
+struct Left {
+    from: Label,
+    back: Label,
+    turns: Vec<Turn>,
 }
 
 /// Code and constants of a graph.
@@ -113,8 +82,16 @@ pub fn write(graph: &Graph, wide: bool) -> Done<(Vec<u8>, Vec<u8>)> {
         pool.extend([0; 32]);
     }
     let frame = Frame { row_operands, rows, spills: rows };
-    let mut writer =
-        Writer { graph, wide, assembler: Assembler::default(), frame, lanes, pool, places: HashMap::new() };
+    let mut writer = Writer {
+        graph,
+        wide,
+        assembler: Assembler::default(),
+        frame,
+        lanes,
+        pool,
+        places: HashMap::new(),
+        left: Vec::new(),
+    };
     writer.function()?;
     Ok((writer.assembler.bytes()?, writer.pool))
 }
@@ -175,6 +152,13 @@ impl Writer<'_> {
             self.push(Instruction::with1(Code::Pop_r64, register))?;
         }
         self.push(Ok(Instruction::with(Code::Retnq)))?;
+        for Left { from, back, turns } in std::mem::take(&mut self.left) {
+            self.assembler.place(from);
+            for turn in turns {
+                Body::new(self, &self.graph.each, turn).write(None)?;
+            }
+            self.assembler.jump(Code::Jmp_rel32_64, back)?;
+        }
         let bytes = (self.frame.spills * Frame::SLOT) as i32;
         self.assembler.replace(room, Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes))
     }
@@ -204,16 +188,34 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// What most turns run.
+    fn usual(&self) -> &List {
+        self.graph.near.as_ref().unwrap_or(&self.graph.each)
+    }
+
+    /// Writes a list for the vectors of a turn; if it may be left, what is done then is written behind the function.
+    fn turn(&mut self, list: &List, turn: Turn, vectors: usize) -> Done {
+        if list.leave.is_empty() {
+            return Body::new(self, list, turn).write(None);
+        }
+        let (from, back) = (self.assembler.label(), self.assembler.label());
+        Body::new(self, list, turn).write(Some(from))?;
+        self.assembler.place(back);
+        let turns = (0..vectors).map(|v| Turn { ahead: turn.ahead + v * self.lanes, ..turn }).collect();
+        self.left.push(Left { from, back, turns });
+        Ok(())
+    }
+
     /// Vectors side by side.
     fn breadth(&self) -> usize {
         let held = self.graph.held.len() * HELD;
         let (vectors, masks) = if self.wide { (Body::VECTORS - held, Body::MASKS) } else { (Body::VECTORS_AVX2, 0) };
-        self.graph.each.breadth(vectors, masks)
+        self.usual().breadth(vectors, masks)
     }
 
     /// Turns of so many groups of so many vectors side by side.
     fn vectors(&mut self, breadth: usize, groups: usize) -> Done {
-        let woven = self.graph.each.woven(breadth);
+        let woven = self.usual().woven(breadth);
         let step = (groups * breadth * self.lanes) as i32;
         let (top, end) = (self.assembler.label(), self.assembler.label());
         self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
@@ -223,7 +225,7 @@ impl Writer<'_> {
         self.assembler.place(top);
         for i in 0..groups {
             let turn = Turn { ahead: i * breadth * self.lanes, tail: false };
-            Body::new(self, &woven, turn).write()?;
+            self.turn(&woven, turn, breadth)?;
         }
         self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
@@ -235,7 +237,7 @@ impl Writer<'_> {
     /// Fewer elements than a vector has lanes.
     fn rest(&mut self) -> Done {
         let end = self.assembler.label();
-        self.left()?;
+        self.rest_of_row()?;
         self.assembler.jump(Code::Je_rel32_64, end)?;
         if self.wide {
             self.mask()?;
@@ -246,7 +248,8 @@ impl Writer<'_> {
             let from = memory(Register::RBX, Register::RAX, size, 0);
             self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
         }
-        Body::new(self, &self.graph.each, Turn { ahead: 0, tail: true }).write()?;
+        let one = self.usual().woven(1);
+        self.turn(&one, Turn { ahead: 0, tail: true }, 1)?;
         self.assembler.place(end);
         Ok(())
     }
@@ -270,7 +273,8 @@ impl Writer<'_> {
         let breadth = self.breadth();
         self.vectors(breadth, HELD / breadth)?;
         let end = self.assembler.label();
-        self.left()?;
+        let one = self.usual().woven(1);
+        self.rest_of_row()?;
         for i in 0..HELD {
             let (tail, next) = (self.assembler.label(), self.assembler.label());
             let turn = Turn { ahead: i * self.lanes, tail: false };
@@ -278,24 +282,24 @@ impl Writer<'_> {
             if i + 1 < HELD {
                 self.push(Instruction::with2(Code::Cmp_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jl_rel32_64, tail)?;
-                Body::new(self, &self.graph.each, turn).write()?;
+                self.turn(&one, turn, 1)?;
                 self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jmp_rel32_64, next)?;
             }
             self.assembler.place(tail);
             self.mask()?;
-            Body::new(self, &self.graph.each, Turn { tail: true, ..turn }).write()?;
+            self.turn(&one, Turn { tail: true, ..turn }, 1)?;
             self.assembler.jump(Code::Jmp_rel32_64, end)?;
             // The flags there are those of the subtraction.
             self.assembler.place(next);
         }
         self.assembler.place(end);
         self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
-        Body::new(self, &self.graph.last, Turn { ahead: 0, tail: false }).write()
+        Body::new(self, &self.graph.last, Turn { ahead: 0, tail: false }).write(None)
     }
 
     /// rdx: the elements of the row that are left.
-    fn left(&mut self) -> Done {
+    fn rest_of_row(&mut self) -> Done {
         self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
         self.push(Instruction::with2(Code::Sub_r64_rm64, Register::RDX, Register::RCX))
     }
@@ -441,7 +445,7 @@ impl Writer<'_> {
     fn pieces(&mut self, base: Register, size: usize, load: bool) -> Done {
         let place = memory(base, Register::RCX, size as u32, 0);
         self.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, place))?;
-        self.left()?;
+        self.rest_of_row()?;
         let top = self.assembler.label();
         self.assembler.place(top);
         let far = memory(Register::RAX, Register::RDX, size as u32, -(size as i64));

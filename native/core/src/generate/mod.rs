@@ -5,7 +5,9 @@
 
 mod assembler;
 mod body;
+mod cast;
 mod encode;
+mod graph;
 mod kernel;
 mod memory;
 mod translate;
@@ -15,7 +17,8 @@ mod weave;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-pub use kernel::{View, HEAD};
+pub use graph::View;
+pub use kernel::HEAD;
 pub use translate::{Description, Instruction};
 
 use crate::isa::Isa;

@@ -1,11 +1,13 @@
 //! From the instructions of a fused group to vector operations; what has none is left to the interpreter.
 
-use super::kernel::{Graph, List, Target, View, HELD};
+use super::cast::cast;
+use super::graph::{Graph, List, Target, View, HELD};
 use super::value::{kind_of, Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
 use crate::scalar::functions;
-use crate::scalar::ops::Ops;
+use crate::scalar::ops::{Ops, Steps};
 use crate::scalar::table::{binary_functions, unary_functions};
+use crate::scalar::trigonometric::{self, near};
 
 /// A register of a group: where its value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,10 +48,29 @@ pub fn translate(description: &Description, wide: bool) -> Option<Graph> {
 }
 
 fn write_down(description: &Description, wide: bool, hold: bool) -> Option<Graph> {
-    let mut builder = Builder::new(wide);
-    let mut values = Vec::with_capacity(description.registers.len());
     let held: Vec<usize> =
         (0..description.views.len()).filter(|v| hold && description.views[*v].lanes.is_some()).collect();
+    let each = list(description, &held, Builder::new(wide))?;
+    let nodes = &each.nodes;
+    let long = nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
+    // The lanes of AVX2 conditions have the width of what was compared.
+    let narrow = nodes.iter().any(|n| n.kind == Kind::Word) || description.views.iter().any(|v| v.dtype.size() < 8);
+    if (long && narrow && !wide) || nodes.len() > MAX_NODES {
+        return None;
+    }
+    let periodic = description.registers.iter().any(|(i, _)| matches!(i, Instruction::Compute(f, _) if is_periodic(f)));
+    let near = match periodic {
+        true => Some(list(description, &held, Builder::near(wide))?),
+        false => None,
+    };
+    let last = together(description, &held, wide)?;
+    let held = held.iter().filter_map(|operand| description.views[*operand].lanes).collect();
+    Some(Graph { each, near, last, held, views: description.views.clone(), long })
+}
+
+/// What is done for one vector.
+fn list(description: &Description, held: &[usize], mut builder: Builder) -> Option<List> {
+    let mut values = Vec::with_capacity(description.registers.len());
     let number = |operand: usize| held.iter().position(|o| *o == operand).map(|fold| fold * HELD);
     for (instruction, dtype) in &description.registers {
         let id = match instruction {
@@ -83,16 +104,7 @@ fn write_down(description: &Description, wide: bool, hold: bool) -> Option<Graph
         }
         stores.push((number(*operand).map_or(Target::Operand(*operand, 0), Target::Held), id));
     }
-    let nodes = builder.nodes;
-    let long = nodes.iter().any(|n| n.kind == Kind::Long) || description.views.iter().any(|v| v.dtype.size() == 8);
-    // The lanes of AVX2 conditions have the width of what was compared.
-    let narrow = nodes.iter().any(|n| n.kind == Kind::Word) || description.views.iter().any(|v| v.dtype.size() < 8);
-    if (long && narrow && !wide) || nodes.len() > MAX_NODES {
-        return None;
-    }
-    let last = together(description, &held, wide)?;
-    let held = held.iter().filter_map(|operand| description.views[*operand].lanes).collect();
-    Some(Graph { each: List { nodes, stores }, last, held, views: description.views.clone(), long })
+    Some(List { nodes: builder.nodes, stores, leave: builder.far.into_iter().collect() })
 }
 
 /// The end of a row: the held registers of each fold combine by halves.
@@ -112,7 +124,7 @@ fn together(description: &Description, held: &[usize], wide: bool) -> Option<Lis
         }
         stores.push((Target::Operand(*operand, 0), lanes[0]));
     }
-    Some(List { nodes: builder.nodes, stores })
+    Some(List { nodes: builder.nodes, stores, leave: Vec::new() })
 }
 
 fn input(builder: &mut Builder, operand: usize, view: View, dtype: DType) -> Id {
@@ -174,6 +186,10 @@ macro_rules! unary_match {
      conditions { $($c:literal $cf:ident)* }) => {
         match $name {
             $($s => Some(functions::$sf($o, $x)),)*
+            $($p if $o.builder.near => {
+                leave_out_far($o, $x);
+                Some(near::$pf($o, $x))
+            })*
             $($p => Some(functions::$pf($o, $x)),)*
             $($c => Some(functions::$cf($o, $x)),)*
             _ => None,
@@ -190,6 +206,30 @@ macro_rules! binary_match {
             _ => None,
         }
     };
+}
+
+macro_rules! periodic_match {
+    ([$name:ident] steps { $($s:literal $sf:ident)* } periodic { $($p:literal $pf:ident)* }
+     conditions { $($c:literal $cf:ident)* }) => {
+        matches!($name, $($p)|*)
+    };
+}
+
+fn is_periodic(name: &str) -> bool {
+    unary_functions!(periodic_match name)
+}
+
+/// Numbers that are not near, NaN among them, are for the other list. Bits of magnitudes have their order.
+fn leave_out_far<'a, T>(o: &mut Lanes<'a, T>, x: Id)
+where
+    Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,
+{
+    let a = o.magnitude(x);
+    let end = o.number(trigonometric::near_end::<<Lanes<'a, T> as Ops>::N>());
+    let last = o.builder.as_constant(end).map_or(0, |bits| bits - 1);
+    let last = o.integer(last);
+    let far = o.builder.push(Do::CompareInt(Compare::Less), Kind::Mask, &[last, a]);
+    o.builder.leave_out(far);
 }
 
 fn float_unary<'a, T>(o: &mut Lanes<'a, T>, name: &str, x: Id) -> Option<Id>
@@ -238,7 +278,7 @@ where
 }
 
 /// An i8 as an i32; a u8 is one already.
-fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
+pub fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
     if dtype != DType::I8 {
         return x;
     }
@@ -247,7 +287,7 @@ fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
     b.push(Do::ShiftSignedBy, Kind::Word, &[high, by])
 }
 
-fn low_byte(b: &mut Builder, x: Id) -> Id {
+pub fn low_byte(b: &mut Builder, x: Id) -> Id {
     let low = b.constant(0xff, Kind::Word);
     b.push(Do::And, Kind::Word, &[x, low])
 }
@@ -388,89 +428,4 @@ fn condition_binary(b: &mut Builder, name: &str, x: Id, y: Id) -> Option<Id> {
         }
         _ => return None,
     })
-}
-
-fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
-    use DType::{Bf16, Bool, F16, F32, F64, I32, I64, I8, U32, U64, U8};
-    Some(match (from, to) {
-        _ if from == to => x,
-        (I32, U32) | (U32, I32) | (U8, I32 | U32) | (I64, U64) | (U64, I64) | (U8, I8) | (I8, U8) => x,
-        (I8, I32 | U32) => sign_extended(b, from, x),
-        (I32 | U32, I8 | U8) => low_byte(b, x),
-        (U8 | I32, F32) => b.push(Do::ToFloat, Kind::Word, &[x]),
-        (I8, F32) => {
-            let x = sign_extended(b, from, x);
-            b.push(Do::ToFloat, Kind::Word, &[x])
-        }
-        (F32, I8 | U8) => {
-            let (low, high) = if to == U8 { (0i32, 255) } else { (-128, 127) };
-            let whole = to_integer(b, x);
-            let (low, high) = (b.constant(u64::from(low as u32), Kind::Word), b.constant(high, Kind::Word));
-            let above = b.push(Do::Larger, Kind::Word, &[whole, low]);
-            let within = b.push(Do::Smaller, Kind::Word, &[above, high]);
-            low_byte(b, within)
-        }
-        (F16, F32) => b.push(Do::FromHalf, Kind::Word, &[x]),
-        (F32, F16) => b.push(Do::ToHalf, Kind::Word, &[x]),
-        (Bf16, F32) => b.push(Do::ShiftLeft(16), Kind::Word, &[x]),
-        (F32, Bf16) => to_bf16(b, x),
-        (F16 | Bf16, _) => {
-            let wide = cast(b, from, F32, x)?;
-            cast(b, F32, to, wide)?
-        }
-        // Exact in f32, so that it is rounded once.
-        (U8 | I8 | Bool, F16 | Bf16) => {
-            let wide = cast(b, from, F32, x)?;
-            cast(b, F32, to, wide)?
-        }
-        (I32 | U32 | U8 | I8, Bool) => {
-            let zero = b.constant(0, Kind::Word);
-            let same = b.push(Do::CompareInt(Compare::Equal), Kind::Mask, &[x, zero]);
-            b.opposite(same)
-        }
-        (F32, Bool) => {
-            let mut o = Lanes::<f32>::new(b, Kind::Word);
-            let zero = o.number(0.0);
-            o.unequal(x, zero)
-        }
-        (Bool, F32 | I32 | U32 | U8 | I8) => {
-            let bits = if to == F32 { u64::from(1f32.to_bits()) } else { 1 };
-            let (one, zero) = (b.constant(bits, Kind::Word), b.constant(0, Kind::Word));
-            b.push(Do::Select, Kind::Word, &[x, one, zero])
-        }
-        (Bool, F64) => {
-            let (one, zero) = (b.constant(1f64.to_bits(), Kind::Long), b.constant(0, Kind::Long));
-            b.push(Do::Select, Kind::Long, &[x, one, zero])
-        }
-        (F32, I32) => to_integer(b, x),
-        (F32, F64) => b.push(Do::Widen, Kind::Long, &[x]),
-        (F64, F32) => b.push(Do::Narrow, Kind::Word, &[x]),
-        _ => return None,
-    })
-}
-
-/// To nearest even; NaN stays NaN and is quiet.
-fn to_bf16(b: &mut Builder, x: Id) -> Id {
-    let (one, most, quiet) =
-        (b.constant(1, Kind::Word), b.constant(0x7fff, Kind::Word), b.constant(0x40_0000, Kind::Word));
-    let high = b.push(Do::ShiftRight(16), Kind::Word, &[x]);
-    let odd = b.push(Do::And, Kind::Word, &[high, one]);
-    let up = b.push(Do::Plus, Kind::Word, &[x, most]);
-    let rounded = b.push(Do::Plus, Kind::Word, &[up, odd]);
-    let nan = b.push(Do::Or, Kind::Word, &[x, quiet]);
-    let undefined = b.push(Do::Compare(Compare::Unequal), Kind::Mask, &[x, x]);
-    let kept = b.push(Do::Select, Kind::Word, &[undefined, nan, rounded]);
-    b.push(Do::ShiftRight(16), Kind::Word, &[kept])
-}
-
-/// Truncates and saturates; NaN gives 0. The instruction gives the lowest integer for all that does not fit.
-fn to_integer(b: &mut Builder, x: Id) -> Id {
-    let plain = b.push(Do::ToInt, Kind::Word, &[x]);
-    let (highest, zero) = (b.constant(0x7fff_ffff, Kind::Word), b.constant(0, Kind::Word));
-    let mut o = Lanes::<f32>::new(b, Kind::Word);
-    let limit = o.number(2_147_483_648.0);
-    let above = o.less_equal(limit, x);
-    let fitted = o.select(above, highest, plain);
-    let undefined = o.unequal(x, x);
-    o.select(undefined, zero, fitted)
 }

@@ -94,11 +94,19 @@ pub struct Builder {
     known: HashMap<Node, Id>,
     /// Whether the processor has AVX-512.
     pub wide: bool,
+    /// Whether functions are to be those of near numbers only, and where numbers are not.
+    pub near: bool,
+    pub far: Option<Id>,
 }
 
 impl Builder {
     pub fn new(wide: bool) -> Builder {
         Builder { wide, ..Builder::default() }
+    }
+
+    /// One that writes functions for near numbers alone.
+    pub fn near(wide: bool) -> Builder {
+        Builder { wide, near: true, ..Builder::default() }
     }
 
     pub fn push(&mut self, what: Do, kind: Kind, inputs: &[Id]) -> Id {
@@ -113,6 +121,14 @@ impl Builder {
 
     pub fn constant(&mut self, bits: u64, kind: Kind) -> Id {
         self.push(Do::Constant(bits), kind, &[])
+    }
+
+    /// Notes that near numbers alone are served where a condition does not hold.
+    pub fn leave_out(&mut self, far: Id) {
+        self.far = Some(match self.far {
+            Some(other) => self.push(Do::MaskOr, Kind::Mask, &[other, far]),
+            None => far,
+        });
     }
 
     pub fn as_constant(&self, id: Id) -> Option<u64> {

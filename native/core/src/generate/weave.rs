@@ -4,7 +4,7 @@
 //! (97 wait for the vector units of a Golden Cove core), which is hardly one vector of a larger group: written one vector after
 //! the other, it mostly waits.
 
-use super::kernel::{List, Target};
+use super::graph::{List, Target};
 use super::value::{Do, Id, Kind};
 
 /// Registers that constants need beside the values of the vectors.
@@ -35,6 +35,7 @@ impl List {
             }
             places.push((0..count).map(|vector| first + vector.min(copies - 1)).collect());
         }
+        woven.leave = self.leave.iter().flat_map(|id| places[*id].clone()).collect();
         for (target, id) in &self.stores {
             for (vector, place) in places[*id].iter().enumerate() {
                 let target = match target {
@@ -66,7 +67,8 @@ impl List {
     fn peak(&self, masks: bool) -> (usize, usize) {
         let nodes = &self.nodes;
         let mut last: Vec<Option<usize>> = vec![None; nodes.len()];
-        self.stores.iter().for_each(|(_, id)| last[*id] = Some(nodes.len()));
+        let kept = self.stores.iter().map(|(_, id)| id).chain(&self.leave);
+        kept.for_each(|id| last[*id] = Some(nodes.len()));
         for i in (0..nodes.len()).rev() {
             if last[i].is_some() {
                 for input in &nodes[i].inputs[..nodes[i].arity] {

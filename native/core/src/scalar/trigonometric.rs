@@ -70,10 +70,15 @@ enum Range {
     All,
 }
 
+/// Numbers below this in magnitude are near.
+pub fn near_end<N: Family>() -> f64 {
+    window_end::<N>(0)
+}
+
 /// Whether [`near`] may take a number.
 #[inline(always)]
 pub fn is_near<O: Ops>(o: &mut O, x: O::F) -> O::M {
-    let (a, limit) = (o.magnitude(x), o.number(window_end::<O::N>(0)));
+    let (a, limit) = (o.magnitude(x), o.number(near_end::<O::N>()));
     o.less(a, limit)
 }
 
