@@ -10,7 +10,7 @@ import type { Tensor, Tensors } from "../tensor/index.ts";
 import { seenType } from "../train/functions.ts";
 import type { Callbacks, EpochRecord, Evaluation, TrainControl } from "../train/history.ts";
 import { logsOf } from "../train/logs.ts";
-import type { TrainOptions } from "../train/options.ts";
+import { checkPrecision, type TrainOptions } from "../train/options.ts";
 import type { TrainResult } from "../train/result.ts";
 import type { StartValues } from "../train/start.ts";
 import { prepare, train } from "../train/train.ts";
@@ -145,7 +145,8 @@ export class Model {
     if (typeof this.layer?.init !== "function" || typeof this.layer.apply !== "function")
       throw new HeddleError("option", `model: takes a layer, such as nn.sequential(…), got ${shown(layer)}`);
     this.options = options;
-    const { inputShape, dtype = "f32" } = options;
+    const { inputShape, dtype = "f32", precision } = options;
+    if (precision !== undefined) checkPrecision(precision, dtype, "model");
     if (inputShape !== undefined) this.input = { shape: [1, ...inputShape], dtype };
   }
 

@@ -5,7 +5,7 @@
  *     const { params, state, output } = layer.init(random.key(0), { shape: [128, 784], dtype: "f32" });
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
-import { type DType, isFloat } from "../ir/dtype.ts";
+import { type DType, dtypeNames, isFloat } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -91,6 +91,9 @@ export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function"
 
 const positions = new WeakMap<Layer, SourcePosition>();
 
+/** What a precision can be. */
+const floats: readonly DType[] = dtypeNames.filter(isFloat);
+
 /**
  * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
  * the options that it takes besides those of every layer.
@@ -110,6 +113,12 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
         throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
       if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
       if (options !== undefined) checkOptions(`${layer.kind}: apply`, options, names);
+      const precision: unknown = options?.precision;
+      if (precision !== undefined && !floats.includes(precision as DType))
+        throw new HeddleError(
+          "option",
+          `${layer.kind}: apply: precision must be ${floats.join(" or ")}, got ${shown(precision)}`,
+        );
       return ofLayer(layer.kind, () => layer.apply(variables, x, options));
     },
   };

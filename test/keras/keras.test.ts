@@ -329,6 +329,11 @@ describe("a model", () => {
       /^evaluate: row 0 of y is 1.5, which is no class/,
     ],
     ["an empty part", () => model.fit(x, y, { validationSplit: 0.999 }), /leaves one part empty/],
+    [
+      "a precision",
+      () => keras.model(layer(), { precision: "f8" as never }),
+      /^model: precision must be bf16 or f16, got f8/,
+    ],
     ["no shape", () => keras.model(layer()).summary(), /the shape of the input is not known/],
   ])("misspelt or missing: %s", async (_what, make, says) => {
     await expect((async () => make())()).rejects.toThrow(says);

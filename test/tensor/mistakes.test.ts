@@ -170,6 +170,17 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     /must return a scalar tensor.*got undefined/,
   ],
   ["a gradient by a number", () => grad(() => tensor(1))(3), "gradient", /first argument must be a tensor.*got 3/],
+  ...["grad", "valueAndGrad", "hessian"].map(
+    (name) =>
+      [
+        `${name} by argument 1`,
+        () => h[name]((x: unknown) => x, 1),
+        "argument",
+        new RegExp(`^${name}: takes one argument, got 1 besides.*hint: it goes by the first argument`, "s"),
+      ] as const,
+  ),
+  ["eye of a fraction", () => h.eye(2, 1.5), "option", /^eye: columns must be a whole number, got 1\.5/],
+  ["eye of an unknown dtype", () => h.eye(2, { dtype: "f8" }), "dtype", /^eye: there is no dtype "f8"/],
   ["no function", () => jit(undefined), "argument", /jit: takes a function, got undefined/],
   [
     "a donation of no argument",
