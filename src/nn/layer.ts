@@ -11,7 +11,7 @@ import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tenso
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
+import { capturePosition, describePosition, type SourcePosition, speakerNow, speakingAs } from "../util/source.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
@@ -192,7 +192,7 @@ const unnamed = new WeakMap<HeddleError, string>();
 /** Runs a part of a layer; its errors name the kind, unless they name it or a child's path already. */
 function ofLayer<Result>(kind: string, body: () => Result): Result {
   try {
-    return body();
+    return speakingAs(speakerNow() ?? { name: kind }, body);
   } catch (error) {
     if (!(error instanceof HeddleError) || error.constructor !== HeddleError) throw error;
     if (paths.has(error) || unnamed.has(error) || error.plain.startsWith(kind)) throw error;
@@ -208,23 +208,28 @@ function ofLayer<Result>(kind: string, body: () => Result): Result {
 
 /** Runs a part of a layer's child; its errors name the child's path: `layer 3 (linear): …`. */
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
+  const around = speakerNow()?.path;
+  const path = around === undefined ? name : `${around}.${name}`;
   try {
-    return body();
+    return speakingAs({ name: `layer ${path} (${layer.kind})`, path, made: positions.get(layer) }, body);
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw withPath(error, name, layer);
   }
 }
 
-/** What is said of a layer that the path names already. */
-const withoutKind = (text: string, kind: string): string =>
-  text.startsWith(`${kind}: `) ? text.slice(kind.length + 2) : text;
+/** What is said of a layer that the path names already, or an error of a run by its whole path. */
+function withoutKind(text: string, kind: string): string {
+  const at = text.startsWith("layer ") ? text.indexOf("(") + 1 : 0;
+  const said = /^\)?: /.exec(text.slice(at + kind.length));
+  return text.startsWith(kind, at) && said !== null ? text.slice(at + kind.length + said[0].length) : text;
+}
 
 function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;
   const kind = inner?.kind ?? layer.kind;
-  const text = inner?.text ?? unnamed.get(error) ?? withoutKind(error.plain, kind);
+  const text = inner?.text ?? withoutKind(unnamed.get(error) ?? error.plain, kind);
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
   const located = new HeddleError(error.code, `layer ${path} (${kind}): ${text}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),

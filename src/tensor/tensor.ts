@@ -10,6 +10,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { speakerNow, speakingAs } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
@@ -406,6 +407,16 @@ function operateNamed(
   statics: readonly unknown[],
 ): Tensor[] {
   const called = calledName(name);
+  return speakingAs(speakerNow() ?? { name: called }, () => operateAs(name, called, build, operands, statics));
+}
+
+function operateAs(
+  name: string,
+  called: string,
+  build: (...inputs: never[]) => readonly Node[],
+  operands: readonly TensorLike[],
+  statics: readonly unknown[],
+): Tensor[] {
   checkOperands(called, operands);
   const apply = (nodes: readonly ops.Operand[]): readonly Node[] => {
     try {
@@ -431,7 +442,8 @@ function operateNamed(
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
-    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes));
+    // The program is kept for other calls, so its nodes are of no line.
+    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes), { placed: false });
     compiled = compileGraph(graph, runtime, {
       inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
     });

@@ -67,23 +67,45 @@ export function nativeError(error: unknown): HeddleError {
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
 
-/** The end of a message about an index: the way through loops and branches, and the index. */
-const wayToIndex = /((?:: (?:iteration \d+|op \d+ \(\w+\)))*): index (-?\d+) at position 0 is outside \[0, (\d+)\)$/;
+/** The way through loops and branches to the call that failed, and what it said. */
+export interface Way {
+  readonly iterations: readonly number[];
+  readonly reason: string;
+  /** The calls that can be meant: the way names places in lists, not which list of a loop or branch. */
+  readonly calls: readonly LoweredStep[];
+}
+
+/** Reads the way of a message `op 2 of program f (loop): iteration 3: op 1 (gather): index …`; undefined where it has none. */
+export function wayOf({ plain, step, op }: RunError, program: string, steps: readonly LoweredStep[]): Way | undefined {
+  const start = `op ${step} of program ${program} (${op}): `;
+  const outermost = step === undefined ? undefined : steps[step];
+  if (outermost === undefined || !plain.startsWith(start)) return undefined;
+  const iterations: number[] = [];
+  let calls: readonly LoweredStep[] = [outermost];
+  let reason = plain.slice(start.length);
+  for (let part = wayPart.exec(reason); part !== null; part = wayPart.exec(reason)) {
+    const [text, iteration, place, kind] = part;
+    reason = reason.slice(text.length);
+    if (iteration !== undefined) iterations.push(Number(iteration));
+    else
+      calls = calls
+        .flatMap((call) => nestedIn(call).flatMap((list) => list[Number(place)] ?? []))
+        .filter(({ k }) => k === kind);
+  }
+  return { iterations, reason, calls };
+}
+
+const wayPart = /^(?:iteration (\d+)|op (\d+) \((\w+)\)): /;
 
 /**
  * What the failed call itself says of an index outside (`failure`, docs/internals/lowered-program.md), where it says
- * something. The way names places in lists, not which list of a loop or branch: where calls of both can be meant, the
- * iteration decides, as the call that bounds a loop fails in none before the bound.
+ * something. Where calls of both can be meant, the iteration decides, as the call that bounds a loop fails in none before the bound.
  */
-export function failureOf(error: RunError, steps: readonly LoweredStep[]): string | undefined {
-  const [, way = "", index, size] = wayToIndex.exec(error.plain) ?? [];
-  const outermost = error.step === undefined ? undefined : steps[error.step];
-  if (outermost === undefined || index !== size) return undefined;
-  let reached: readonly LoweredStep[] = [outermost];
-  for (const [, place] of way.matchAll(/op (\d+) /g))
-    reached = reached.flatMap((call) => nestedIn(call).flatMap((list) => list[Number(place)] ?? []));
-  const meant = reached.filter(({ k, size: rows }) => k === "gather" && rows === Number(size));
+export function failureOf({ reason, calls, iterations }: Way): string | undefined {
+  const [, index, size] = /^index (-?\d+) at position 0 is outside \[0, (\d+)\)$/.exec(reason) ?? [];
+  if (index === undefined || index !== size) return undefined;
+  const meant = calls.filter(({ k, size: rows }) => k === "gather" && rows === Number(size));
   const told = meant.filter(({ failure }) => typeof failure === "string");
-  const sure = told.length === meant.length || way.includes(`: iteration ${size}:`);
+  const sure = told.length === meant.length || iterations.includes(Number(size));
   return sure ? (told[0]?.["failure"] as string | undefined) : undefined;
 }
