@@ -190,7 +190,7 @@ const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: s
 const unnamed = new WeakMap<HeddleError, string>();
 
 /** Runs a part of a layer; its errors name the kind, unless they name it or a child's path already. */
-function ofLayer<Result>(kind: string, body: () => Result): Result {
+export function ofLayer<Result>(kind: string, body: () => Result): Result {
   try {
     return speakingAs(speakerNow() ?? { name: kind }, body);
   } catch (error) {

@@ -96,7 +96,11 @@ function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: r
  * The loop with a condition that is an error of the run where it still holds after `bound` iterations: a table of so many
  * rows is asked for row `bound`.
  */
-export function checkedWhile(inputs: readonly Node[], attrs: WhileAttrs & { bound: number }): [Node[], WhileAttrs] {
+export function checkedWhile(
+  inputs: readonly Node[],
+  attrs: WhileAttrs & { bound: number },
+  done: number,
+): [Node[], WhileAttrs] {
   const { condition, body, bound } = attrs;
   const table = { name: "within", type: { dtype: "bool", shape: [bound] } as TensorType };
   const specs = [...inputSpecs(body), table];
@@ -105,7 +109,7 @@ export function checkedWhile(inputs: readonly Node[], attrs: WhileAttrs & { boun
   const test = (...nodes: Node[]): Node[] => {
     const holds = inlineGraph(condition, own(nodes))[0] as Node;
     const at = emit.select(holds, nodes[0] as Node, 0);
-    return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name))];
+    return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name, done))];
   };
   // The error of the run is of the line where the loop is written.
   const checked = traceGraph(condition.name, specs, test, new Trace(true));

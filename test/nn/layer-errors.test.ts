@@ -76,12 +76,12 @@ const attention: readonly Case[] = [
   [
     "states of another shape",
     () => run({ initial: { h: zeros([1, 3, 2]), c: zeros([1, 3, 3]) } }),
-    /first states are h and c of f32\[1,3,2\]/,
+    /^lstm: first states are h and c of f32\[1,3,2\] each, got f32\[1,3,2\] and f32\[1,3,3\]/,
   ],
   [
     "a length above the steps",
     () => run({ lengths: tensor([1, 2, 5], { dtype: "i32" }) }),
-    /lengths: sequence 2 has length 5, but there are 4 steps/,
+    /^lstm: lengths: sequence 2 has length 5, but there are 4 steps/,
   ],
   ["a length below 0", () => run({ lengths: tensor([0, -1, 4], { dtype: "i32" }) }), /sequence 1 has length -1/],
   ["lengths of floats", () => run({ lengths: zeros([3]) }), /lengths are i32\[3\], one per sequence, got f32\[3\]/],
