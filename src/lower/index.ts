@@ -10,7 +10,6 @@ export {
   type LoweredProgram,
   type LowerTarget,
   lowerProgram,
-  originField,
 } from "./lower.ts";
 export type { PeakReport } from "./memory.ts";
 export { printCall, printLowered } from "./print.ts";

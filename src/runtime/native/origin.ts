@@ -2,7 +2,8 @@
 
 import type { Node } from "../../ir/node.ts";
 import { positionOf } from "../../ir/trace.ts";
-import { type LoweredStep, type LowerTarget, lowerProgram, originField } from "../../lower/index.ts";
+import type { LoweredStep } from "../../lower/index.ts";
+import { type LowerTarget, lowerProgram, originField } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
 import { placeOf } from "../../util/source.ts";
