@@ -334,7 +334,7 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
-  return operateNamed(name, (...inputs) => [build(...inputs)], operands, statics)[0] as Tensor;
+  return operateAll(name, (...inputs) => [build(...inputs)], operands, ...statics)[0] as Tensor;
 }
 
 /** {@link operate} for functions of several results. */
@@ -344,7 +344,8 @@ export function operateAll<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor[] {
-  return operateNamed(name, build, operands, statics);
+  const speaker = speakerNow() ?? { name: calledName(name) };
+  return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
 }
 
 /** A selection; of two numbers in f32, as `tensor` makes them: the condition says nothing of what is selected. */
@@ -407,16 +408,6 @@ function operateNamed(
   statics: readonly unknown[],
 ): Tensor[] {
   const called = calledName(name);
-  return speakingAs(speakerNow() ?? { name: called }, () => operateAs(name, called, build, operands, statics));
-}
-
-function operateAs(
-  name: string,
-  called: string,
-  build: (...inputs: never[]) => readonly Node[],
-  operands: readonly TensorLike[],
-  statics: readonly unknown[],
-): Tensor[] {
   checkOperands(called, operands);
   const apply = (nodes: readonly ops.Operand[]): readonly Node[] => {
     try {

@@ -17,8 +17,10 @@ export interface Ran {
 
 /**
  * A value that an op refused, in the words of every executor; undefined where it is no such error. Programs know nothing of
- * where their calls come from: the one that failed is lowered once more, which gives the same calls, with their nodes. That costs nothing
- * until then.
+ * where their calls come from: the one that failed is lowered once more, which gives the same calls, with their nodes. That
+ * costs nothing until then.
+ *
+ * @param by what the user called, where the program is kept for many calls; `where` is the line of that
  */
 export function refusalOf(
   error: RunError,
