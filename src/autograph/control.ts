@@ -6,7 +6,8 @@ import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { and, isTensor, not, or, scan, Tensor, whileLoop } from "../tensor/index.ts";
+import { loopAfter } from "../tensor/control.ts";
+import { and, isTensor, not, or, scan, Tensor } from "../tensor/index.ts";
 import { capturedNodes, named, type Traced, traceBody, withSameCaptured } from "../tensor/nested.ts";
 import { isTracing } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -350,7 +351,8 @@ function tensorLoop(
   const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
   const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
     nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
-  const made = whileLoop<readonly Tensor[]>(
+  const made = loopAfter<readonly Tensor[]>(
+    done,
     goesOn,
     Object.defineProperty(next, "name", { value: name }),
     start.leaves,

@@ -76,6 +76,10 @@ export function contains(node: SyntaxNode, is: (node: SyntaxNode) => boolean): b
   return childrenOf(node).some((child) => !isFunction(child) && contains(child, is));
 }
 
+/** Whether it declares variables that are not of the block around them, as `var` does, or that end with it, as `using` does. */
+export const isVar = (node: SyntaxNode): boolean =>
+  node.type === "VariableDeclaration" && node.kind !== "let" && node.kind !== "const";
+
 /** Whether control may leave a statement otherwise than at its end. */
 export function jumps(
   node: SyntaxNode,
@@ -266,7 +270,7 @@ export function canFollow(node: babel.Statement, rest: readonly babel.Statement[
   const unmovable = (one: SyntaxNode): boolean =>
     one.type === "AwaitExpression" ||
     one.type === "YieldExpression" ||
-    (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
+    isVar(one) ||
     ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
   if (rest.some((one) => contains(one, unmovable))) return false;
   const header =

@@ -22,6 +22,7 @@ import {
   isNoValue,
   isPure,
   isTypeOnly,
+  isVar,
   jumps,
   mutations,
   type SyntaxNode,
@@ -32,6 +33,15 @@ export interface Transformed {
   readonly code: string;
   /** A source map of version 3 as JSON: columns too are those of the user's file. */
   readonly map: string;
+}
+
+/** What in a statement keeps it from being turned, for the error. */
+function hindrance(node: Construct): string {
+  if (contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression"))
+    return " with await or yield inside";
+  return contains(node, (one) => one.type === "VariableDeclaration" && one.kind === "var")
+    ? " with var inside, where let could be turned,"
+    : "";
 }
 
 /** What is known around a node. */
@@ -147,7 +157,7 @@ class Transformer {
         one.type === "YieldExpression" ||
         one.type === "LabeledStatement" ||
         (one.type === "ForOfStatement" && one.await) ||
-        (one.type === "VariableDeclaration" && one.kind !== "let" && one.kind !== "const") ||
+        isVar(one) ||
         ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
     );
   }
@@ -156,14 +166,11 @@ class Transformer {
   private guard(node: Construct, context: Context): void {
     const inner = node.type === "IfStatement" ? context : { ...context, plainBreak: true, plainContinue: true };
     const test = node.type === "ForOfStatement" ? undefined : node.test;
-    if (test != null) {
-      this.before(test, "$heddle.plain(");
-      const why = contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression")
-        ? " with await or yield inside"
-        : "";
-      this.after(test, `, "this ${constructs[node.type]}${why}", ${this.at(node)})`);
-    }
     for (const child of childrenOf(node)) this.visit(child, inner);
+    if (test == null) return;
+    // Around what the test itself has become.
+    this.before(test, "$heddle.plain(");
+    this.after(test, `, "this ${constructs[node.type]}${hindrance(node)}", ${this.at(node)})`);
   }
 
   /** The variables that a construct and what follows it change. */

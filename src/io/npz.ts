@@ -7,7 +7,9 @@ import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { formatBytes } from "../util/text.ts";
+import { isRecord } from "../util/tree.ts";
 import { commitFile } from "./commit.ts";
 import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
@@ -233,6 +235,11 @@ export async function writeNpz(
   arrays: { readonly [name: string]: TensorOrHost },
   options: WriteNpzOptions = {},
 ): Promise<void> {
+  if (!isRecord(arrays))
+    throw new HeddleError(
+      "argument",
+      `writeNpz: takes a record of arrays by name after the path, got ${shown(arrays)}`,
+    );
   const host: [string, HostTensor][] = [];
   for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
   const bytes = encodeNpz(Object.fromEntries(host), options);

@@ -8,7 +8,8 @@ import type { Variables } from "../nn/index.ts";
 import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import { toHost, toTensor } from "./host.ts";
 import { openedBy, saveSafetensors } from "./safetensors.ts";
 
@@ -145,6 +146,19 @@ export async function loadPyTorch<V extends Variables>(
   }
 }
 
+/** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */
+function checkAllTensors(what: string, tree: unknown, path = ""): void {
+  if (isTensor(tree)) return;
+  if (Array.isArray(tree) || isRecord(tree)) {
+    for (const [key, value] of Object.entries(tree)) checkAllTensors(what, value, path === "" ? key : `${path}.${key}`);
+    return;
+  }
+  const place = path === "" ? "" : ` at '${path}'`;
+  throw new HeddleError("argument", `${what}: takes a tree of tensors after the path, got ${shown(tree)}${place}`, {
+    hint: "make tensors of numbers and arrays: tensor(…)",
+  });
+}
+
 /** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
 export async function hostByName(
   what: string,
@@ -166,8 +180,8 @@ export async function hostByName(
  * Writes a tree of tensors (`params`, or `{ params, state }`) as a safetensors file by dotted names, which PyTorch reads
  * with `safetensors.torch.load_file`. It appears whole or not at all.
  *
- * @throws HeddleError `layout` when this process holds only a part of a tensor; `tree` when two have one name; `disk` when it
- * does not fit.
+ * @throws HeddleError `argument` for what in the tree is no tensor; `layout` when this process holds only a part of a tensor;
+ * `tree` when two have one name; `disk` when it does not fit.
  */
 export async function saveTensors(
   path: string,
@@ -175,6 +189,7 @@ export async function saveTensors(
   options: { readonly metadata?: { readonly [key: string]: string } } = {},
 ): Promise<void> {
   checkOptions("saveTensors", options, ["metadata"]);
+  checkAllTensors("saveTensors", tensors);
   const metadata = new Map(Object.entries(options.metadata ?? {}));
   await saveSafetensors(path, await hostByName("saveTensors", [tensors], toHost), { metadata });
 }

@@ -76,7 +76,8 @@ export function normalizeDim(dim: number, rank: number, what: string): number {
     });
   }
   if (!Number.isInteger(dim) || dim < -rank || dim >= rank) {
-    throw new HeddleError("shape", `${what}: dim ${dim} is not in [${-rank}, ${rank - 1}]`);
+    const range = rank === 0 ? "is not there: a scalar has no dims" : `is not in [${-rank}, ${rank - 1}]`;
+    throw new HeddleError("shape", `${what}: dim ${dim} ${range}`);
   }
   return dim < 0 ? dim + rank : dim;
 }

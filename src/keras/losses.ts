@@ -7,7 +7,7 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import * as losses from "../losses/index.ts";
 import { gather, maximum, minimum, type Tensor } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { named } from "./names.ts";
 
@@ -54,16 +54,27 @@ export function targetLike(output: Tensor, target: Tensor): Tensor {
   return shaped.dtype === output.dtype || isFloat(shaped.dtype) ? shaped : shaped.cast(output.dtype);
 }
 
+/** The target in the shape of the output, elementwise. @throws HeddleError `shape` naming both where it cannot be. */
+function paired(output: Tensor, target: Tensor): Tensor {
+  const shaped = targetLike(output, target);
+  if (sameShape(shaped.shape, output.shape)) return shaped;
+  throw new HeddleError(
+    "shape",
+    `output ${formatType(output)} and target ${formatType(target)} must have one shape`,
+    isInteger(target.dtype) ? { hint: "for classes by number take sparseCategoricalCrossEntropy" } : {},
+  );
+}
+
 const sparse: Loss = (output, target, options) => {
   const labels = labelsFor(output, target);
   return combined(gather(normalised(output), labels, labels.shape.length).log().neg(), options);
 };
 
 const categorical: Loss = (output, target, options) =>
-  combined(targetLike(output, target).mul(normalised(output).log()).sum(-1).neg(), options);
+  combined(paired(output, target).mul(normalised(output).log()).sum(-1).neg(), options);
 
 const binary: Loss = (output, target, options) => {
-  const [p, t] = [bounded(output), targetLike(output, target)];
+  const [p, t] = [bounded(output), paired(output, target)];
   const one = (x: Tensor): Tensor => x.neg().add(1);
   return combined(
     t
@@ -113,7 +124,11 @@ const functions = new Map<unknown, OutputKind>([
 /** @throws HeddleError `option` for what is neither a function nor the name of a loss. */
 export function lossOf(loss: Loss | string): KnownLoss {
   if (typeof loss === "function") return { loss, outputs: functions.get(loss) ?? "other" };
-  if (typeof loss === "string") return named("loss", loss, table);
+  if (typeof loss === "string") {
+    const known: KnownLoss = named("loss", loss, table);
+    // What it is made of is none of the names that were given.
+    return { ...known, loss: (output, target, options) => within(loss, () => known.loss(output, target, options)) };
+  }
   throw new HeddleError("option", `compile: loss must be a name or a function, got ${shown(loss)}`, {
     hint: 'such as "softmaxCrossEntropy" or losses.mse',
   });

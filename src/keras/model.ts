@@ -10,7 +10,7 @@ import type { Tensor, Tensors } from "../tensor/index.ts";
 import { seenType } from "../train/functions.ts";
 import type { Callbacks, EpochRecord, Evaluation, TrainControl } from "../train/history.ts";
 import { logsOf } from "../train/logs.ts";
-import type { TrainOptions } from "../train/options.ts";
+import { checkPrecision, type TrainOptions } from "../train/options.ts";
 import type { TrainResult } from "../train/result.ts";
 import type { StartValues } from "../train/start.ts";
 import { prepare, train } from "../train/train.ts";
@@ -145,7 +145,8 @@ export class Model {
     if (typeof this.layer?.init !== "function" || typeof this.layer.apply !== "function")
       throw new HeddleError("option", `model: takes a layer, such as nn.sequential(…), got ${shown(layer)}`);
     this.options = options;
-    const { inputShape, dtype = "f32" } = options;
+    const { inputShape, dtype = "f32", precision } = options;
+    if (precision !== undefined) checkPrecision(precision, dtype, "model");
     if (inputShape !== undefined) this.input = { shape: [1, ...inputShape], dtype };
   }
 
@@ -192,7 +193,7 @@ export class Model {
       const { data, evaluate } = await this.data(first, y, options);
       await checkClasses("fit", data, this.classes);
       if (evaluate !== undefined) await checkClasses("fit: validationData", evaluate, this.classes);
-      const result = await this.train(compiled, options, data, evaluate);
+      const result = await toldOf("fit", () => this.train(compiled, options, data, evaluate));
       this.keep(result, true);
       return historyOf(result.history);
     } finally {
@@ -305,9 +306,11 @@ export class Model {
       : await datasetOf("evaluate", { x: first, y: second as Rows, [weightColumn]: sampleWeight });
     await checkClasses("evaluate", rows, this.classes);
     const data = inBatches("evaluate", rows, batchSize);
-    const { loss, metrics } = await this.beside<Evaluation>(
-      (snapshot) => snapshot.evaluate(data),
-      async () => (await this.opened(data, compiled)).evaluate(data),
+    const { loss, metrics } = await toldOf("evaluate", () =>
+      this.beside<Evaluation>(
+        (snapshot) => snapshot.evaluate(data),
+        async () => (await this.opened(data, compiled)).evaluate(data),
+      ),
     );
     return { loss, ...metrics };
   }
@@ -321,9 +324,11 @@ export class Model {
     checkOptions("predict", options, ["batchSize"]);
     const rows = x instanceof Dataset ? x : await datasetOf("predict", { x });
     const data = inBatches("predict", rows, options.batchSize);
-    return this.beside(
-      (snapshot) => snapshot.predict(data),
-      async () => (await this.opened(data, undefined)).predict(data),
+    return toldOf("predict", () =>
+      this.beside(
+        (snapshot) => snapshot.predict(data),
+        async () => (await this.opened(data, undefined)).predict(data),
+      ),
     );
   }
 
@@ -438,6 +443,25 @@ const withoutOptimizer = ({ params, state, epochs }: StartValues): StartValues =
   ...(state === undefined ? {} : { state }),
   ...(epochs === undefined ? {} : { epochs }),
 });
+
+/** How errors begin that are not of the function that was called, but of what it is made of. */
+const inner = /^(train|evaluate|predict): /;
+
+/** Runs a part of a function of the model; errors of what is trained or evaluated name the function. */
+async function toldOf<Result>(what: string, body: () => Promise<Result>): Promise<Result> {
+  try {
+    return await body();
+  } catch (error) {
+    if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.plain.startsWith(`${what}: `))
+      throw error;
+    if (!inner.test(error.plain) && error.code !== "shape" && error.code !== "dtype") throw error;
+    throw new HeddleError(error.code, `${what}: ${error.plain.replace(inner, "")}`, {
+      ...(error.where === undefined ? {} : { where: error.where }),
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause: error,
+    });
+  }
+}
 
 /** What shapes the state of the optimizer, which a session that knows no loss must have, too. */
 function optimizerOnly(compiled: Compiled | undefined): Partial<Compiled> {

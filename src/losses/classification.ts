@@ -149,6 +149,7 @@ function boundedLog(p: Tensor): Tensor {
 /**
  * Cross-entropy of probabilities with targets in [0, 1], as PyTorch's `BCELoss`: logarithms are not below -100,
  * and have a slope there by which a wrong answer that is certain is still learned from. Where a model gives logits, {@link binaryCrossEntropyWithLogits} is more exact.
+ * What is no probability gives NaN, where PyTorch stops the program.
  */
 export function binaryCrossEntropy(output: Tensor, target: Tensor, options: BinaryOptions = {}): Tensor {
   return within("binaryCrossEntropy", () => {
@@ -156,7 +157,9 @@ export function binaryCrossEntropy(output: Tensor, target: Tensor, options: Bina
     checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
     const one = output.neg().add(1);
     const likelihood = target.mul(boundedLog(output)).add(target.neg().add(1).mul(boundedLog(one)));
-    const values = options.weight === undefined ? likelihood.neg() : likelihood.neg().mul(options.weight);
+    // Of a number below 0 or above 1 the formula makes an ordinary one, below 0 perhaps, which nobody would notice.
+    const known = select(output.mul(one).lt(0), Number.NaN, likelihood.neg());
+    const values = options.weight === undefined ? known : known.mul(options.weight);
     return reduced("binaryCrossEntropy", values, options, ["weight"]);
   });
 }

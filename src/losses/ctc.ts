@@ -1,16 +1,23 @@
 /** @module Connectionist temporal classification (Graves et al., 2006): labels of a sequence without their places in it. */
 import { isInteger } from "../ir/dtype.ts";
-import { formatType } from "../ir/shape.ts";
+import { formatType, sameShape } from "../ir/shape.ts";
 import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
 /** Options of {@link ctc}. */
 export interface CtcOptions extends LossOptions {
-  /** How much of each sequence counts, integers `[batch]`, at least 1; default: all of it. */
+  /**
+   * How much of each sequence counts, integers `[batch]`, from 1 to the number of steps; default: all of it. Others are an error
+   * where the values are at hand; a traced one below counts as 1, one above as all steps.
+   */
   readonly inputLengths?: Tensor;
-  /** How many labels each sequence has, integers `[batch]`; default: those that are not negative. */
+  /**
+   * How many labels each sequence has, integers `[batch]`, from 0 to their length; default: those that are not negative. Others
+   * are an error (`value`), of traced ones when it runs.
+   */
   readonly targetLengths?: Tensor;
   /** The class between labels; default 0. */
   readonly blank?: number;
@@ -36,6 +43,8 @@ export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOption
     const { inputLengths, targetLengths } = options;
     checkTensorOptions("ctc", { inputLengths, targetLengths });
     const [batch, time] = logProbabilities.shape as [number, number, number];
+    checkLengths("inputLengths", inputLengths, batch, [1, time], "steps");
+    checkLengths("targetLengths", targetLengths, batch, [0, labels.shape[1] as number], "labels");
     const given = labels.cast("i32");
     const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
     const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
@@ -72,6 +81,28 @@ function checkTypes(logProbabilities: Tensor, labels: Tensor, blank: number): vo
     );
   }
   checkInteger("ctc", "blank", blank, 0, (classes as number) - 1);
+}
+
+/** Lengths are checked where their values are at hand. */
+function checkLengths(
+  name: string,
+  lengths: Tensor | undefined,
+  batch: number,
+  [least, most]: readonly [number, number],
+  of: string,
+): void {
+  if (lengths === undefined) return;
+  if (!isInteger(lengths.dtype) || !sameShape(lengths.shape, [batch]))
+    throw new HeddleError(
+      "shape",
+      `ctc: ${name} are integers [${batch}], one per sequence, got ${formatType(lengths)}`,
+    );
+  valuesAtHand(lengths)?.forEach((length, at) => {
+    if (length >= least && length <= most) return;
+    throw new HeddleError("value", `ctc: ${name}: sequence ${at} has length ${length}, but there are ${most} ${of}`, {
+      hint: `lengths are from ${least} to ${most}, one per sequence`,
+    });
+  });
 }
 
 /** Labels with blanks around each: the class of every place, and where a place may be reached from two before. */

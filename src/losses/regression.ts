@@ -1,7 +1,7 @@
 /** @module Losses of numbers: output and target have one shape, and so do the single losses. */
 import { full, maximum, minimum, select, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
-import { within } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced } from "./reduce.ts";
 
@@ -154,6 +154,11 @@ export function klDivergence(output: Tensor, target: Tensor, options: KlDivergen
   return within("klDivergence", () => {
     checkPair("klDivergence", output, target);
     const { logTarget = false, reduction = "mean" } = options;
+    if (!["mean", "sum", "none", "batchMean"].includes(reduction))
+      throw new HeddleError(
+        "option",
+        `klDivergence: reduction must be mean, sum, none or batchMean, got ${String(reduction)}`,
+      );
     const entropy = (): Tensor => select(target.eq(0), 0, target.mul(select(target.eq(0), 1, target).log()));
     const values = logTarget ? target.exp().mul(target.sub(output)) : entropy().sub(target.mul(output));
     if (reduction === "batchMean")

@@ -3,7 +3,7 @@ import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
+import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { bodyGraph } from "../ops/index.ts";
 
@@ -37,9 +37,12 @@ function expandInto(graph: Graph, inputs: readonly Node[], kernels: KernelChoice
         operands.map((operand) => operand.types[0] as TensorType),
         node.attrs,
       );
-      results.set(node, expandInto(body, operands, kernels));
+      results.set(
+        node,
+        atPositionOf(node, () => expandInto(body, operands, kernels)),
+      );
     } else {
-      const made = apply(node.op, operands, node.attrs);
+      const made = atPositionOf(node, () => apply(node.op, operands, node.attrs));
       results.set(
         node,
         made.types.length === 1 ? [made] : made.types.map((_type, index) => apply(elementOp, [made], { index })),

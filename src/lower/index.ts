@@ -4,6 +4,12 @@ export { type CallCost, costOf, type NumberedCall, numberedCalls } from "./cost.
 export type { KernelChoice } from "./expand.ts";
 export type { FusionLimits } from "./fuse.ts";
 export type { Address, LoweredJson, LoweredStep } from "./json.ts";
-export { type ArenaValue, type LoweredArgument, type LoweredProgram, type LowerTarget, lowerProgram } from "./lower.ts";
+export {
+  type ArenaValue,
+  type LoweredArgument,
+  type LoweredProgram,
+  type LowerTarget,
+  lowerProgram,
+} from "./lower.ts";
 export type { PeakReport } from "./memory.ts";
 export { printCall, printLowered } from "./print.ts";

@@ -4,6 +4,7 @@ import { isContiguous, type KernelCall, type ScalarInstruction, type View, whole
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { positionOf } from "../ir/trace.ts";
 import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
 import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
@@ -44,7 +45,12 @@ export interface LowerTarget {
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
   readonly epilogues?: "folded" | "apart";
+  /** Takes the nodes that calls compute; a call then says in the field {@link originField} which of them is its own. */
+  readonly origins?: Node[];
 }
+
+/** Field of a call with its node's place among the origins; what runs has none. */
+export const originField = "origin";
 
 /** One buffer that a call of the program takes. */
 export interface LoweredArgument {
@@ -321,7 +327,7 @@ class Lowering {
         storage.id < this.firstOwn || later.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
       donor: (storage) => (storage.output === undefined ? undefined : this.donorOf(storage.output)),
     });
-    for (const unit of ordered) this.add(this.emit(unit, values));
+    for (const unit of ordered) this.add(this.marked(unit, this.emit(unit, values)));
   }
 
   /** Whether a result of a step is needed in memory: one that is generated, and an output only, is not. */
@@ -345,6 +351,16 @@ class Lowering {
     invariant(rule.kind === "kernel", `${node.op.name} is not a kernel`);
     const inputs = node.inputs.map((input) => values.view(input));
     return emitKernel(rule, node.attrs, inputs, values.results(node), this.pool, this.emitTarget);
+  }
+
+  /** The calls of a unit, with their origin where that is asked for. */
+  private marked({ cluster }: Unit, emitted: EmittedCalls): EmittedCalls {
+    const { origins } = this.target;
+    if (origins === undefined || cluster.kind === "output") return emitted;
+    // Of nodes that share a walk only those that refuse values were asked where they were written.
+    const node = cluster.nodes.find((one) => positionOf(one) !== undefined) ?? (cluster.nodes[0] as Node);
+    const origin = origins.push(node) - 1;
+    return { ...emitted, calls: emitted.calls.map((call) => ({ ...call, [originField]: origin })) };
   }
 
   private collective(step: CollectiveStep): EmittedCalls {

@@ -1,6 +1,8 @@
 /** @module Metrics made of counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
+import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -83,12 +85,25 @@ function membership(name: string, output: Tensor, target: Tensor): readonly [Ten
   return [oneHot(output.argMax(-1), classes), oneHot(target.cast("i32"), classes)];
 }
 
+function checkClasses(what: string, given: Tensor, classes: number): void {
+  if (!isInteger(given.dtype))
+    throw new HeddleError("dtype", `confusionMatrix: ${what} must be integers, got ${formatType(given)}`);
+  valuesAtHand(given)?.forEach((value, index) => {
+    if (value >= 0 && value < classes) return;
+    throw new HeddleError(
+      "value",
+      `confusionMatrix: element ${index} of the ${what} is ${value}, outside [0, ${classes})`,
+    );
+  });
+}
+
 /**
- * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Labels
- * outside `[0, classes)` count nowhere.
+ * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Those
+ * outside `[0, classes)` are an error where the values are at hand; traced ones count nowhere.
  *
  * @param labels integers of any shape
  * @param answers integers of that shape; of a model's outputs they are `output.argMax(-1)`
+ * @throws HeddleError `shape` when they differ in it; `dtype` when they are no integers; `value` for one outside `[0, classes)`.
  */
 export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number): Tensor {
   checkInteger("confusionMatrix", "classes", classes, 1);
@@ -96,6 +111,8 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
     const [left, right] = [labels, answers].map((x) => (isTensor(x) ? formatType(x) : shown(x)));
     throw new HeddleError("shape", `confusionMatrix: takes labels and answers of one shape, got ${left} and ${right}`);
   }
+  checkClasses("labels", labels, classes);
+  checkClasses("answers", answers, classes);
   const rows = (x: Tensor): Tensor => oneHot(x.cast("i32").reshape([-1]), classes, { dtype: "f64" });
   const dims = { xBatch: [], yBatch: [], xContract: [0], yContract: [0] };
   return dotGeneral(rows(labels), rows(answers), dims).cast("i32");

@@ -57,7 +57,7 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
  * deviation 1 as in PyTorch, 0 for `paddingIdx`; its gradient is added up for the rows that were looked up. The table may be split by rows:
  * `layouts.named({ "0.weight": { model: 0 } })`.
  *
- * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `value`, from the run, when an id lies outside.
+ * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, when an id lies outside.
  */
 export function embedding(count: number, size: number, options: EmbeddingOptions = {}): Layer {
   checkOptions("embedding", options, ["dtype", "paddingIdx"]);
@@ -71,6 +71,7 @@ export function embedding(count: number, size: number, options: EmbeddingOptions
       return { params: { weight }, state: {}, output: { dtype, shape: [...input.shape, size] } };
     },
     apply({ params }, x) {
+      checkIds(x);
       const ids = idsOf(x);
       const found = gather(params["weight"] as Tensor, ids);
       if (paddingIdx === undefined) return { y: found, state: {} };

@@ -5,13 +5,13 @@
  *     const { params, state, output } = layer.init(random.key(0), { shape: [128, 784], dtype: "f32" });
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
-import { type DType, isFloat } from "../ir/dtype.ts";
+import { type DType, dtypeNames, isFloat } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
+import { capturePosition, describePosition, type SourcePosition, speakerNow, speakingAs } from "../util/source.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
@@ -91,6 +91,9 @@ export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function"
 
 const positions = new WeakMap<Layer, SourcePosition>();
 
+/** What a precision can be. */
+const floats: readonly DType[] = dtypeNames.filter(isFloat);
+
 /**
  * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
  * the options that it takes besides those of every layer.
@@ -110,6 +113,12 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
         throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
       if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
       if (options !== undefined) checkOptions(`${layer.kind}: apply`, options, names);
+      const precision: unknown = options?.precision;
+      if (precision !== undefined && !floats.includes(precision as DType))
+        throw new HeddleError(
+          "option",
+          `${layer.kind}: apply: precision must be ${floats.join(" or ")}, got ${shown(precision)}`,
+        );
       return ofLayer(layer.kind, () => layer.apply(variables, x, options));
     },
   };
@@ -181,9 +190,9 @@ const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: s
 const unnamed = new WeakMap<HeddleError, string>();
 
 /** Runs a part of a layer; its errors name the kind, unless they name it or a child's path already. */
-function ofLayer<Result>(kind: string, body: () => Result): Result {
+export function ofLayer<Result>(kind: string, body: () => Result): Result {
   try {
-    return body();
+    return speakingAs(speakerNow() ?? { name: kind }, body);
   } catch (error) {
     if (!(error instanceof HeddleError) || error.constructor !== HeddleError) throw error;
     if (paths.has(error) || unnamed.has(error) || error.plain.startsWith(kind)) throw error;
@@ -199,23 +208,28 @@ function ofLayer<Result>(kind: string, body: () => Result): Result {
 
 /** Runs a part of a layer's child; its errors name the child's path: `layer 3 (linear): …`. */
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
+  const around = speakerNow()?.path;
+  const path = around === undefined ? name : `${around}.${name}`;
   try {
-    return body();
+    return speakingAs({ name: `layer ${path} (${layer.kind})`, path, made: positions.get(layer) }, body);
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw withPath(error, name, layer);
   }
 }
 
-/** What is said of a layer that the path names already. */
-const withoutKind = (text: string, kind: string): string =>
-  text.startsWith(`${kind}: `) ? text.slice(kind.length + 2) : text;
+/** What is said of a layer that the path names already, or an error of a run by its whole path. */
+function withoutKind(text: string, kind: string): string {
+  const at = text.startsWith("layer ") ? text.indexOf("(") + 1 : 0;
+  const said = /^\)?: /.exec(text.slice(at + kind.length));
+  return text.startsWith(kind, at) && said !== null ? text.slice(at + kind.length + said[0].length) : text;
+}
 
 function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;
   const kind = inner?.kind ?? layer.kind;
-  const text = inner?.text ?? unnamed.get(error) ?? withoutKind(error.plain, kind);
+  const text = inner?.text ?? withoutKind(unnamed.get(error) ?? error.plain, kind);
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
   const located = new HeddleError(error.code, `layer ${path} (${kind}): ${text}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),

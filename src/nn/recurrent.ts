@@ -4,13 +4,14 @@
  */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { concat, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { concat, isTensor, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn } from "./initialise.ts";
-import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+import { type Applied, type ApplyOptions, type Layer, ofLayer, positioned, scopeKey, type Variables } from "./layer.ts";
 import { type Cell, gruCellRule, joined, lstmCellRule, plainCell, type RecurrentState } from "./recurrent-cells.ts";
 
 /** Options of {@link lstm} and {@link gru}. */
@@ -121,9 +122,11 @@ const suffixes = ({ layers, bidirectional }: Settings): string[][] =>
 function recurrent(kind: string, cell: Cell, options: RecurrentOptions): RecurrentLayer {
   const settings = settingsOf(kind, options);
   const run = (variables: Variables, x: Tensor, given: RunOptions = {}): RunResult => {
-    checkSequences(x);
-    checkOptions(`${kind}: run`, given, ["train", "key", "precision", "initial", "lengths"]);
-    return through(cell, settings, variables.params, x, given);
+    return ofLayer(kind, () => {
+      checkSequences(x);
+      checkOptions(`${kind}: run`, given, ["train", "key", "precision", "initial", "lengths"]);
+      return through(cell, settings, variables.params, x, given);
+    });
   };
   const layer = positioned(
     {
@@ -216,7 +219,13 @@ function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { in
     state !== undefined && sameShape(state.shape, wanted.shape) && state.dtype === wanted.dtype;
   if (initial !== undefined && !(fits(initial.h) && (!cell.memory || fits(initial.c)))) {
     const names = cell.memory ? "h and c" : "h";
-    throw new HeddleError("shape", `first states are ${names} of ${formatType(wanted)} each`);
+    const given = [initial.h, ...(cell.memory ? [initial.c] : [])].map((one) =>
+      isTensor(one) ? formatType(one) : shown(one),
+    );
+    throw new HeddleError(
+      "shape",
+      `first states are ${names} of ${formatType(wanted)} each, got ${given.join(" and ")}`,
+    );
   }
   if (lengths === undefined) return;
   checkTensor("lengths", lengths);

@@ -8,7 +8,7 @@ import { type InputSpec, inlineGraph, inputSpecs, narrowGraph, traceGraph } from
 import type { GradientContext, Graph, Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { range, type TensorType } from "../ir/shape.ts";
-import { positionOf } from "../ir/trace.ts";
+import { positionOf, Trace } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 import { withinBound } from "./control-bound.ts";
@@ -96,17 +96,23 @@ function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: r
  * The loop with a condition that is an error of the run where it still holds after `bound` iterations: a table of so many
  * rows is asked for row `bound`.
  */
-export function checkedWhile(inputs: readonly Node[], attrs: WhileAttrs & { bound: number }): [Node[], WhileAttrs] {
+export function checkedWhile(
+  inputs: readonly Node[],
+  attrs: WhileAttrs & { bound: number },
+  done: number,
+): [Node[], WhileAttrs] {
   const { condition, body, bound } = attrs;
   const table = { name: "within", type: { dtype: "bool", shape: [bound] } as TensorType };
   const specs = [...inputSpecs(body), table];
   const taken = range(specs.length - 1);
   const own = (nodes: readonly Node[]): Node[] => taken.map((place) => nodes[place] as Node);
-  const checked = traceGraph(condition.name, specs, (...nodes) => {
+  const test = (...nodes: Node[]): Node[] => {
     const holds = inlineGraph(condition, own(nodes))[0] as Node;
     const at = emit.select(holds, nodes[0] as Node, 0);
-    return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name))];
-  });
+    return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name, done))];
+  };
+  // The error of the run is of the line where the loop is written.
+  const checked = traceGraph(condition.name, specs, test, new Trace(true));
   const step = traceGraph(body.name, specs, (...nodes) => inlineGraph(body, own(nodes)));
   return [[...inputs, emit.full("bool", [bound], 1)], { ...attrs, condition: checked, body: step }];
 }

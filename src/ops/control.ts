@@ -220,10 +220,14 @@ export function scan(inputs: readonly Node[], attrs: ScanAttrs): Node[] {
   return resultsOf(made).slice(0, body.outputs.length);
 }
 
-/** Applies while; returns the last carries. More iterations than the bound, where there is one, are an error of the run. */
-export function whileLoop(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
+/**
+ * Applies while; returns the last carries. More iterations than the bound, where there is one, are an error of the run, which
+ * counts those that were `done` before the loop.
+ */
+export function whileLoop(inputs: readonly Node[], attrs: WhileAttrs, done = 0): Node[] {
   const { bound } = attrs;
-  const made = bound === undefined ? emitWhile(inputs, attrs) : emitWhile(...checkedWhile(inputs, { ...attrs, bound }));
+  const made =
+    bound === undefined ? emitWhile(inputs, attrs) : emitWhile(...checkedWhile(inputs, { ...attrs, bound }, done));
   return made.slice(0, attrs.carries);
 }
 

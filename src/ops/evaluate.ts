@@ -4,8 +4,10 @@ import { dtypes, isHalf, type TypedArray } from "../ir/dtype.ts";
 import { type AnyOpDef, type Graph, type HostTensor, isAbsent, type Node, type ReferenceContext } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { positionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, refusedBy } from "../util/errors.ts";
+import { placeOf } from "../util/source.ts";
 
 /** What the surroundings of an evaluation answer; a lone device is at coordinate 0 of every axis. */
 export type EvaluationContext = Pick<ReferenceContext, "coordinate">;
@@ -52,9 +54,14 @@ export function evaluateNode(
     coordinate: (axis) => surroundings.coordinate(axis),
     evaluate: (graph, arguments_) => evaluateGraph(graph, arguments_, surroundings),
   };
-  if (computesHalf(node)) return inDouble(node, inputs, (wide, types) => reference(wide, node.attrs, types, context));
-  const results = reference(inputs, node.attrs, node.types, context);
-  return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
+  try {
+    if (computesHalf(node)) return inDouble(node, inputs, (wide, types) => reference(wide, node.attrs, types, context));
+    const results = reference(inputs, node.attrs, node.types, context);
+    return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
+  } catch (error) {
+    const position = positionOf(node);
+    throw position === undefined ? error : refusedBy(position.by?.name ?? node.op.name, error, placeOf(position));
+  }
 }
 
 /** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them. */

@@ -261,6 +261,10 @@ const transform = (x: Node, kind: Kind, length: Shape): Node => apply(fftOp, [x]
 /** The last `dims` dims before `behind` more. */
 function lengthOf(name: string, x: Node, dims: number, behind: number): number[] {
   const rank = x.shape.length - behind;
+  if (behind === 1 && (x.shape.length < 2 || x.shape.at(-1) !== 2))
+    throw new HeddleError("shape", `${name}: takes complex numbers, [..., n, 2], got ${formatType(x)}`, {
+      hint: "real and imaginary parts are the last dim; of real numbers it is rfft",
+    });
   if (dims > rank || dims < 1 || dims > 3)
     throw new HeddleError("shape", `${name}: ${dims} dims of ${formatType(x)}: takes 1 to 3 of those there are`);
   return range(dims).map((dim) => x.shape[rank - dims + dim] as number);

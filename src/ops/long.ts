@@ -8,8 +8,9 @@ import { HeddleError } from "../util/errors.ts";
 
 type Long = "i64" | "u64";
 
-const nonzero = (name: string, dtype: Long, x: bigint, y: bigint): bigint => {
-  if (y === 0n) throw new HeddleError("value", `${name}: ${dtype} ${name} of ${x} by zero`);
+const nonzero = (name: "div" | "rem", dtype: Long, y: bigint): bigint => {
+  if (y === 0n)
+    throw new HeddleError("value", `${name}: integer ${name === "div" ? "division" : "remainder"} by zero (${dtype})`);
   return y;
 };
 
@@ -25,8 +26,8 @@ export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: 
   add: (x, y) => x + y,
   sub: (x, y) => x - y,
   mul: (x, y) => x * y,
-  div: (x, y, dtype) => x / nonzero("div", dtype, x, y),
-  rem: (x, y, dtype) => x % nonzero("rem", dtype, x, y),
+  div: (x, y, dtype) => x / nonzero("div", dtype, y),
+  rem: (x, y, dtype) => x % nonzero("rem", dtype, y),
   max: (x, y) => (x > y ? x : y),
   min: (x, y) => (x < y ? x : y),
   and: (x, y) => x & y,

@@ -242,7 +242,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     stablehlo: "divide",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
-      if (y === 0) throw new HeddleError("value", `div: ${dtype} division of ${x} by zero`);
+      if (y === 0) throw new HeddleError("value", `div: integer division by zero (${dtype})`);
       return Math.trunc(x / y);
     },
     gradient: [(dy, _x, y) => div(dy, y), (dy, _x, y, out) => neg(div(mul(dy, out), y))],
@@ -254,7 +254,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     dtypes: "number",
     stablehlo: "remainder",
     value: (x, y, dtype) => {
-      if (isInteger(dtype) && y === 0) throw new HeddleError("value", `rem: ${dtype} remainder of ${x} by zero`);
+      if (isInteger(dtype) && y === 0) throw new HeddleError("value", `rem: integer remainder by zero (${dtype})`);
       return x % y;
     },
     gradient: [(dy) => dy, (dy, x, y) => neg(mul(dy, truncated(div(x, y))))],

@@ -81,6 +81,12 @@ function rowCall(k: string, names: readonly string[]) {
 }
 
 const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
+function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor): string | undefined {
+  const classes = shape.at(-1) as number;
+  const row = data.findIndex((label) => label < 0 || label >= classes);
+  return row < 0 ? undefined : `${name}: label ${data[row]} at row ${row} is outside [0, ${classes})`;
+}
+
 const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };
 const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({
   dtype: "f32",
@@ -102,6 +108,7 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   linear: [[2]],
   gradient: absent("that of its body"),
   batch: batchByEquation(),
+  refuse: ([x, label]) => refusedLabel("softmaxCrossEntropyGrad", x as HostTensor, label as HostTensor),
   lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
 });
 
@@ -123,6 +130,7 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
     undefined,
   ],
   batch: batchByEquation(),
+  refuse: ([x, label]) => refusedLabel("softmaxCrossEntropy", x as HostTensor, label as HostTensor),
   lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
 });
 

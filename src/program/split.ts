@@ -5,12 +5,13 @@
 
 import { communicationOf } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
+import { isInteger } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
+import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
@@ -219,6 +220,12 @@ class Splitter {
   }
 }
 
+/** Whether a run may fail for the values that the node is given: only then it is asked where it was written. */
+function canRefuse({ op: { lower, name }, dtype }: Node): boolean {
+  if (isAbsent(lower)) return true;
+  return lower.kind === "kernel" || ((name === "div" || name === "rem") && isInteger(dtype));
+}
+
 /** The nodes that `results` need, inputs before users, not going past nodes that are not `inside`. */
 function walkWithin(results: readonly Node[], inside: (node: Node) => boolean): Node[] {
   const order: Node[] = [];
@@ -259,14 +266,9 @@ function cut(
   return traceGraph(name, specs, (...fresh) => {
     const copies = new Map<Node, Node>(inputs.map((node, index) => [node, fresh[index] as Node]));
     for (const node of members) {
-      copies.set(
-        node,
-        apply(
-          node.op,
-          node.inputs.map((input) => copies.get(input) as Node),
-          node.attrs,
-        ),
-      );
+      const given = node.inputs.map((input) => copies.get(input) as Node);
+      const copy = (): Node => apply(node.op, given, node.attrs);
+      copies.set(node, canRefuse(node) ? atPositionOf(node, copy) : copy());
     }
     return results.map((node) => copies.get(node) as Node);
   });

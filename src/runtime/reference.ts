@@ -8,7 +8,8 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, inIteration, refusedBy } from "../util/errors.ts";
+import { speakerNow } from "../util/source.ts";
 import {
   type DeviceBuffer,
   type Executable,
@@ -117,7 +118,7 @@ function compile(programs: readonly Program[], options: ExecutorOptions): Execut
         return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };
       } catch (error) {
         // What JavaScript says of an array that it cannot make names neither the op nor the shape.
-        if (!(error instanceof RangeError)) throw error;
+        if (!(error instanceof RangeError)) throw saidNow(error);
         const results = program.outputs.map(({ type }) => formatType(type)).join(", ");
         throw new HeddleError("memory", `there is no memory for ${results}, the result of ${program.name}`, {
           cause: error,
@@ -215,16 +216,31 @@ function* runLoop(step: LoopStep, context: Context, given: readonly HostTensor[]
       ...given.slice(carries + slices),
     ];
     if (condition !== undefined) {
-      const [test] = yield* runProgram(condition, context, taken);
+      const [test] = yield* within(at, runProgram(condition, context, taken));
       if (!(yield* agreed(test as HostTensor, "while"))) break;
     }
-    const results = yield* runProgram(body, context, taken);
+    const results = yield* within(at, runProgram(body, context, taken));
     state = results.slice(0, carries);
     results.slice(carries).forEach(({ data }, place) => {
       stacks[place]?.data.set(data, at * data.length);
     });
   }
   return [...state, ...stacks];
+}
+
+/** Of a program that is kept for many calls, in the name of the one under way. */
+function saidNow(error: unknown): unknown {
+  const by = speakerNow();
+  return by === undefined ? error : refusedBy(by.name, error);
+}
+
+/** A run in an iteration of a loop, which its errors name. */
+function* within(count: number, run: DeviceRun): DeviceRun {
+  try {
+    return yield* run;
+  } catch (error) {
+    throw inIteration(count, error);
+  }
 }
 
 const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });

@@ -9,6 +9,13 @@ export function checkFunction(what: string, fn: unknown): void {
   if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
 }
 
+/** @throws HeddleError `argument` for an argument more than a function takes, which would be dropped. */
+export function checkNoMore(what: string, more: readonly unknown[], hint: string): void {
+  const [first] = more.filter((value) => value !== undefined);
+  if (first !== undefined)
+    throw new HeddleError("argument", `${what}: takes one argument, got ${shown(first)} besides`, { hint });
+}
+
 /** @throws HeddleError `dtype` when there is no such dtype. */
 export function checkDType(what: string, dtype: unknown): asserts dtype is DType {
   if (typeof dtype === "string" && isDType(dtype)) return;

@@ -5,8 +5,8 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkWhole } from "./arguments.ts";
-import { arange } from "./create.ts";
+import { checkDType, checkWhole } from "./arguments.ts";
+import { arange, type CreateOptions } from "./create.ts";
 import {
   checkTensor,
   type Dims,
@@ -222,10 +222,21 @@ export const tril = (x: Tensor, k = 0): Tensor => operate("tril", ops.tril, [x],
 export const diag = (x: Tensor, k = 0): Tensor => operate("diag", ops.diag, [x], k);
 /** Diagonal `k` of the last two dims. */
 export const diagonal = (x: Tensor, k = 0): Tensor => operate("diagonal", ops.diagonal, [x], k);
-/** The identity matrix of a size, in f32; `.cast` it for others. */
-export function eye(size: number): Tensor {
-  checkInteger("eye", "size", size, 0);
-  return diag(arange(size).mul(0).add(1).cast("f32"));
+/**
+ * The identity matrix: ones on the diagonal, zeros elsewhere; f32 by default.
+ *
+ * @param columns default: as many as rows
+ * @throws HeddleError `option` for a size that is none, and for an unknown option
+ */
+export function eye(rows: number, columns?: number | CreateOptions, options: CreateOptions = {}): Tensor {
+  const given = typeof columns === "object" ? columns : options;
+  const wide = typeof columns === "object" ? rows : (columns ?? rows);
+  checkOptions("eye", given, ["dtype"]);
+  const { dtype = "f32" } = given;
+  checkDType("eye", dtype);
+  checkInteger("eye", "rows", rows, 0);
+  checkInteger("eye", "columns", wide, 0);
+  return arange(rows).reshape([rows, 1]).eq(arange(wide)).cast(dtype);
 }
 
 /** Options of {@link meshgrid}. */

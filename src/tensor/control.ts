@@ -149,6 +149,17 @@ export function whileLoop<Carry>(
   options: WhileOptions = {},
 ): Carry {
   checkOptions("whileLoop", options, ["maxIterations"]);
+  return loopAfter(0, condition, body, init, options);
+}
+
+/** {@link whileLoop} of a loop that has done some iterations before it: errors count them. */
+export function loopAfter<Carry>(
+  done: number,
+  condition: (carry: Carry, index: Tensor) => Tensor,
+  body: (carry: Carry, index: Tensor) => Carry,
+  init: Carry,
+  options: WhileOptions,
+): Carry {
   const bound = options.maxIterations;
   if (bound !== undefined && !(Number.isInteger(bound) && bound >= 1 && bound < 2 ** 31))
     throw new HeddleError("argument", `whileLoop: maxIterations must be a whole number from 1 on, got ${shown(bound)}`);
@@ -157,7 +168,14 @@ export function whileLoop<Carry>(
     const own = 1 + start.leaves.length;
     const specs = [index, ...named(start, "carry", start.leaves)];
     const carryOf = (leaves: readonly Tensor[]): Carry => unflattenTree(start.shape, leaves) as Carry;
-    const test = traceBody("condition", specs, ([count, ...leaves]) => condition(carryOf(leaves), count as Tensor));
+    const test = traceBody("condition", specs, ([count, ...leaves]) => {
+      const holds: unknown = condition(carryOf(leaves), count as Tensor);
+      if (isTensor(holds) && holds.dtype === "bool" && holds.shape.length === 0) return holds;
+      const got = isTensor(holds) ? formatType(holds) : shown(holds);
+      throw new HeddleError("dtype", `whileLoop: the condition must give a bool scalar, got ${got}`, {
+        hint: isTensor(holds) ? "compare, and reduce by all or any" : "compare tensors: (x) => x.lt(10)",
+      });
+    });
     const step = traceBody(graphName(body, "body"), specs, ([count, ...leaves]) => {
       const next = body(carryOf(leaves), count as Tensor);
       checkCarry("whileLoop", start, flattenTree(next, isTensor));
@@ -165,12 +183,13 @@ export function whileLoop<Carry>(
     });
     const { graphs, captured } = withSameCaptured([test, step]);
     const [tested, stepped] = graphs.map((graph) => ops.foldKeys(graph, own)) as [Graph, Graph];
-    const results = ops.whileLoop([...nodesOf(start.leaves), ...capturedNodes(captured)], {
+    const attrs = {
       condition: tested,
       body: stepped,
       carries: start.leaves.length,
       ...(bound === undefined ? {} : { bound }),
-    });
+    };
+    const results = ops.whileLoop([...nodesOf(start.leaves), ...capturedNodes(captured)], attrs, done);
     return carryOf(results.map(Tensor.ofNode));
   });
 }

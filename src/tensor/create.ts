@@ -151,6 +151,10 @@ function filled(name: string, shape: Shape, value: number | bigint, options: Cre
 
 /** `[0, 1, …, count - 1]`; i32 by default. @throws HeddleError `option` when the count is none, or too large for the dtype. */
 export function arange(count: number, options: CreateOptions = {}): Tensor {
+  if (typeof options === "number")
+    throw new HeddleError("option", `arange: takes a count, and counts from 0; got ${shown(count)} and ${options}`, {
+      hint: "start elsewhere by arange(count).add(start)",
+    });
   checkOptions("arange", options, ["dtype"]);
   const { dtype = "i32" } = options;
   checkDType("arange", dtype);

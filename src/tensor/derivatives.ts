@@ -11,10 +11,13 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { checkFunction } from "./arguments.ts";
+import { checkFunction, checkNoMore } from "./arguments.ts";
 import { apart, capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced } from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { jit } from "./transforms.ts";
+
+const byTheFirst =
+  "it goes by the first argument, a tree: take several as one, grad(({ a, b }) => …), another as grad((b) => f(a, b))";
 
 /**
  * Value and gradient of a scalar function by its first argument, a tree of float tensors.
@@ -27,8 +30,10 @@ import { jit } from "./transforms.ts";
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
 export function valueAndGrad<P, Rest extends any[], Result extends Tensor | readonly [Tensor, ...unknown[]]>(
   fn: (params: P, ...rest: Rest) => Result,
+  ...none: []
 ): (params: P, ...rest: Rest) => { value: Result; grad: P } {
-  checkFunction("grad", fn);
+  checkNoMore("valueAndGrad", none, byTheFirst);
+  checkFunction("valueAndGrad", fn);
   const name = `gradient of ${fn.name === "" ? "function" : fn.name}`;
   const both = (params: P, ...rest: Rest): { value: Result; grad: P } => {
     if (typeof params !== "object" || params === null) {
@@ -56,7 +61,10 @@ export function valueAndGrad<P, Rest extends any[], Result extends Tensor | read
 // biome-ignore lint/suspicious/noExplicitAny: see valueAndGrad
 export function grad<P, Rest extends any[]>(
   fn: (params: P, ...rest: Rest) => Tensor | readonly [Tensor, ...unknown[]],
+  ...none: []
 ): (params: P, ...rest: Rest) => P {
+  checkNoMore("grad", none, byTheFirst);
+  checkFunction("grad", fn);
   const both = valueAndGrad(fn);
   return (params, ...rest) => both(params, ...rest).grad;
 }

@@ -5,7 +5,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkFunction } from "./arguments.ts";
+import { checkFunction, checkNoMore } from "./arguments.ts";
 import { grad, jvp, vjp } from "./derivatives.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { jit } from "./transforms.ts";
@@ -80,7 +80,9 @@ export function jacobian<Rest extends any[]>(
 // biome-ignore lint/suspicious/noExplicitAny: see jacobian
 export function hessian<Rest extends any[]>(
   fn: (x: Tensor, ...rest: Rest) => Tensor,
+  ...none: []
 ): (x: Tensor, ...rest: Rest) => Tensor {
+  checkNoMore("hessian", none, "it goes by the first argument: for another, hessian((b) => f(a, b))");
   checkFunction("hessian", fn);
   return jacobian(grad(fn) as (x: Tensor, ...rest: Rest) => Tensor, { mode: "forward" });
 }

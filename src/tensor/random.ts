@@ -8,7 +8,7 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkShape } from "./arguments.ts";
 import { tensor } from "./create.ts";
-import { operate, type Tensor, type TensorLike } from "./tensor.ts";
+import { isTensor, operate, type Tensor, type TensorLike } from "./tensor.ts";
 
 /**
  * The key of a seed, a whole number from 0 to 2^53 - 1.
@@ -26,13 +26,23 @@ export function key(seed: number): Tensor {
  * @throws HeddleError `option` for a number that is not in that range.
  */
 export function foldIn(from: Tensor, data: TensorLike): Tensor {
+  checkKey("random.foldIn", from);
   if (typeof data !== "number") return operate("foldIn", ops.foldIn, [from, data]);
   checkInteger("random.foldIn", "data", data, 0, 2 ** 30 - 1);
   return operate("foldIn", ops.foldIn, [from], data);
 }
 
+/** @throws HeddleError `argument` unless it is a tensor: a seed is no key. */
+function checkKey(what: string, from: unknown): void {
+  if (!isTensor(from))
+    throw new HeddleError("argument", `${what}: takes a key first, got ${shown(from)}`, {
+      hint: typeof from === "number" ? `make one of the seed: random.key(${from})` : "make one: random.key(seed)",
+    });
+}
+
 /** Uniform u32 words. */
 export function bits(from: Tensor, shape: Shape): Tensor {
+  checkKey("random.bits", from);
   checkShape("random.bits", shape);
   return operate("random.bits", ops.randomBits, [from], shape);
 }
@@ -66,6 +76,7 @@ export function uniform(
   shape: Shape,
   options: FloatOptions & { readonly min?: number; readonly max?: number } = {},
 ): Tensor {
+  checkKey("random.uniform", from);
   checkFloats("random.uniform", shape, options, ["min", "max"]);
   for (const bound of ["min", "max"] as const) {
     if (options[bound] !== undefined) checkBound(bound, options[bound]);
@@ -97,6 +108,7 @@ function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
 
 /** Numbers of the standard normal distribution. */
 export function normal(from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor {
+  checkKey("random.normal", from);
   checkFloats("random.normal", shape, options, []);
   return operate("random.normal", buildNormal, [from], shape, options.dtype ?? "f32");
 }
@@ -113,6 +125,7 @@ function buildBernoulli(from: Node, probability: number, shape: Shape): Node {
  * @throws HeddleError `option` for another probability.
  */
 export function bernoulli(from: Tensor, probability: number, shape: Shape): Tensor {
+  checkKey("random.bernoulli", from);
   checkNumber("random.bernoulli", "probability", probability, 0, 1);
   checkShape("random.bernoulli", shape);
   return operate(

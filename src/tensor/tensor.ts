@@ -10,6 +10,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { speakerNow, speakingAs } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
@@ -333,7 +334,7 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
-  return operateNamed(name, (...inputs) => [build(...inputs)], operands, statics)[0] as Tensor;
+  return operateAll(name, (...inputs) => [build(...inputs)], operands, ...statics)[0] as Tensor;
 }
 
 /** {@link operate} for functions of several results. */
@@ -343,7 +344,8 @@ export function operateAll<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor[] {
-  return operateNamed(name, build, operands, statics);
+  const speaker = speakerNow() ?? { name: calledName(name) };
+  return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
 }
 
 /** A selection; of two numbers in f32, as `tensor` makes them: the condition says nothing of what is selected. */
@@ -431,7 +433,8 @@ function operateNamed(
   let compiled = eagerCache.get(runtime, key);
   if (compiled === undefined) {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
-    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes));
+    // The program is kept for other calls, so its nodes are of no line.
+    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes), { placed: false });
     compiled = compileGraph(graph, runtime, {
       inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
     });

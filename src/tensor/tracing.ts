@@ -29,15 +29,16 @@ const currentSession = (): OpenTrace | undefined => {
 
 /**
  * Runs `body` on nodes of the given types; values from outside become further inputs: concrete tensors, and, where
- * `nested`, nodes of the traces around it (the body of a loop).
+ * `nested`, nodes of the traces around it (the body of a loop). Nodes remember where they were written, unless `placed` is
+ * false.
  */
 export function traceFunction<Captured extends object>(
   name: string,
   inputs: readonly { name: string; type: TensorType }[],
   body: (nodes: readonly Node[]) => readonly Node[],
-  options: { readonly nested?: boolean } = {},
+  options: { readonly nested?: boolean; readonly placed?: boolean } = {},
 ): TracedFunction<Captured> {
-  const trace = new Trace(true);
+  const trace = new Trace(options.placed ?? true);
   const around = options.nested === true ? currentSession() : undefined;
   const open: OpenTrace = { trace, around, captured: new Map(), inputs: [] };
   openTraces.set(trace, open);

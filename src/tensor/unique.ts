@@ -45,7 +45,7 @@ export function unique(x: Tensor, options: UniqueOptions = {}): Unique {
   const { size, fill } = options;
   if (size !== undefined) checkInteger("unique", "size", size, 0);
   if (fill !== undefined && (typeof fill !== "number" || !(isFloat(x.dtype) || isValueOf(x.dtype, fill))))
-    throw new HeddleError("dtype", `unique: fill ${shown(fill)} is not a value of ${formatType(x)}`);
+    throw new HeddleError("dtype", `unique: fill must be a number of ${x.dtype}, the dtype of x, got ${shown(fill)}`);
   if (size !== undefined) return found(x, size, fill);
   if (isTracing())
     throw new HeddleError("argument", `unique: how many elements of ${formatType(x)} are distinct is not known yet`, {

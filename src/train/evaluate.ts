@@ -87,6 +87,12 @@ export async function predictDataset(
   for await (const batch of feed.batches(dataset, { columns: [settings.input], seed: settings.seed })) {
     await flight.room();
     const output = programs.prediction(dataset, batch.rows).run(params, state, batch.columns);
+    if (output.shape[0] !== batch.rows) {
+      const given = formatType(batch.columns[settings.input] as Tensor);
+      throw new HeddleError("shape", `predict: the model makes ${formatType(output)} of ${given}, not a row for each`, {
+        hint: "the first dim counts examples: of a single one it is 1",
+      });
+    }
     shape = output.shape;
     rows += batch.rows;
     flight.add({

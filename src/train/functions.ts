@@ -5,7 +5,7 @@ import { formatType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { initialKept } from "./kept.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -119,7 +119,9 @@ export function modelTypes(settings: Settings): ModelTypes {
   const metrics = settings.metrics ?? defaultMetrics(output, type(target));
   const metricSizes = Object.entries(metrics).map(([name, metric]): [string, MetricSize] => {
     const counts = isCounted(metric) ? metric.counts : metric;
-    const values = evalShape((y, t) => counts(y, t), output as TensorType, type(target));
+    const values = within(`metric ${name}`, () =>
+      evalShape((y, t) => counts(y, t), output as TensorType, type(target)),
+    );
     const sums = isCounted(metric) ? values.shape.at(-1) : undefined;
     if (values.shape[0] === rows && (!isCounted(metric) || values.shape.length > 1))
       return [name, { perExample: sizeOf(values.shape) / rows, sums }];

@@ -277,15 +277,16 @@ function checkKinds(options: TrainOptions): void {
   void data.batchesPerEpoch;
 }
 
-function checkPrecision(precision: string, dtype: DType): void {
-  oneOf("precision", precision, ["bf16", "f16"] satisfies DType[]);
+/** @throws HeddleError `option` unless it is a 16-bit float beside f32. */
+export function checkPrecision(precision: string, dtype: DType, what = "train"): void {
+  oneOf("precision", precision, ["bf16", "f16"] satisfies DType[], what);
   if (dtype === "f32") return;
-  throw new HeddleError("option", `train: precision "${precision}" is beside f32, not ${dtype}`);
+  throw new HeddleError("option", `${what}: precision "${precision}" is beside f32, not ${dtype}`);
 }
 
-function oneOf(name: string, value: unknown, values: readonly string[]): void {
+function oneOf(name: string, value: unknown, values: readonly string[], what = "train"): void {
   if (values.includes(value as string)) return;
-  throw new HeddleError("option", `train: ${name} must be ${values.join(" or ")}, got ${String(value)}`);
+  throw new HeddleError("option", `${what}: ${name} must be ${values.join(" or ")}, got ${String(value)}`);
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {

@@ -1,5 +1,5 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
-import { capturePosition, describePosition } from "./source.ts";
+import { capturePosition, describePosition, speakerNow, speakingAs } from "./source.ts";
 
 /** What can be attached to a {@link HeddleError}. */
 export interface HeddleErrorOptions {
@@ -66,10 +66,47 @@ export function toldBy(name: string, error: unknown): unknown {
   });
 }
 
+/** What is known of a value that an op refused while it ran. */
+export interface Refusal {
+  /** What users call the op; undefined: the reason is a sentence of its own. */
+  readonly name: string | undefined;
+  /** Of the loops around it, the outermost first. */
+  readonly iterations: readonly number[];
+  readonly reason: string;
+  /** Where the user wrote it. */
+  readonly where?: string | undefined;
+}
+
+const refusals = new WeakMap<HeddleError, Refusal>();
+
+/** The error of a run for a value that an op refused: every executor says it in these words. */
+export function refused(refusal: Refusal, cause: unknown): HeddleError {
+  const { name, iterations, reason, where } = refusal;
+  const way = iterations.map((count) => `iteration ${count}: `).join("");
+  const message = name === undefined ? reason : `${name}: ${way}${reason}`;
+  const error = new HeddleError("value", message, { cause, ...(where === undefined ? {} : { where }) });
+  refusals.set(error, refusal);
+  return error;
+}
+
+/** What an op says in its own name, as said by what users call it; `where` of its node, where that is known. */
+export function refusedBy(name: string, error: unknown, where?: string): unknown {
+  if (!(error instanceof HeddleError) || error.code !== "value" || refusals.has(error)) return error;
+  const named = speaker.test(error.plain);
+  const reason = error.plain.replace(speaker, "");
+  return refused({ name: named ? name : undefined, iterations: [], reason, where }, error);
+}
+
+/** The same error, in an iteration of a loop. */
+export function inIteration(count: number, error: unknown): unknown {
+  const refusal = error instanceof HeddleError ? refusals.get(error) : undefined;
+  return refusal === undefined ? error : refused({ ...refusal, iterations: [count, ...refusal.iterations] }, error);
+}
+
 /** Runs the body of a function that users call; errors of what it is made of name it. */
 export function within<Result>(name: string, body: () => Result): Result {
   try {
-    return body();
+    return speakingAs(speakerNow() ?? { name }, body);
   } catch (error) {
     throw toldBy(name, error);
   }

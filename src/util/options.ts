@@ -14,7 +14,7 @@ export function checkOptions(what: string, options: object, allowed: readonly st
     const own = `write { ${allowed[0] ?? ""}: … }`;
     throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
       // Handed on uncalled, a function that makes something gets what was meant for the thing.
-      hint: `${own}; where what it makes is wanted, call it: ${what}(…)`,
+      hint: isPlain(options) ? own : `${own}; where what it makes is wanted, call it: ${what}(…)`,
     });
   }
   for (const name of Object.keys(options)) {
@@ -25,6 +25,8 @@ export function checkOptions(what: string, options: object, allowed: readonly st
     });
   }
 }
+
+const isPlain = (value: unknown): boolean => typeof value === "number" || typeof value === "string";
 
 /** The allowed name that at most a third of its letters set apart; undefined when none is that near. */
 export function nearest(name: string, allowed: readonly string[]): string | undefined {

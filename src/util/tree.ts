@@ -99,7 +99,8 @@ function objectId(value: object): number {
   return id;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+/** Whether it is a plain record, of which the values are parts of a tree. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;

@@ -6,6 +6,9 @@ import { transformSource } from "../../src/autograph/index.ts";
 import { effects } from "./effects.ts";
 import { functions } from "./functions.ts";
 
+// biome-ignore lint/suspicious/noExplicitAny: numbers and tensors alike
+type Any = any;
+
 // The same file, which the transform leaves alone.
 const { functions: written } = (await import("./functions.ts?plain" as string)) as { functions: typeof functions };
 const { effects: effectsPlain } = (await import("./effects.ts?plain" as string)) as { effects: typeof effects };
@@ -109,6 +112,15 @@ describe("what cannot be turned is named, with its line", () => {
     }
     return x;
   };
+  const old = (x: Any): Any => {
+    "use heddle";
+    while (x > 1) {
+      // biome-ignore lint/correctness/noInnerDeclarations: what is told of it is the matter
+      var half = x / 2;
+      x = half;
+    }
+    return x;
+  };
   const wide = (x: Tensor): Tensor => {
     "use heddle";
     return (x.broadcastTo([2]).gt(0) as unknown as boolean) ? x : x.neg();
@@ -120,6 +132,7 @@ describe("what cannot be turned is named, with its line", () => {
     ["a text", differs, `'kind' is `],
     ["a value in one case only", nothing, "has no value where it does not"],
     ["a break out of a switch", switched, "this if cannot depend on a tensor"],
+    ["a var", old, "this while with var inside, where let could be turned, cannot depend on a tensor"],
     ["several truth values", wide, "a condition must be one truth value, got bool[2]"],
     ["several truth values, and what to do", wide, "reduce it with all(condition) or any(condition)"],
   ] as const)("%s", (_name, fn, message) => {
@@ -175,6 +188,16 @@ describe("effects of a branch", () => {
       return (error as Error).message;
     }
   }
+});
+
+test("what JavaScript keeps compares as it did", async () => {
+  const halved = async (x: Any): Promise<Any> => {
+    "use heddle";
+    while (x > 1) x = (await x) / 2;
+    if (x < 1 && (await true)) return x;
+    return -1;
+  };
+  expect([await halved(6), (await halved(tensor(6))).itemSync()]).toEqual([0.75, 0.75]);
 });
 
 test("lines stay, and files that do not ask stay as they are", () => {

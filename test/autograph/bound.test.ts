@@ -61,7 +61,9 @@ describe.each(Object.entries(loops))("%s", (name, fn) => {
     const on = (x: Tensor): Tensor => fn(x, enough) as Tensor;
     for (const run of [() => fn(13, enough), () => on(tensor(13)), () => jit(on)(tensor(13)).itemSync()])
       expect(run).toThrow(/(this loop|whileLoop 'loop-of-line-\d+') ran past maxIterations \d/);
-    expect(() => jit(on)(tensor(13)).itemSync()).toThrow(/'loop-of-line-(11|18|25|37)'/);
+    // The bound is the one that was stated, whatever JavaScript has done of it.
+    const said = new RegExp(`'loop-of-line-(11|18|25|37)' ran past maxIterations ${enough}:`);
+    expect(() => jit(on)(tensor(13)).itemSync()).toThrow(said);
   });
 });
 

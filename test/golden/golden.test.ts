@@ -1,7 +1,8 @@
 /** Graph, plan and program of ten small programs stay byte for byte what they were, or the change is looked at. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { parseGraph, printGraph } from "../../src/ir/index.ts";
+import { type Node, parseGraph, printGraph } from "../../src/ir/index.ts";
+import { lowerProgram, originField } from "../../src/lower/lower.ts";
 import { parsePlan, printPlan, verifyPlan } from "../../src/plan/index.ts";
 import { parseProgram, printProgram, verifyProgram } from "../../src/program/index.ts";
 import { goldens, planGolden } from "./programs.ts";
@@ -22,6 +23,18 @@ describe.each(goldens.map((golden) => [golden.name, golden] as const))("%s", (na
     verifyProgram(program);
   });
 });
+
+test.each(goldens.map((golden) => [golden.name, golden] as const))(
+  "%s: calls with their nodes are those that run",
+  (_name, golden) => {
+    const { program } = planGolden(golden);
+    const nodes: Node[] = [];
+    const { steps } = lowerProgram(program, { slots: 2, origins: nodes }).json;
+    const plain = JSON.stringify(steps, (key, value) => (key === originField ? undefined : value));
+    expect(plain).toBe(JSON.stringify(lowerProgram(program, { slots: 2 }).json.steps));
+    expect(nodes.length).toBeGreaterThan(0);
+  },
+);
 
 test("the walk through the stages shows these very texts", () => {
   const read = (path: string): string => readFileSync(new URL(path, import.meta.url), "utf8");

@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, rmSync, truncateSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -68,6 +68,14 @@ test("tensors of a tree come back by name, tensor by tensor", async () => {
   expect([...opened.entries.keys()].sort()).toEqual(["a.weight", "b"]);
   expect(opened.metadata.get("made")).toBe("here");
   expect(Array.from((await opened.read("a.weight")).data)).toEqual([1, 2]);
+  const written = (tree: unknown) => io.saveTensors(join(folder, "nothing.safetensors"), tree as never);
+  await expect(written(3)).rejects.toThrow(/^saveTensors: takes a tree of tensors after the path, got 3\n/);
+  await expect(written({ a: [tensor(1), 3] })).rejects.toThrow(/got 3 at 'a\.1'[\s\S]*hint: make tensors of numbers/);
+  await expect(written({ a: new Map() })).rejects.toMatchObject({ code: "argument" });
+  await expect(io.writeNpz(join(folder, "nothing.npz"), 3 as never)).rejects.toThrow(
+    /^writeNpz: takes a record .*got 3/,
+  );
+  expect(readdirSync(folder).filter((name) => name.startsWith("nothing"))).toEqual([]);
   await expect(opened.read("c")).rejects.toThrow(/has no tensor "c"/);
   await opened.close();
   const loaded = await io.loadTensors(file);

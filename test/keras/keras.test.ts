@@ -329,6 +329,37 @@ describe("a model", () => {
       /^evaluate: row 0 of y is 1.5, which is no class/,
     ],
     ["an empty part", () => model.fit(x, y, { validationSplit: 0.999 }), /leaves one part empty/],
+    [
+      "a precision",
+      () => keras.model(layer(), { precision: "f8" as never }),
+      /^model: precision must be bf16 or f16, got f8/,
+    ],
+    [
+      "a target of another shape",
+      () => compiled({ loss: "categoricalCrossEntropy", metrics: [] }).fit(x, x, quiet),
+      /^fit: categoricalCrossEntropy: output f32\[\d+,3\] and target f32\[\d+,2\] must have one shape/,
+    ],
+    [
+      "a target of another shape to evaluate",
+      () => compiled({ loss: "mse", metrics: [] }).evaluate(x, x),
+      /^evaluate: mse: output f32\[\d+,3\] and target f32\[\d+,2\] must have one shape/,
+    ],
+    [
+      "a target of another shape for a metric",
+      () => compiled({ metrics: ["accuracy"] }).fit(x, x, quiet),
+      /^fit: metric accuracy: a class per row is wanted for f32\[\d+,3\], but the target is f32\[\d+,2\]/,
+    ],
+    ["no epochs", () => model.fit(x, y, { ...quiet, epochs: -1 }), /^fit: epochs must be at least 0/],
+    ["no callbacks", () => model.fit(x, y, { ...quiet, callbacks: 3 as never }), /^fit: a callback is 3/],
+    [
+      "one example without a first dim",
+      async () => {
+        const one = keras.model(nn.linear(3), { executor: "reference" });
+        await one.predict(x);
+        return one.predict([1, 2]);
+      },
+      /^predict: the model makes f32\[3\] of f32\[2\], not a row for each[\s\S]*of a single one it is 1/,
+    ],
     ["no shape", () => keras.model(layer()).summary(), /the shape of the input is not known/],
   ])("misspelt or missing: %s", async (_what, make, says) => {
     await expect((async () => make())()).rejects.toThrow(says);

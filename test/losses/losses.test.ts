@@ -58,6 +58,14 @@ test("binary cross-entropy, also where the exponential overflows", async () => {
   expect(await losses.binaryCrossEntropyWithLogits(tensor([1000, -1000]), tensor([0, 1])).item()).toBe(1000);
 });
 
+test("what is no probability has no cross-entropy", async () => {
+  const found = await value(
+    losses.binaryCrossEntropy(tensor([1.5, -0.25, 1, 0, 0.5]), tensor([1, 0, 1, 0, 1]), { reduction: "none" }),
+  );
+  expect(found.slice(0, 2)).toEqual([Number.NaN, Number.NaN]);
+  expectClose(found.slice(2), [0, 0, Math.log(2)], 1e-6);
+});
+
 test("gradients against central differences", async () => {
   const cases: [(x: Tensor) => Tensor][] = [
     [(x) => losses.mse(x, target)],
@@ -89,5 +97,22 @@ test("errors", () => {
   expect(() => losses.mse(output, target, { reduction: "max" } as never)).toThrow(
     /reduction must be mean, sum or none/,
   );
+  const steps = (lengths: number[], name = "inputLengths") =>
+    losses.ctc(
+      tensor([
+        [
+          [0, 0],
+          [0, 0],
+        ],
+      ]),
+      tensor([[1]], { dtype: "i32" }),
+      {
+        [name]: tensor(lengths, { dtype: "i32" }),
+      },
+    );
+  expect(() => steps([3])).toThrow(/^ctc: inputLengths: sequence 0 has length 3, but there are 2 steps/);
+  expect(() => steps([0])).toThrow(/sequence 0 has length 0.*\n.*\n *hint: lengths are from 1 to 2/);
+  expect(() => steps([2], "targetLengths")).toThrow(/targetLengths: sequence 0 has length 2, but there are 1 labels/);
+  expect(() => steps([1, 2])).toThrow(/inputLengths are integers \[1\], one per sequence, got i32\[2\]/);
   expect(() => losses.mse(output, target, { reductions: "sum" } as never)).toThrow(/did you mean 'reduction'/);
 });

@@ -1,5 +1,5 @@
 /** Metrics against counting by hand, one example at a time. */
-import { data, losses, mesh, metrics, nn, optim, type Tensor, tensor, train } from "heddle";
+import { data, jit, losses, mesh, metrics, nn, optim, type Tensor, tensor, train } from "heddle";
 import { describe, expect, test } from "vitest";
 import { randomFrom } from "../support/tensors.ts";
 import { bars, options } from "../train/synthetic.ts";
@@ -207,6 +207,15 @@ test("errors", async () => {
     /does not fit the target i32\[2\]/,
   );
   expect(() => metrics.confusionMatrix(target, tensor([1]), 4)).toThrow(/labels and answers of one shape/);
+  const each = (...list: number[]) => tensor(list, { dtype: "i32" });
+  expect(() => metrics.confusionMatrix(each(0, 3), each(0, 1), 3)).toThrow(
+    /confusionMatrix: element 1 of the labels is 3, outside \[0, 3\)/,
+  );
+  expect(() => metrics.confusionMatrix(each(0, 1), each(-1, 1), 3)).toThrow(/element 0 of the answers is -1/);
+  expect(() => metrics.confusionMatrix(each(0), tensor([0.5]), 3)).toThrow(/answers must be integers, got f32\[1\]/);
+  // Values that are not at hand count nowhere.
+  const traced = jit((labels: Tensor) => metrics.confusionMatrix(labels, each(0, 1), 2))(each(7, 1));
+  expect(await values(traced)).toEqual([0, 0, 0, 1]);
   expect(() => metrics.rocAuc([1], [])).toThrow(/1 scores and 0 labels/);
   const wrong = { counts: () => tensor([1, 2, 3]), value: () => 1 };
   const regression = { model: nn.linear(1), loss: losses.mse, optimizer: optim.sgd({ learningRate: 0.1 }), epochs: 1 };

@@ -149,6 +149,9 @@ test("conveniences give what NumPy gives", async () => {
     [0, 0, 1, 1, 2, 2],
   ]);
   expect(await values(heddle.eye(2))).toEqual([1, 0, 0, 1]);
+  expect(await values(heddle.eye(2, 3))).toEqual([1, 0, 0, 0, 1, 0]);
+  expect(await values(heddle.eye(2, 1, { dtype: "i32" }))).toEqual([1, 0]);
+  expect([heddle.eye(2, { dtype: "f64" }).dtype, heddle.eye(0, 2).shape]).toEqual(["f64", [0, 2]]);
   expect(
     await values(
       heddle.argMin(

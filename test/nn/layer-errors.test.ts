@@ -36,7 +36,23 @@ const shapes: readonly Case[] = [
   ["floats for a bag", () => made(nn.embeddingBag(3, 2), 2, 3), /takes ids, which are whole numbers/],
 ];
 
+const ids = nn.embedding(4, 2);
 const options: readonly Case[] = [
+  [
+    "ids of floats",
+    () => ids.apply(ids.init(key, { shape: [2], dtype: "i32" }), tensor([0.5, 1.5])),
+    /^embedding: takes ids, which are whole numbers, got f32\[2\][\s\S]*hint: cast/,
+  ],
+  [
+    "a precision",
+    () => applied(nn.linear(2), [2, 3], [2, 3], { precision: "f8" as never }),
+    /^linear: apply: precision must be f32 or f64 or f16 or bf16, got "f8"/,
+  ],
+  [
+    "a precision of integers",
+    () => applied(nn.sequential(nn.linear(2)), [2, 3], [2, 3], { precision: "i32" }),
+    /^sequential: apply: precision must be .*got "i32"/,
+  ],
   ["momentum", () => nn.batchNorm({ momentum: 2 }), /momentum must be .*at most 1, got 2/],
   ["a name", () => nn.layerNorm({ epsilons: 1 } as never), /unknown option 'epsilons'.*epsilon/s],
   ["hidden", () => nn.lstm({ hidden: 0 }), /lstm: hidden must be at least 1/],
@@ -60,12 +76,12 @@ const attention: readonly Case[] = [
   [
     "states of another shape",
     () => run({ initial: { h: zeros([1, 3, 2]), c: zeros([1, 3, 3]) } }),
-    /first states are h and c of f32\[1,3,2\]/,
+    /^lstm: first states are h and c of f32\[1,3,2\] each, got f32\[1,3,2\] and f32\[1,3,3\]/,
   ],
   [
     "a length above the steps",
     () => run({ lengths: tensor([1, 2, 5], { dtype: "i32" }) }),
-    /lengths: sequence 2 has length 5, but there are 4 steps/,
+    /^lstm: lengths: sequence 2 has length 5, but there are 4 steps/,
   ],
   ["a length below 0", () => run({ lengths: tensor([0, -1, 4], { dtype: "i32" }) }), /sequence 1 has length -1/],
   ["lengths of floats", () => run({ lengths: zeros([3]) }), /lengths are i32\[3\], one per sequence, got f32\[3\]/],

@@ -275,7 +275,7 @@ describe("simplification", () => {
 
   it("leaves integer division by a constant zero to the run", () => {
     const graph = graphOf({ inputs: [], body: () => ops.div(ops.constant("i32", 1), ops.constant("i32", 0)) });
-    expect(() => ops.evaluateGraph(simplify(graph), [])).toThrow(/div: i32 division of 1 by zero/);
+    expect(() => ops.evaluateGraph(simplify(graph), [])).toThrow(/div: integer division by zero \(i32\)/);
   });
 
   it("keeps every bit of random graphs, and is done after one pass", () => {

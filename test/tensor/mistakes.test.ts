@@ -170,6 +170,83 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     /must return a scalar tensor.*got undefined/,
   ],
   ["a gradient by a number", () => grad(() => tensor(1))(3), "gradient", /first argument must be a tensor.*got 3/],
+  ...["grad", "valueAndGrad", "hessian"].map(
+    (name) =>
+      [
+        `${name} by argument 1`,
+        () => h[name]((x: unknown) => x, 1),
+        "argument",
+        new RegExp(`^${name}: takes one argument, got 1 besides.*hint: it goes by the first argument`, "s"),
+      ] as const,
+  ),
+  ["eye of a fraction", () => h.eye(2, 1.5), "option", /^eye: columns must be a whole number, got 1\.5/],
+  ["eye of an unknown dtype", () => h.eye(2, { dtype: "f8" }), "dtype", /^eye: there is no dtype "f8"/],
+  [
+    "arange from a start",
+    () => h.arange(1, 4),
+    "option",
+    /^arange: takes a count, .*got 1 and 4.*hint: .*add\(start\)/s,
+  ],
+  ["fft of real numbers", () => h.fft(tensor([1, 2, 3])), "shape", /^fft: takes complex.*got f32\[3\].*it is rfft/s],
+  [
+    "ifft of a pair",
+    () => h.ifft(tensor([1, 2])),
+    "shape",
+    /^ifft: takes complex numbers, \[\.\.\., n, 2\], got f32\[2\]/,
+  ],
+  [
+    "a fill that is a text",
+    () => h.unique(tensor([1], i32), { size: 2, fill: "a" }),
+    "dtype",
+    /a number of i32.*got "a"/,
+  ],
+  ["a size for options", () => h.unique(tensor([1]), 2), "option", /^unique: .*got 2.*hint: write \{ size: … \}$/s],
+  ...["pick", "sort", "softmax", "argsort"].map(
+    (name) =>
+      [
+        `${name} of a scalar`,
+        () => h[name](tensor(1), ...(name === "pick" ? [0] : [])),
+        "shape",
+        new RegExp(`^${name}: dim -1 is not there: a scalar has no dims`),
+      ] as const,
+  ),
+  ...["normal", "uniform", "bits", "foldIn", "bernoulli"].map(
+    (name) =>
+      [
+        `a seed for the key of ${name}`,
+        () => random[name](7, ...(name === "foldIn" ? [1] : name === "bernoulli" ? [0.5, [2]] : [[2]])),
+        "argument",
+        new RegExp(`^random\\.${name}: takes a key first, got 7.*random\\.key\\(7\\)`, "s"),
+      ] as const,
+  ),
+  [
+    "a condition that is no tensor",
+    () =>
+      h.whileLoop(
+        () => true,
+        (x: unknown) => x,
+        tensor(1),
+      ),
+    "dtype",
+    /^whileLoop: the condition must give a bool scalar, got true/,
+  ],
+  [
+    "a condition of many",
+    () =>
+      h.whileLoop(
+        (x: { gt: (y: number) => unknown }) => x.gt(0),
+        (x: unknown) => x,
+        tensor([1]),
+      ),
+    "dtype",
+    /^whileLoop: the condition must give a bool scalar, got bool\[1\]/,
+  ],
+  [
+    "a reduction of klDivergence",
+    () => l.klDivergence(zeros([2]), zeros([2]), { reduction: "max" }),
+    "option",
+    /^klDivergence: reduction must be mean, sum, none or batchMean, got max/,
+  ],
   ["no function", () => jit(undefined), "argument", /jit: takes a function, got undefined/],
   [
     "a donation of no argument",

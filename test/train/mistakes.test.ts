@@ -35,6 +35,7 @@ const labels = tensor([1], { dtype: "i32" });
 
 const mistakes: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
   ["options that are a number", () => nn.leakyRelu(0.2 as never), /leakyRelu: takes its options as a record, got 0\.2/],
+  ["a precision", () => run({ precision: "f8" }), /^train: precision must be bf16 or f16, got f8/],
   ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
   [
     "an initialiser that is not called",

@@ -1,4 +1,5 @@
 /** @module Errors of the native core as HeddleErrors. */
+import { type LoweredStep, nestedIn } from "../../lower/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** What an error of a run knows of itself. */
@@ -74,3 +75,33 @@ export function nativeError(error: unknown): HeddleError {
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
+
+/** The way through loops and branches to the call that failed, and what it said. */
+export interface Way {
+  readonly iterations: readonly number[];
+  readonly reason: string;
+  /** The calls that can be meant: the way names places in lists, not which list of a loop or branch. */
+  readonly calls: readonly LoweredStep[];
+}
+
+/** Reads the way of a message `op 2 of program f (loop): iteration 3: op 1 (gather): index …`; undefined where it has none. */
+export function wayOf({ plain, step, op }: RunError, program: string, steps: readonly LoweredStep[]): Way | undefined {
+  const start = `op ${step} of program ${program} (${op}): `;
+  const outermost = step === undefined ? undefined : steps[step];
+  if (outermost === undefined || !plain.startsWith(start)) return undefined;
+  const iterations: number[] = [];
+  let calls: readonly LoweredStep[] = [outermost];
+  let reason = plain.slice(start.length);
+  for (let part = wayPart.exec(reason); part !== null; part = wayPart.exec(reason)) {
+    const [text, iteration, place, kind] = part;
+    reason = reason.slice(text.length);
+    if (iteration !== undefined) iterations.push(Number(iteration));
+    else
+      calls = calls
+        .flatMap((call) => nestedIn(call).flatMap((list) => list[Number(place)] ?? []))
+        .filter(({ k }) => k === kind);
+  }
+  return { iterations, reason, calls };
+}
+
+const wayPart = /^(?:iteration (\d+)|op (\d+) \((\w+)\)): /;

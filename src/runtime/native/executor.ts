@@ -19,6 +19,7 @@ import {
 } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
 import { allocateMemory, type NativeMemory } from "./memory.ts";
+import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
 import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
@@ -125,15 +126,15 @@ interface Machinery {
 }
 
 /** The program of one device, made ready. */
-interface Ready {
-  readonly program: Program;
+interface Ready extends Ran {
   readonly lowered: LoweredProgram;
   readonly native: NativeProgram;
 }
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const overlap = overlaps[readEnvironment().overlap ?? "on"];
-  const lower = (program: Program): LoweredProgram => lowerProgram(program, { slots: threads, overlap });
+  const target = { slots: threads, overlap };
+  const lower = (program: Program): LoweredProgram => lowerProgram(program, target);
   const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
   checkFits(
     (programs[0] as Program).name,
@@ -142,7 +143,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const byProgram = new Map(
     [...lowerings].map(([program, lowered]): [Program, Ready] => [
       program,
-      { program, lowered, native: loadProgram(program, lowered, machinery.binding) },
+      { program, target, lowered, native: loadProgram(program, lowered, machinery.binding) },
     ]),
   );
   const ready = programs.map((program) => byProgram.get(program) as Ready);
@@ -246,7 +247,7 @@ function run(
     try {
       machinery.devices[0]?.runSync(first.native, buffers(0));
     } catch (error) {
-      const failure = runFailure(error, first.program.name);
+      const failure = runFailure(error, first.program.name, first);
       const unchanged = (): boolean => endedBefore(failure, first.lowered.firstDonatedWrite);
       for (const input of donated) input.lend({ settled: true, failure, done: Promise.resolve() }, unchanged);
       throw failure;
@@ -256,7 +257,7 @@ function run(
   // Of several devices in this process, the first is profiled.
   const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
     note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
-  const launch = queue.launch(first.program.name, used, capturePosition(), (device, index) =>
+  const launch = queue.launch(first.program.name, used, programs, capturePosition(), (device, index) =>
     start(device, (programs[index] as Ready).native, buffers(index), index),
   );
   const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];

@@ -3,10 +3,11 @@
  * that never awaits lets no promise settle, so a queue without bounds would grow until memory ends.
  */
 import { HeddleError } from "../../util/errors.ts";
-import { describePosition, type SourcePosition } from "../../util/source.ts";
+import { capturePosition, describePosition, type SourcePosition } from "../../util/source.ts";
 import type { NativeDevice } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
 import type { Block } from "./memory.ts";
+import { type Ran, refusalOf } from "./origin.ts";
 
 /** Most runs in flight; more must wait. */
 const mostRuns = 64;
@@ -25,27 +26,36 @@ export class Launch {
   readonly number: number;
   /** Name of the program. */
   readonly what: string;
+  /** What each device runs. */
+  readonly ran: readonly Ran[];
   /** Where the user launched it. */
   readonly position: SourcePosition;
   /** Memory that it keeps alive. */
   buffers: readonly Block[];
 
-  constructor(number: number, what: string, position: SourcePosition, buffers: readonly Block[]) {
+  constructor(number: number, what: string, ran: readonly Ran[], position: SourcePosition, buffers: readonly Block[]) {
     this.number = number;
     this.what = what;
+    this.ran = ran;
     this.position = position;
     this.buffers = buffers;
   }
 }
 
-/** What native code threw in a run, with its code and the user's line: `what` names the program where the message does not. */
-export function runFailure(thrown: unknown, what: string, position?: SourcePosition): HeddleError {
+/**
+ * What native code threw in a run, with its code and the user's line: of a value that was refused the op's in the function that ran, else
+ * that of the launch. `what` names the program where the message does not.
+ */
+export function runFailure(thrown: unknown, what: string, ran?: Ran, position = capturePosition()): HeddleError {
   const error = nativeError(thrown);
   // Failures of peers keep what the launcher reads of them.
   if (error instanceof RunError && error.during !== undefined) return error;
+  const where = describePosition(position) ?? error.where;
+  const refusal =
+    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by?.name, where) : undefined;
+  if (refusal !== undefined) return refusal;
   const said = (error instanceof RunError ? error.failure : undefined) ?? error.plain;
   const message = said.startsWith(what) ? said : `${what}: ${said}`;
-  const where = describePosition(position) ?? error.where;
   return new HeddleError(error.code, message, { cause: error, ...(where === undefined ? {} : { where }) });
 }
 
@@ -84,21 +94,22 @@ export class Queue {
   launch(
     what: string,
     buffers: readonly Block[],
+    ran: readonly Ran[],
     position: SourcePosition,
     start: (device: NativeDevice, index: number) => Promise<void>,
   ): Launch {
     const runs = this.devices.map(start);
-    const launch = new Launch(this.launched++, what, position, buffers);
+    const launch = new Launch(this.launched++, what, ran, position, buffers);
     this.open.add(launch);
     for (const buffer of buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
     this.promises++;
     // What a failed run has left behind is known only when no device runs any more.
     launch.done = Promise.allSettled(runs).then((results) => {
       this.promises--;
-      const failure = (reason: unknown): HeddleError => runFailure(reason, what, position);
+      const failure = (reason: unknown, index: number): HeddleError => runFailure(reason, what, ran[index], position);
       this.settle(
         launch,
-        results.map((result) => (result.status === "rejected" ? failure(result.reason) : undefined)),
+        results.map((result, index) => (result.status === "rejected" ? failure(result.reason, index) : undefined)),
       );
     });
     return launch;
@@ -116,7 +127,9 @@ export class Queue {
       const errors = failed.map((byRun) => byRun.get(launch.number));
       this.settle(
         launch,
-        errors.map((error) => (error === undefined ? undefined : runFailure(error, launch.what, launch.position))),
+        errors.map((error, index) =>
+          error === undefined ? undefined : runFailure(error, launch.what, launch.ran[index], launch.position),
+        ),
       );
     }
   }

@@ -1,0 +1,198 @@
+/** Values that an op refuses while a program runs: every executor names the user's function and line, not what it is made of. */
+import { describe, expect, test } from "vitest";
+import { losses, nn } from "../../src/index.ts";
+import { type DType, dtypes } from "../../src/ir/dtype.ts";
+import { sizeOf } from "../../src/ir/shape.ts";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
+import {
+  distribute,
+  grad,
+  jit,
+  linalg,
+  random,
+  scan,
+  segmentSum,
+  type Tensor,
+  take,
+  takeAlongDim,
+  vmap,
+  whileLoop,
+} from "../../src/tensor/index.ts";
+import { HeddleError } from "../../src/util/errors.ts";
+
+type Make = (values: readonly number[], shape?: readonly number[], dtype?: DType) => Tensor;
+
+/** Line of the call below the one that noted it. */
+let line = 0;
+function below(): void {
+  line = Number(/refusals\.test\.ts:(\d+)/.exec(new Error().stack?.split("\n")[2] ?? "")?.[1]) + 1;
+}
+
+const ids = (make: Make, ...list: number[]): Tensor => make(list, [list.length], "i32");
+const square = (make: Make, ...list: number[]): Tensor => make(list, [2, 2]);
+const looked = (table: Tensor, rows: Tensor): Tensor => {
+  below();
+  return take(table, rows).mul(2).sum();
+};
+const summed = (table: Tensor, rows: Tensor): Tensor =>
+  scan(
+    (sum: Tensor, row: Tensor): [Tensor, Tensor] => {
+      below();
+      const next = sum.add(take(table, row.reshape([1])).sum());
+      return [next, next];
+    },
+    table.sum(),
+    rows,
+  )[0];
+const counted = (x: Tensor): Tensor => {
+  const grown = (y: Tensor): Tensor => y.add(1);
+  below();
+  return whileLoop((y: Tensor) => y.sum().lt(9), grown, x, { maxIterations: 4 });
+};
+const model = (): nn.Layer => {
+  below();
+  const table = nn.embedding(4, 2);
+  return nn.sequential(nn.sequential(table, nn.flatten()), nn.linear(3));
+};
+const asked = (make: Make, made: nn.Layer): readonly [(params: never, x: Tensor) => Tensor, never, Tensor] => {
+  const { params, state } = made.init(random.key(0), { shape: [1, 3], dtype: "i32" });
+  const own = (params as unknown as { weight: Tensor }[][])[0]?.[0]?.weight as Tensor;
+  expect(own.shape).toEqual([4, 2]);
+  return [
+    (given, x) => made.apply({ params: given, state }, x).y.sum(),
+    params as never,
+    make([1, 2, 9], [1, 3], "i32"),
+  ];
+};
+
+const outside = (index: number, position: number, size: number, iteration?: number): string =>
+  `${iteration === undefined ? "" : `iteration ${iteration}: `}index ${index} at position ${position} is outside [0, ${size})`;
+const label = "softmaxCrossEntropy: label 5 at row 1 is outside [0, 2)";
+const bound = /^whileLoop 'grown' ran past maxIterations 4: /;
+
+const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said: string | RegExp])[] = [
+  ["an op by itself", (make) => looked(make([1, 2, 3]), ids(make, 0, 3)), `take: ${outside(3, 1, 3)}`],
+  ["under jit", (make) => jit(looked)(make([1, 2, 3]), ids(make, 0, 3)), `take: ${outside(3, 1, 3)}`],
+  ["under grad", (make) => grad(looked)(make([1, 2, 3]), ids(make, -1)), `take: ${outside(-1, 0, 3)}`],
+  [
+    "under vmap in jit",
+    (make) => {
+      const each = (table: Tensor, rows: Tensor): Tensor => vmap((row: Tensor) => looked(table, row))(rows);
+      return jit(each)(make([1, 2, 3]), make([0, 1, 2, 7], [2, 2], "i32"));
+    },
+    `take: ${outside(7, 3, 3)}`,
+  ],
+  [
+    "what is made of a gather",
+    (make) =>
+      jit((x: Tensor, rows: Tensor) => {
+        below();
+        return takeAlongDim(x, rows, 0).add(1);
+      })(make([1, 2, 3]), ids(make, 4)),
+    `takeAlongDim: ${outside(4, 0, 3)}`,
+  ],
+  [
+    "a segment that is not there",
+    (make) =>
+      jit((x: Tensor, rows: Tensor) => {
+        below();
+        return segmentSum(x, rows, 2);
+      })(make([1, 2]), ids(make, 0, 2)),
+    `segmentSum: ${outside(2, 1, 2)}`,
+  ],
+  ["in a loop", (make) => summed(make([1, 2]), ids(make, 0, 1, 2)), `take: ${outside(2, 0, 2, 2)}`],
+  ["in a loop under jit", (make) => jit(summed)(make([1, 2]), ids(make, 0, 5)), `take: ${outside(5, 0, 2, 1)}`],
+  ["in the gradient of a loop", (make) => grad(summed)(make([1, 2]), ids(make, 5)), `take: ${outside(5, 0, 2, 0)}`],
+  ["a loop that does not end", (make) => counted(make([0])), bound],
+  ["a loop under jit", (make) => jit(counted)(make([0])), bound],
+  ["a loop under grad", (make) => grad((x: Tensor) => counted(x).sum())(make([0])), bound],
+  [
+    "a matrix that is not positive definite",
+    (make) =>
+      jit((x: Tensor) => {
+        below();
+        return linalg.cholesky(x).sum();
+      })(square(make, 1, 2, 2, 1)),
+    "cholesky: matrix 0 of the batch is not positive definite",
+  ],
+  [
+    "a singular matrix",
+    (make) =>
+      jit((x: Tensor) => {
+        below();
+        return linalg.inverse(x).sum();
+      })(square(make, 0, 0, 0, 0)),
+    "inverse: matrix 0 of the batch is singular",
+  ],
+  [
+    "integers by zero, among others",
+    (make) =>
+      jit((x: Tensor, y: Tensor) => {
+        const more = x.add(1);
+        below();
+        return more.div(y).mul(3);
+      })(ids(make, 1, 2), ids(make, 1, 0)),
+    "div: integer division by zero (i32)",
+  ],
+  [
+    "a label under grad",
+    (make) =>
+      grad((x: Tensor, labels: Tensor) => {
+        below();
+        return losses.softmaxCrossEntropy(x, labels);
+      })(square(make, 1, 2, 3, 4), ids(make, 0, 5)),
+    label,
+  ],
+  [
+    "a loss that is made of others",
+    (make) =>
+      jit((x: Tensor, labels: Tensor) => {
+        below();
+        return losses.ctc(x, labels);
+      })(make([0, 0, 0, 0], [1, 2, 2]), make([3], [1, 1], "i32")),
+    `ctc: ${outside(3, 1, 2)}`,
+  ],
+  [
+    "a layer of a model",
+    (make) => {
+      const [apply, params, x] = asked(make, model());
+      return jit(apply)(params, x);
+    },
+    `layer 0.0 (embedding): ${outside(9, 2, 4)}`,
+  ],
+  [
+    "a layer of a model by itself",
+    (make) => {
+      const [apply, params, x] = asked(make, model());
+      return apply(params, x);
+    },
+    `layer 0.0 (embedding): ${outside(9, 2, 4)}`,
+  ],
+];
+
+describe.each(["reference", "native"] as const)("%s", (executor) => {
+  const unavailable = executor === "native" && "error" in loadNative();
+  test.skipIf(unavailable).each(rows)("%s", async (_what, run, said) => {
+    const runtime = localRuntime({ executor });
+    const make: Make = (values, shape = [values.length], dtype = "f32") => {
+      const data = dtypes[dtype].create(sizeOf(shape));
+      data.set(values as never);
+      return distribute(runtime, data, { shape, dtype }, []);
+    };
+    let caught: unknown;
+    try {
+      await run(make).data();
+    } catch (error) {
+      caught = error;
+    } finally {
+      runtime.close();
+    }
+    expect(caught).toBeInstanceOf(HeddleError);
+    const { code, plain, where } = caught as HeddleError;
+    if (typeof said === "string") expect(plain).toBe(said);
+    else expect(plain).toMatch(said);
+    expect(code).toBe("value");
+    expect(where).toMatch(new RegExp(`refusals\\.test\\.ts:${line}:\\d+$`));
+  });
+});
