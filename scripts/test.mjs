@@ -15,34 +15,6 @@ import { missingTools, SetupError, setup, withCargo } from "./setup.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
-/** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
-const processSuites = [
-  "test/native/memory.test.ts",
-  "test/keras/process.test.ts",
-  "test/plan/processes.test.ts",
-  "test/native/remat.test.ts",
-  "test/nn/layer-transforms.test.ts",
-  "test/ops/dtypes.test.ts",
-  "test/repo/docs.test.ts",
-  "test/repo/package.test.ts",
-  "test/runtime/remote.test.ts",
-  "test/tensor/compose.test.ts",
-  "test/train/checkpoint-kill.test.ts",
-  "test/train/endings.test.ts",
-  "test/train/memory.test.ts",
-  "test/train/process.test.ts",
-  "test/train/transport.test.ts",
-  "test/train/pipeline.process.test.ts",
-  "test/launch/local.test.ts",
-  "test/launch/absent.test.ts",
-  "test/cli/mistakes.test.ts",
-  "test/cli/plan.test.ts",
-  "test/e2e/examples.test.ts",
-  "test/e2e/failures.test.ts",
-  "test/e2e/profile.test.ts",
-  "test/bench/harness.test.ts",
-];
-
 /** Every section: a name, the command, and a reason to leave it out here, if there is one. */
 const sections = [
   { name: "lint", what: "biome", command: [process.execPath, bin("@biomejs/biome/bin/biome"), "check"] },
@@ -74,13 +46,13 @@ const sections = [
     what: "vitest",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
     // Who names files gets those.
-    unlessGiven: processSuites.flatMap((suite) => ["--exclude", suite]),
+    unlessGiven: ["--project", "shared", "--project", "alone"],
   },
   {
     name: "processes",
     what: "vitest on processes",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: processSuites,
+    unlessGiven: ["--project", "processes"],
     onRequest: true,
   },
 ];
