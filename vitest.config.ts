@@ -33,8 +33,11 @@ const processes = [
   "test/bench/harness.test.ts",
 ];
 
-/** Suites that change or measure what a process has one of: the registry of ops, environment, memory, threads. */
+/** Short suites that change or measure what a process has one of: the registry of ops, environment, memory, processes. */
 const alone = [
+  "test/cli/export.test.ts",
+  "test/cli/main.test.ts",
+  "test/e2e/threads.test.ts",
   "test/ir/text.test.ts",
   "test/native/allocation.test.ts",
   "test/native/threads.test.ts",
@@ -48,6 +51,7 @@ const alone = [
   "test/train/native.test.ts",
 ];
 
+const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
 const elsewhere = ["test/onnx/**", "test/xla/**"];
 
@@ -92,8 +96,8 @@ export default defineConfig({
         exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes],
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
-      project("alone", { include: alone, sequence: { groupOrder: 1 } }),
-      project("processes", { include: processes, sequence: { groupOrder: 2 } }),
+      project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
+      project("processes", { globalSetup, include: processes, sequence: { groupOrder: 2 } }),
     ],
   },
 });

@@ -9,7 +9,15 @@ if ("error" in native) throw new Error(native.error);
 const x = full([360, 360], 1);
 // Thin, so that a product costs little more than what makes it too long to run in place.
 const [tall, flat] = [full([360, 24], 1), full([24, 360], 1)];
-const step = jit((state: { w: Tensor }) => ({ w: state.w.matmul(tall).matmul(flat).mul(1 / 8640) }), { donate: [0] });
+const step = jit(
+  (state: { w: Tensor }) => ({
+    w: state.w
+      .matmul(tall)
+      .matmul(flat)
+      .mul(1 / 8640),
+  }),
+  { donate: [0] },
+);
 
 /** Each is called 5,000 times or fewer, without a turn of the event loop. */
 const loops: Record<string, { count: number; make: () => () => void }> = {
