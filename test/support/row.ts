@@ -41,8 +41,18 @@ export type Evaluate = (
 
 export const rowInputs = (row: Row): HostTensor[] => row.inputs.map(makeTensor);
 
-/** The row's graph; `dtype` replaces that of float inputs. */
+const graphs = new WeakMap<Row, Graph>();
+
+/** The row's graph. */
 export function rowGraph(row: Row): Graph {
+  const known = graphs.get(row);
+  if (known !== undefined) return known;
+  const graph = traceRow(row);
+  graphs.set(row, graph);
+  return graph;
+}
+
+function traceRow(row: Row): Graph {
   const specs = row.inputs.map((type, index) => ({
     name: `x${index}`,
     type: { dtype: type.dtype, shape: type.shape },
