@@ -5,7 +5,58 @@ import { transformSource } from "./src/autograph/transform.ts";
 
 const source = fileURLToPath(new URL("./src/", import.meta.url));
 
-export default defineConfig({
+/** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
+const processes = [
+  "test/native/memory.test.ts",
+  "test/keras/process.test.ts",
+  "test/plan/processes.test.ts",
+  "test/native/remat.test.ts",
+  "test/nn/layer-transforms.test.ts",
+  "test/ops/dtypes.test.ts",
+  "test/repo/docs.test.ts",
+  "test/repo/package.test.ts",
+  "test/runtime/remote.test.ts",
+  "test/tensor/compose.test.ts",
+  "test/train/checkpoint-kill.test.ts",
+  "test/train/endings.test.ts",
+  "test/train/memory.test.ts",
+  "test/train/process.test.ts",
+  "test/train/transport.test.ts",
+  "test/train/pipeline.process.test.ts",
+  "test/launch/local.test.ts",
+  "test/launch/absent.test.ts",
+  "test/cli/mistakes.test.ts",
+  "test/cli/plan.test.ts",
+  "test/e2e/examples.test.ts",
+  "test/e2e/failures.test.ts",
+  "test/e2e/profile.test.ts",
+  "test/bench/harness.test.ts",
+];
+
+/** Short suites that change or measure what a process has one of: the registry of ops, environment, memory, processes. */
+const alone = [
+  "test/cli/export.test.ts",
+  "test/cli/main.test.ts",
+  "test/e2e/threads.test.ts",
+  "test/ir/text.test.ts",
+  "test/native/allocation.test.ts",
+  "test/native/threads.test.ts",
+  "test/native/unawaited.test.ts",
+  "test/pipeline/native.test.ts",
+  "test/pipeline/pipeline.test.ts",
+  "test/pipeline/stages.test.ts",
+  "test/rewrite/rewrite.test.ts",
+  "test/runtime/memory.test.ts",
+  "test/tensor/churn.test.ts",
+  "test/train/native.test.ts",
+];
+
+const globalSetup = "test/support/build.mjs";
+// These need Python packages, which `npm run test:xla` and `test:onnx` install.
+const elsewhere = ["test/onnx/**", "test/xla/**"];
+
+/** What all suites are run with. */
+export const base = defineConfig({
   // What `heddle run` does to a user's files.
   plugins: [
     {
@@ -22,9 +73,6 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-    // These need Python packages, which `npm run test:xla` and `test:onnx` install.
-    exclude: [...configDefaults.exclude, "test/onnx/**", "test/xla/**"],
     pool: "forks",
     // The default leaves a processor idle.
     maxWorkers: availableParallelism(),
@@ -32,5 +80,24 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.
     typecheck: { enabled: false },
+  },
+});
+
+type Options = NonNullable<typeof base.test>;
+const project = (name: string, options: Options) => ({ ...base, test: { ...base.test, name, ...options } });
+
+export default defineConfig({
+  test: {
+    projects: [
+      // Most of the time of a small suite is that of loading the sources: files share a process that has them.
+      project("shared", {
+        isolate: false,
+        include: ["test/**/*.test.ts", "src/**/*.test.ts"],
+        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes],
+      }),
+      // Groups of their own, since a shared process ends where one alone comes between.
+      project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
+      project("processes", { globalSetup, include: processes, sequence: { groupOrder: 2 } }),
+    ],
   },
 });

@@ -27,11 +27,13 @@ export function handleSignals() {
   };
 }
 
+const toOwn = (name, chunk) => process[name].write(chunk);
+
 /**
  * Runs a command. Resolves with `{ status, output }`; never rejects for a failing command.
- * `stdio` is "inherit" (shown as it runs), "capture" (kept, for showing when it fails) or "both".
+ * `stdio` is "inherit" (shown as it runs), "capture" (kept, for showing when it fails) or "both"; then `write` shows it.
  */
-export function run(command, args, { cwd, env, stdio = "inherit" } = {}) {
+export function run(command, args, { cwd, env, stdio = "inherit", write = toOwn } = {}) {
   return new Promise((resolve) => {
     const capture = stdio !== "inherit";
     const shown = stdio === "both";
@@ -48,7 +50,7 @@ export function run(command, args, { cwd, env, stdio = "inherit" } = {}) {
     for (const name of capture ? ["stdout", "stderr"] : []) {
       child[name].on("data", (chunk) => {
         chunks.push(chunk);
-        if (shown) process[name].write(chunk);
+        if (shown) write(name, chunk);
       });
     }
     let settled = false;

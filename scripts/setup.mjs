@@ -25,13 +25,26 @@ export class SetupError extends Error {}
  * Brings the clone up to date. Resolves with what is known about the native core:
  * `{ native: { ready: true } | { ready: false, reason } }`. A missing compiler is no error.
  */
-export async function setup({ only = parts, force = false } = {}) {
+export async function setup(options) {
+  const started = startSetup(options);
+  // Both are waited for, so that one that fails leaves no compiler behind.
+  const [build, native] = await Promise.allSettled([started.build, started.native]);
+  for (const part of [build, native]) if (part.status === "rejected") throw part.reason;
+  return { native: native.value };
+}
+
+/** The same, under way: `build` (packages, then TypeScript) beside `native`, which needs no package. */
+export function startSetup({ only = parts, force = false } = {}) {
   checkNode();
   process.chdir(root);
-  if (only.includes("packages")) await installPackages(force);
-  const native = only.includes("native") ? await buildNative() : { ready: false, reason: "not asked for" };
-  if (only.includes("build")) await buildDist(force);
-  return { native };
+  const build = async () => {
+    if (only.includes("packages")) await installPackages(force);
+    if (only.includes("build")) await buildDist(force);
+  };
+  return {
+    build: build(),
+    native: only.includes("native") ? buildNative() : Promise.resolve({ ready: false, reason: "not asked for" }),
+  };
 }
 
 function checkNode() {

@@ -10,46 +10,23 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { handleSignals, run } from "./process.mjs";
-import { missingTools, SetupError, setup, withCargo } from "./setup.mjs";
+import { missingTools, SetupError, startSetup, withCargo } from "./setup.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
-/** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
-const processSuites = [
-  "test/native/memory.test.ts",
-  "test/keras/process.test.ts",
-  "test/plan/processes.test.ts",
-  "test/native/remat.test.ts",
-  "test/nn/layer-transforms.test.ts",
-  "test/ops/dtypes.test.ts",
-  "test/repo/docs.test.ts",
-  "test/repo/package.test.ts",
-  "test/runtime/remote.test.ts",
-  "test/tensor/compose.test.ts",
-  "test/train/checkpoint-kill.test.ts",
-  "test/train/endings.test.ts",
-  "test/train/memory.test.ts",
-  "test/train/process.test.ts",
-  "test/train/transport.test.ts",
-  "test/train/pipeline.process.test.ts",
-  "test/launch/local.test.ts",
-  "test/launch/absent.test.ts",
-  "test/cli/mistakes.test.ts",
-  "test/cli/plan.test.ts",
-  "test/e2e/examples.test.ts",
-  "test/e2e/failures.test.ts",
-  "test/e2e/profile.test.ts",
-  "test/bench/harness.test.ts",
-];
-
-/** Every section: a name, the command, and a reason to leave it out here, if there is one. */
+/**
+ * Every section: a name, the command, and a reason to leave it out here, if there is one. Those in Rust run beside the
+ * others, since either kind leaves processors idle at times; what a section `needs` of the setup is done before it.
+ */
 const sections = [
   { name: "lint", what: "biome", command: [process.execPath, bin("@biomejs/biome/bin/biome"), "check"] },
   { name: "types", what: "tsc", command: [process.execPath, bin("typescript/bin/tsc"), "-p", "tsconfig.json"] },
   { name: "layers", what: "imports", command: [process.execPath, "--import", "tsx", "scripts/check-layers.ts"] },
   {
     name: "format",
+    lane: "rust",
+    needs: "native",
     what: "cargo fmt",
     command: ["cargo", "fmt", "--all", "--check"],
     cwd: "native",
@@ -57,6 +34,8 @@ const sections = [
   },
   {
     name: "clippy",
+    lane: "rust",
+    needs: "native",
     what: "cargo clippy",
     command: ["cargo", "clippy", "--release", "--all-targets", "--quiet", "--", "-D", "warnings"],
     cwd: "native",
@@ -64,6 +43,8 @@ const sections = [
   },
   {
     name: "cargo",
+    lane: "rust",
+    needs: "native",
     what: "cargo test",
     command: ["cargo", "test", "--release"],
     cwd: "native",
@@ -71,16 +52,18 @@ const sections = [
   },
   {
     name: "vitest",
+    needs: "native",
     what: "vitest",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
     // Who names files gets those.
-    unlessGiven: processSuites.flatMap((suite) => ["--exclude", suite]),
+    unlessGiven: ["--project", "shared", "--project", "alone"],
   },
   {
     name: "processes",
+    needs: "native",
     what: "vitest on processes",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: processSuites,
+    unlessGiven: ["--project", "processes"],
     onRequest: true,
   },
 ];
@@ -93,31 +76,67 @@ function skipCargo(env) {
 async function main(args) {
   const { only, rest } = parseArguments(args);
   const started = performance.now();
-  heading("setup", "packages, native core, build");
-  const { native } = await setup();
-  if (!native.ready) console.log(`native core: ${native.reason}`);
-
+  const chosen = sections.filter(({ name, onRequest }) => only?.includes(name) ?? onRequest !== true);
+  const screen = new Screen(["setup", ...chosen.map(({ name }) => name)]);
+  screen.write("setup", heading("setup", "packages, native core, build"));
+  const ready = startSetup();
   const env = withCargo(process.env);
+  const outcomes = new Map();
+  const runLane = async (lane) => {
+    await ready.build;
+    for (const section of chosen.filter((section) => (section.lane ?? "node") === lane)) {
+      if (section.needs === "native") await ready.native;
+      outcomes.set(section.name, await runSection(section, rest, env, (chunk) => screen.write(section.name, chunk)));
+      screen.end(section.name);
+    }
+  };
+  const setUp = Promise.all([ready.native, ready.build]).then(([native]) => {
+    if (!native.ready) screen.write("setup", `native core: ${native.reason}\n`);
+    screen.end("setup");
+  });
+  // All are waited for, so that a setup that fails leaves nothing running behind.
+  const ends = await Promise.allSettled([setUp, ready.build, ready.native, runLane("node"), runLane("rust")]);
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+
   const counts = { passed: 0, failed: 0, skipped: 0 };
-  const failed = [];
-  for (const section of sections.filter(({ name, onRequest }) => only?.includes(name) ?? onRequest !== true)) {
-    const outcome = await runSection(section, rest, env);
-    for (const key of Object.keys(counts)) counts[key] += outcome[key];
-    if (outcome.failed > 0) failed.push(section.name);
-  }
-  heading("result", `${((performance.now() - started) / 1000).toFixed(1)} s`);
+  for (const outcome of outcomes.values()) for (const key of Object.keys(counts)) counts[key] += outcome[key];
+  const failed = chosen.flatMap(({ name }) => (outcomes.get(name).failed > 0 ? [name] : []));
+  process.stdout.write(heading("result", `${seconds(started)} s`));
   if (failed.length > 0) console.log(`failed: ${failed.join(", ")}`);
   const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
   console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
   return failed.length > 0 ? 1 : 0;
 }
 
-async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, rest, env) {
+/** Shows what sections print in the order of their names: the first that has not ended as it comes, others when it is their turn. */
+class Screen {
+  constructor(names) {
+    this.names = names;
+    this.kept = new Map(names.map((name) => [name, []]));
+    this.ended = new Set();
+  }
+
+  write(name, chunk) {
+    if (name === this.names[0]) process.stdout.write(chunk);
+    else this.kept.get(name).push(chunk);
+  }
+
+  end(name) {
+    this.ended.add(name);
+    while (this.ended.has(this.names[0])) {
+      this.names.shift();
+      for (const chunk of this.kept.get(this.names[0]) ?? []) process.stdout.write(chunk);
+      this.kept.delete(this.names[0]);
+    }
+  }
+}
+
+async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, rest, env, write) {
   const started = performance.now();
-  heading(name, what);
+  write(heading(name, what));
   const reason = skip?.(env);
   if (reason !== undefined) {
-    console.log(`left out: ${reason}`);
+    write(`left out: ${reason}\n`);
     return { passed: 0, failed: 0, skipped: 1 };
   }
   const [program, ...args] = command;
@@ -125,8 +144,9 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
     cwd: cwd === undefined ? root : join(root, cwd),
     env,
     stdio: "both",
+    write: (_stream, chunk) => write(chunk),
   });
-  console.log(`${name}: ${status === 0 ? "ok" : `failed (status ${status})`}, ${seconds(started)} s`);
+  write(`${name}: ${status === 0 ? "ok" : `failed (status ${status})`}, ${seconds(started)} s\n`);
   const counts = countTests(name, output);
   // A section without tests of its own counts as one; a failing command is never counted as nothing failed.
   if (counts === undefined) return { passed: status === 0 ? 1 : 0, failed: status === 0 ? 0 : 1, skipped: 0 };
@@ -166,7 +186,7 @@ function parseArguments(args) {
 }
 
 function heading(name, what) {
-  console.log(`\n── ${name} (${what}) ${"─".repeat(Math.max(0, 70 - name.length - what.length))}`);
+  return `\n── ${name} (${what}) ${"─".repeat(Math.max(0, 70 - name.length - what.length))}\n`;
 }
 
 function seconds(started) {

@@ -1,17 +1,27 @@
 /**
- * @module Node's module hook that lets a user's TypeScript be an ES module without a package.json that says so.
+ * @module Node's module hooks around the loader of TypeScript: they let a user's TypeScript be an ES module without a
+ * package.json that says so, and keep Heddle's own files from the loader, which takes longer over them than Node.
  *
  * Newer Nodes look at the text when no `type` is given; the loader for older ones takes such a file for CommonJS, in
  * which a top-level `await` is an error.
  */
 
 import { existsSync, readFileSync } from "node:fs";
-import type { ResolveHook } from "node:module";
-import { dirname, join } from "node:path";
+import type { LoadHook, ResolveHook } from "node:module";
+import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+
+// The build, which is JavaScript with full names; the sources need the loader.
+const build = extname(new URL(import.meta.url).pathname) === ".js" ? new URL("..", import.meta.url).href : undefined;
+const isBuilt = (url: string | undefined): boolean =>
+  build !== undefined && url?.startsWith(build) === true && url.endsWith(".js");
 
 /** The hook: what was resolved as CommonJS only for want of a `type` becomes a module if it is written as one. */
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
+  if (specifier.startsWith(".") && isBuilt(context.parentURL)) {
+    const { href } = new URL(specifier, context.parentURL);
+    if (isBuilt(href)) return { url: href, format: "module", shortCircuit: true };
+  }
   const found = await nextResolve(specifier, context);
   // tsx marks what it takes for CommonJS in the address; a module is known by its plain one.
   const resolved = { ...found, url: found.url.replace(/(?:%3F|\?)tsx-commonjs-.*$/, "") };
@@ -20,6 +30,12 @@ export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   const file = fileURLToPath(resolved.url);
   return declaresType(dirname(file)) || !isModule(file) ? found : { ...resolved, format: "module" };
 };
+
+/** The hook: a file of the build is as it stands. */
+export const load: LoadHook = async (url, context, nextLoad) =>
+  isBuilt(url)
+    ? { format: "module", source: readFileSync(fileURLToPath(url)), shortCircuit: true }
+    : nextLoad(url, context);
 
 /** Whether the nearest package.json says which kind its files are. */
 function declaresType(folder: string): boolean {

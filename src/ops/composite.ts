@@ -21,7 +21,7 @@ import {
   type OpExample,
 } from "../ir/node.ts";
 import { enter } from "../ir/op.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { sameType, type TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -74,6 +74,15 @@ export function bodyGraph<A extends Attrs>(
 export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): OpDef<A> {
   const { check, refuse, forward = absent("follows from its gradient or its body"), ...rest } = definition;
   const graphOf = (inputs: readonly TensorType[], attrs: A): Graph => bodyGraph(rest, inputs, attrs);
+  // A node is evaluated many times, always with its own attributes and types.
+  const evaluated = new WeakMap<A, Graph>();
+  const graphFor = (inputs: readonly TensorType[], attrs: A): Graph => {
+    const known = evaluated.get(attrs);
+    if (known?.inputs.every((node, index) => sameType(node, inputs[index] as TensorType)) === true) return known;
+    const graph = graphOf(inputs, attrs);
+    evaluated.set(attrs, graph);
+    return graph;
+  };
   const op: OpDef<A> = enter<A>({
     ...rest,
     infer: (inputs, attrs) => {
@@ -99,7 +108,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
       if (refused !== undefined) throw new HeddleError("value", refused);
-      return evaluateGraph(graphOf(inputs, attrs), inputs, context).map((output) => output.data);
+      return evaluateGraph(graphFor(inputs, attrs), inputs, context).map((output) => output.data);
     },
   });
   return op;

@@ -46,8 +46,13 @@ export function gatherStrided(
   start = 0,
 ): TypedArray {
   const out = dtypes[dtype].create(sizeOf(shape));
-  eachOffset(shape, strides, start, (linear, offset) => {
-    out[linear] = data[offset] as number;
+  const rank = shape.length;
+  const [size, step] = rank === 0 ? [1, 0] : [shape[rank - 1] as number, strides[rank - 1] as number];
+  // Along the last dim without a call for each element.
+  eachOffset(shape.slice(0, -1), strides, start, (row, offset) => {
+    for (let at = row * size, from = offset, end = at + size; at < end; at++, from += step) {
+      out[at] = data[from] as number;
+    }
   });
   return out;
 }

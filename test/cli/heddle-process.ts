@@ -1,10 +1,10 @@
-/** @module Runs the `heddle` command from its sources. */
+/** @module Runs the `heddle` command from the build, as users do; `npm test` and test/support/build.mjs see that it is new. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const command = fileURLToPath(new URL("./heddle.ts", import.meta.url));
-const start = ["--import", "tsx", command];
+const command = fileURLToPath(new URL("../../bin/heddle.js", import.meta.url));
+const start = [command];
 
 /** How a command ended. */
 export interface Ended {
@@ -13,13 +13,12 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The environment of a test's command: no setting of Heddle but `variables`, and "heddle" means the sources. */
+/** The environment of a test's command: no setting of Heddle but `variables`. */
 export function environment(variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("HEDDLE_"));
   return {
     ...Object.fromEntries(inherited),
     NO_COLOR: "1",
-    NODE_OPTIONS: "--conditions=heddle-source",
     ...variables,
   };
 }

@@ -1,19 +1,14 @@
 /** A rank that ends as if all were well while others wait for it to join. */
-import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { heddle } from "../cli/heddle-process.ts";
 
-const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/absent.ts", import.meta.url));
 
 // The deadline of waits is an hour: what ends the run is that the launcher tells the others.
 test.skipIf("error" in loadNative())("those who wait are told which one, and fail at once", { timeout: 60_000 }, () => {
-  const { status, stderr } = spawnSync(
-    process.execPath,
-    ["--import", "tsx", command, "run", script, "--workers", "3", "--timeout", "3600"],
-    { env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" }, encoding: "utf8" },
-  );
+  const { status, stderr } = heddle(["run", script, "--workers", "3", "--timeout", "3600"]);
   expect(status).toBe(1);
   expect(stderr).toMatch(/rank 1 ended with exit status 0, during joining while others still worked with it/);
   expect(stderr).toMatch(/rank [02] failed.*: rank [02] waits for all ranks to join, but rank 1 has ended/);

@@ -43,7 +43,7 @@ export function startLauncher(options: Omit<LaunchOptions, "file"> & { file?: st
   const args = (options.args ?? []).map((text) => text.replace("{folder}", folder));
   const json = JSON.stringify({ file: workerScript, ...options, args });
   const started = performance.now();
-  const child = spawn(process.execPath, ["--import", "tsx", here("./harness.ts"), json], {
+  const child = spawn(process.execPath, [here("./harness.mjs"), json], {
     env: { ...process.env, TMPDIR: folder, NO_COLOR: "1" },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -1,7 +1,7 @@
 /** Evaluates graphs on the native executor, on one device. */
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
-import { mesh, planGraph } from "../../src/plan/index.ts";
+import { mesh, type Plan, planGraph } from "../../src/plan/index.ts";
 import type { Executor } from "../../src/runtime/executor.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
@@ -20,6 +20,19 @@ export function instructionSets(): string[] {
   return [...(features.includes("avx512") ? ["avx512"] : []), ...(features.includes("avx2") ? ["avx2"] : []), "scalar"];
 }
 
+// Several instruction sets run the same graphs, and what is planned does not depend on them.
+const plans = { plain: new WeakMap<Graph, Plan>(), compiled: new WeakMap<Graph, Plan>() };
+
+function planned(graph: Graph, passes: boolean): Plan {
+  const known = plans[passes ? "compiled" : "plain"];
+  let plan = known.get(graph);
+  if (plan === undefined) {
+    plan = planGraph(passes ? runPasses(graph).graph : graph, mesh({}));
+    known.set(graph, plan);
+  }
+  return plan;
+}
+
 /** An evaluator that keeps one device. `passes`: simplify and arrange the graph first, as compiling does. */
 export function nativeEvaluate(
   isa: string,
@@ -32,8 +45,7 @@ export function nativeEvaluate(
     return { ...executor, close: () => undefined };
   };
   return {
-    evaluate: (graph: Graph, inputs: readonly HostTensor[]) =>
-      runPlan(planGraph(passes ? runPasses(graph).graph : graph, mesh({})), inputs, make),
+    evaluate: (graph: Graph, inputs: readonly HostTensor[]) => runPlan(planned(graph, passes), inputs, make),
     close: () => executor?.close(),
   };
 }

@@ -21,8 +21,9 @@ interface Said {
 
 /** What each of two workers says. */
 async function onTwoProcesses(name: string): Promise<Said[]> {
-  const { stdout, stderr } = await started(["run", script, "--workers", "2", "--", name], { HEDDLE_THREADS: "1" })
-    .ended;
+  const { stdout, stderr } = await started(["run", script, "--workers", "2", "--", name], {
+    HEDDLE_THREADS: "1",
+  }).ended;
   const text = stdout + stderr;
   const said = [...text.matchAll(/RESULT (\{.*\})/g)].map((match) => JSON.parse(match[1] as string) as Said);
   if (said.length !== 2) throw new Error(text);

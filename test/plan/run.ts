@@ -25,14 +25,22 @@ const blockOffset = (value: HostTensor, layout: Layout, mesh: Mesh, coordinates:
   );
 };
 
+// A plan is run by several executors.
+const programsOf = new WeakMap<Plan, readonly Program[]>();
+
 /** The program of each device of a plan. */
 export const devicePrograms = (plan: Plan): Program[] => {
-  const programs = plan.classes.map(({ local }) => splitGraph(local, plan.mesh.axes, { name: plan.name }));
-  for (const program of programs) verifyProgram(program);
-  verifyTogether(programs);
+  let programs = programsOf.get(plan);
+  if (programs === undefined) {
+    programs = plan.classes.map(({ local }) => splitGraph(local, plan.mesh.axes, { name: plan.name }));
+    for (const program of programs) verifyProgram(program);
+    verifyTogether(programs);
+    programsOf.set(plan, programs);
+  }
+  const made = programs;
   return Array.from(
     { length: deviceCount(plan.mesh) },
-    (_unused, device) => programs[plan.classes.findIndex(({ devices }) => devices.includes(device))] as Program,
+    (_unused, device) => made[plan.classes.findIndex(({ devices }) => devices.includes(device))] as Program,
   );
 };
 

@@ -1,5 +1,5 @@
 /** A driver and waiting workers: the same answers, and every way in which either side can fail the other. */
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { connect as connectSocket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -8,6 +8,7 @@ import { remoteRuntime } from "../../src/runtime/remote/driver.ts";
 import { serveDrivers, type WaitingWorker } from "../../src/runtime/remote/worker.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { distribute, jit, type Tensor, tensor } from "../../src/tensor/index.ts";
+import { started } from "../cli/heddle-process.ts";
 import { missing } from "../native/evaluate.ts";
 
 const secret = "a secret of tests";
@@ -116,23 +117,13 @@ describe("one worker", () => {
 });
 
 describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_000 }, () => {
-  const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
   const script = fileURLToPath(new URL("../train/scripts/run.ts", import.meta.url));
   const children: ChildProcess[] = [];
-  const environment = {
-    ...process.env,
-    NO_COLOR: "1",
-    NODE_OPTIONS: "--conditions=heddle-source",
-    HEDDLE_WORKERS_SECRET: secret,
-  };
   let addresses: string[] = [];
   let output = "";
 
-  function start(args: readonly string[], env: object = {}): ChildProcess {
-    const child = spawn(process.execPath, ["--import", "tsx", command, ...args], {
-      env: { ...environment, ...env },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+  function start(args: readonly string[], variables: NodeJS.ProcessEnv = {}): ChildProcess {
+    const { child } = started(args, { HEDDLE_WORKERS_SECRET: secret, ...variables });
     children.push(child);
     return child;
   }
@@ -150,7 +141,10 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
     });
   }
 
-  async function run(args: readonly string[], env: object = {}): Promise<{ code: number | null; text: string }> {
+  async function run(
+    args: readonly string[],
+    env: NodeJS.ProcessEnv = {},
+  ): Promise<{ code: number | null; text: string }> {
     const child = start(args, env);
     let text = "";
     for (const stream of [child.stdout, child.stderr]) stream?.on("data", (part) => (text += part));

@@ -5,7 +5,8 @@ import { type DType, isFloat } from "../../src/ir/dtype.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Attrs, Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { range, type TensorType } from "../../src/ir/shape.ts";
-import { add, call, evaluateGraph, mul, sum } from "../../src/ops/index.ts";
+import { topological } from "../../src/ir/walk.ts";
+import { add, call, evaluateGraph, evaluateNode, mul, sum } from "../../src/ops/index.ts";
 import { difference, makeTensor, type Source } from "./tensors.ts";
 
 export interface Row {
@@ -40,8 +41,18 @@ export type Evaluate = (
 
 export const rowInputs = (row: Row): HostTensor[] => row.inputs.map(makeTensor);
 
-/** The row's graph; `dtype` replaces that of float inputs. */
+const graphs = new WeakMap<Row, Graph>();
+
+/** The row's graph. */
 export function rowGraph(row: Row): Graph {
+  const known = graphs.get(row);
+  if (known !== undefined) return known;
+  const graph = traceRow(row);
+  graphs.set(row, graph);
+  return graph;
+}
+
+function traceRow(row: Row): Graph {
   const specs = row.inputs.map((type, index) => ({
     name: `x${index}`,
     type: { dtype: type.dtype, shape: type.shape },
@@ -114,6 +125,32 @@ export function weighed(
   return { body, inputs: [...inputs, ...weights] };
 }
 
+/** A graph of one scalar result as a function of one input: what does not depend on it is computed once. */
+function functionOfInput(graph: Graph, inputs: readonly HostTensor[], index: number): (input: HostTensor) => number {
+  const values = new Map<Node, readonly HostTensor[]>(
+    graph.inputs.map((node, place) => [node, [inputs[place] as HostTensor]]),
+  );
+  const evaluate = (node: Node): void => {
+    const given = node.inputs.flatMap((input) => values.get(input) as readonly HostTensor[]);
+    values.set(node, evaluateNode(node, given));
+  };
+  const changed = graph.inputs[index] as Node;
+  const after = new Set([changed]);
+  const again: Node[] = [];
+  for (const node of topological(graph.outputs)) {
+    if (values.has(node)) continue;
+    if (node.inputs.some((input) => after.has(input))) {
+      after.add(node);
+      again.push(node);
+    } else evaluate(node);
+  }
+  return (input) => {
+    values.set(changed, [input]);
+    again.forEach(evaluate);
+    return values.get(graph.outputs[0] as Node)?.[0]?.data[0] as number;
+  };
+}
+
 const mostQuotients = 40;
 
 /** Compares the gradient of a scalar function with central differences, by the first `count` inputs that are f64. */
@@ -139,12 +176,12 @@ export function checkGradient(
     // Of large inputs every so many elements: each costs two evaluations.
     const every = Math.ceil(input.data.length / mostQuotients);
     const elements = range(Math.ceil(input.data.length / every || 0)).map((sample) => sample * every);
+    const valueOf = functionOfInput(value, inputs, index);
     const quotient = (element: number): number => {
       const shifted = (by: number): number => {
         const data = input.data.slice();
         data[element] = (data[element] as number) + by;
-        const changed = inputs.map((other, position) => (position === index ? { ...input, data } : other));
-        return evaluateGraph(value, changed)[0]?.data[0] as number;
+        return valueOf({ ...input, data });
       };
       return (shifted(step) - shifted(-step)) / (2 * step);
     };

@@ -1,5 +1,6 @@
 /** @module Errors of the native core as HeddleErrors. */
-import { type LoweredStep, nestedIn } from "../../lower/index.ts";
+import type { LoweredStep } from "../../lower/json.ts";
+import { nestedIn } from "../../lower/nest.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** What an error of a run knows of itself. */

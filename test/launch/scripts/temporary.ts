@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { reportToLauncher } from "../../../src/comm/launcher.ts";
+import { reportToLauncher } from "heddle/comm";
 
 const folder = process.argv[2] ?? "";
 const path = `${folder}/file.tmp-${process.env["RANK"]}`;

@@ -2,7 +2,7 @@
 import type { HostTensor, Node } from "../../../src/ir/node.ts";
 import { attention, call, mul, resultsOf, sum } from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
-import { at, bools, build, floats, given } from "../../support/tensors.ts";
+import { at, bools, build, floats, given, indices } from "../../support/tensors.ts";
 
 const { NaN: nan } = Number;
 
@@ -36,13 +36,17 @@ function naive({ causal = false, scale = 0.5 }: Asked) {
       const top = Math.max(...row);
       return top === -Infinity ? top : top + Math.log(row.reduce((total, score) => total + Math.exp(score - top), 0));
     };
+    const rows = indices([g, r, n]).map((query) => {
+      const row = scores(...(query as [number, number, number]));
+      return { row, log: logOf(row) };
+    });
     const out = build([g, r, n, e], (a, b, i, c) => {
-      const row = scores(a as number, b as number, i as number);
-      const log = logOf(row);
+      const query = ((a as number) * r + (b as number)) * n + (i as number);
+      const { row, log } = rows[query] as (typeof rows)[number];
       if (log === -Infinity) return 0;
       return row.reduce((total, score, j) => total + Math.exp(score - log) * at(v, [a as number, j, c as number]), 0);
     });
-    return [out, build([g, r, n], (a, b, i) => logOf(scores(a as number, b as number, i as number)))];
+    return [out, rows.map(({ log }) => log)];
   };
 }
 

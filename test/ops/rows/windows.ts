@@ -97,14 +97,14 @@ const reduced = (x: HostTensor, windows: Windows, out: readonly number[]): numbe
       : fold(covered(x, windows, position).map((place) => at(x, place)));
   });
 
-const scattered = (x: HostTensor, source: HostTensor, windows: Windows): number[] =>
-  build(x.shape, (...place) =>
-    total(
-      indices(source.shape).map((position) =>
-        String(winner(x, windows, position)) === String(place) ? at(source, position) : 0,
-      ),
-    ),
-  );
+const scattered = (x: HostTensor, source: HostTensor, windows: Windows): number[] => {
+  const sums = new Map<string, number>();
+  for (const position of indices(source.shape)) {
+    const place = String(winner(x, windows, position));
+    sums.set(place, (sums.get(place) ?? 0) + at(source, position));
+  }
+  return build(x.shape, (...place) => sums.get(String(place)) ?? 0);
+};
 
 const windowed = (
   title: string,

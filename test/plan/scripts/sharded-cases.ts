@@ -1,9 +1,8 @@
 /** Steps over values that are split in hard ways, for one device and for several processes. */
 import { type Mesh, mesh } from "heddle";
-import { gather, matmul, mean, mul, sub, sum, type Tensor, tanh, valueAndGrad } from "heddle/tensor";
-import type { HostTensor } from "../../../src/ir/index.ts";
-import { call } from "../../../src/ops/index.ts";
-import { Tensor as TensorClass } from "../../../src/tensor/tensor.ts";
+import type { HostTensor } from "heddle/ir";
+import { call } from "heddle/ops";
+import { gather, matmul, mean, mul, sub, sum, Tensor, tanh, valueAndGrad } from "heddle/tensor";
 import { randomFrom } from "../../support/tensors.ts";
 
 export interface ShardedCase {
@@ -41,7 +40,7 @@ function dense(weights: Tensor, batch: Tensor): Tensor[] {
 
 function convolved(weights: Tensor, images: Tensor): Tensor[] {
   const conv = (x: Tensor, w: Tensor): Tensor =>
-    TensorClass.ofNode(
+    Tensor.ofNode(
       call("conv", [x.node, w.node], {
         layout: "b01f,01io->b01f",
         strides: [2, 1],

@@ -1,6 +1,6 @@
 /** Runs the case that the first argument names on all workers; each prints its results, or its error, as a line of JSON. */
 import { connect, distribute, jit, replicate, type Tensor } from "heddle";
-import { parseLayout } from "../../../src/plan/index.ts";
+import { parseLayout } from "heddle/plan";
 import { cases, type ShardedCase } from "./sharded-cases.ts";
 
 const { mesh, layouts, inputs, step } = cases[process.argv[2] ?? ""] as ShardedCase;
