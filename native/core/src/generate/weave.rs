@@ -1,8 +1,7 @@
 //! Several vectors of a turn side by side, step by step: what comes next to each other does not depend on each other.
 //!
-//! A function is one long chain of steps, each waiting for the one before. A processor looks ahead some hundred steps
-//! (97 wait for the vector units of a Golden Cove core), which is hardly one vector of a larger group: written one vector after
-//! the other, it mostly waits.
+//! A function is one long chain of steps, each waiting for the one before. A processor keeps some hundred steps that wait for
+//! others, which is hardly one vector of a larger group: written one vector after the other, its units are mostly idle.
 
 use super::graph::{List, Target};
 use super::value::{Do, Id, Kind};
