@@ -45,7 +45,7 @@ export interface LowerTarget {
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
   readonly epilogues?: "folded" | "apart";
-  /** Takes the nodes that calls compute; a call then says in the field {@link originField} which of them is its own. */
+  /** Takes the nodes that calls compute; a call then says by `origin` which of them is its own. */
   readonly origins?: Node[];
 }
 
