@@ -232,10 +232,10 @@ export const pad = (
   interior: readonly number[] = low.map(() => 0),
 ): Node => call("pad", [x, value], { low, high, interior });
 
-export const concat = (inputs: readonly Node[], dim: number): Node =>
-  inputs.length === 1
-    ? (inputs[0] as Node)
-    : call("concat", inputs, { dim: normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat") });
+export function concat(inputs: readonly Node[], dim: number): Node {
+  const at = normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat");
+  return inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: at });
+}
 
 export const reverse = (x: Node, dims: readonly number[]): Node =>
   dims.length === 0 ? x : call("reverse", [x], { dims });
