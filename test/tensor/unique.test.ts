@@ -34,5 +34,7 @@ test("what cannot be", () => {
     /^unique: how many elements.*\n[\s\S]*\{ size: … \}/,
   );
   expect(() => unique(x, { size: -1 })).toThrow(/^unique: size must be/);
-  expect(() => unique(tensor([1], { dtype: "u8" }), { fill: -1 })).toThrow(/^unique: fill must be a number of u8, the dtype of x, got -1/);
+  expect(() => unique(tensor([1], { dtype: "u8" }), { fill: -1 })).toThrow(
+    /^unique: fill must be a number of u8, the dtype of x, got -1/,
+  );
 });
