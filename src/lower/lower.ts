@@ -4,9 +4,9 @@ import { isContiguous, type KernelCall, type ScalarInstruction, type View, whole
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { positionOf } from "../ir/trace.ts";
 import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
 import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
+import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
@@ -45,11 +45,11 @@ export interface LowerTarget {
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
   readonly epilogues?: "folded" | "apart";
-  /** Takes the nodes that calls compute; a call then says by `origin` which of them is its own. */
-  readonly origins?: Node[];
+  /** Takes the nodes for which calls may fail; a call then says by `origin` which of the lists is its own. */
+  readonly origins?: (readonly Node[])[];
 }
 
-/** Field of a call with its node's place among the origins; what runs has none. */
+/** Field of a call with its place among the origins; what runs has none. */
 export const originField = "origin";
 
 /** One buffer that a call of the program takes. */
@@ -357,9 +357,9 @@ class Lowering {
   private marked({ cluster }: Unit, emitted: EmittedCalls): EmittedCalls {
     const { origins } = this.target;
     if (origins === undefined || cluster.kind === "output") return emitted;
-    // Of nodes that share a walk only those that refuse values were asked where they were written.
-    const node = cluster.nodes.find((one) => positionOf(one) !== undefined) ?? (cluster.nodes[0] as Node);
-    const origin = origins.push(node) - 1;
+    // Of nodes that share a walk only some refuse values.
+    const refusing = cluster.nodes.filter(refusesValues);
+    const origin = origins.push(refusing.length > 0 ? refusing : cluster.nodes.slice(0, 1)) - 1;
     return { ...emitted, calls: emitted.calls.map((call) => ({ ...call, [originField]: origin })) };
   }
 

@@ -221,8 +221,11 @@ class Splitter {
 }
 
 /** Whether a run may fail for the values that the node is given: only then it is asked where it was written. */
-function canRefuse({ op: { lower, name }, dtype }: Node): boolean {
-  if (isAbsent(lower)) return true;
+const canRefuse = (node: Node): boolean => isAbsent(node.op.lower) || refusesValues(node);
+
+/** Whether the node itself refuses some values, and not only what it is made of. */
+export function refusesValues({ op: { lower, name }, dtype }: Node): boolean {
+  if (isAbsent(lower)) return false;
   return lower.kind === "kernel" || ((name === "div" || name === "rem") && isInteger(dtype));
 }
 

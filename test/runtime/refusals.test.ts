@@ -136,6 +136,16 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
     "div: integer division by zero (i32)",
   ],
   [
+    "a remainder after a quotient and a composite",
+    (make) =>
+      jit((x: Tensor, y: Tensor) => {
+        const more = x.relu().div(y.add(1));
+        below();
+        return more.rem(y);
+      })(ids(make, 1, 2), ids(make, 1, 0)),
+    "rem: integer remainder by zero (i32)",
+  ],
+  [
     "a label under grad",
     (make) =>
       grad((x: Tensor, labels: Tensor) => {

@@ -7,7 +7,7 @@ import { type LowerTarget, lowerProgram, originField } from "../../lower/lower.t
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
 import { placeOf } from "../../util/source.ts";
-import { type RunError, wayOf } from "./error.ts";
+import { type RunError, type Way, wayOf } from "./error.ts";
 
 /** The program that a device ran. */
 export interface Ran {
@@ -24,21 +24,20 @@ export interface Ran {
  */
 export function refusalOf(
   error: RunError,
-  { program, target }: Ran,
+  ran: Ran,
   by: string | undefined,
   where: string | undefined,
 ): HeddleError | undefined {
   if (error.code !== "value") return undefined;
-  const nodes: Node[] = [];
-  const { steps } = lowerProgram(program, { ...target, origins: nodes }).json;
-  const way = wayOf(error, program.name, steps);
+  const { steps, origins } = placesOf(ran);
+  const way = wayOf(error, ran.program.name, steps);
   if (way === undefined) return undefined;
   const { iterations, reason } = way;
-  const origin = originOf(way.calls, nodes);
+  const origin = originOf(way, origins);
   const position = origin === undefined ? undefined : positionOf(origin);
   const own = position?.by?.name ?? (position === undefined ? by : undefined);
   const refusal = {
-    name: own ?? origin?.op.name ?? program.name,
+    name: own ?? origin?.op.name ?? ran.program.name,
     iterations,
     reason,
     where: placeOf(position) ?? where,
@@ -47,8 +46,28 @@ export function refusalOf(
   return refused(failure === undefined ? refusal : { ...refusal, name: undefined, reason: failure }, error);
 }
 
-/** The node of the calls that can be meant, where it is one. */
-function originOf(calls: readonly LoweredStep[], nodes: readonly Node[]): Node | undefined {
-  const found = new Set(calls.map((call) => nodes[call[originField] as number]));
-  return found.size === 1 ? [...found][0] : undefined;
+interface Places {
+  readonly steps: readonly LoweredStep[];
+  readonly origins: readonly (readonly Node[])[];
+}
+
+const places = new WeakMap<Ran, Places>();
+
+/** The calls of a program with their nodes: made when it fails first. */
+function placesOf(ran: Ran): Places {
+  const known = places.get(ran);
+  if (known !== undefined) return known;
+  const origins: (readonly Node[])[] = [];
+  const { steps } = lowerProgram(ran.program, { ...ran.target, origins }).json;
+  const made = { steps, origins };
+  places.set(ran, made);
+  return made;
+}
+
+/** The node that refused: where the calls that can be meant leave one. Groups say whether a quotient or a remainder did. */
+function originOf({ calls, reason }: Way, origins: Places["origins"]): Node | undefined {
+  const found = [...new Set(calls.flatMap((call) => origins[call[originField] as number] ?? []))];
+  const by = /^integer (division|remainder) by zero/.exec(reason)?.[1];
+  const meant = by === undefined ? found : found.filter(({ op }) => op.name === (by === "division" ? "div" : "rem"));
+  return meant.length === 1 ? meant[0] : undefined;
 }

@@ -106,6 +106,7 @@ export class Queue {
     // What a failed run has left behind is known only when no device runs any more.
     launch.done = Promise.allSettled(runs).then((results) => {
       this.promises--;
+      if (launch.settled) return;
       const failure = (reason: unknown, index: number): HeddleError => runFailure(reason, what, ran[index], position);
       this.settle(
         launch,
