@@ -90,7 +90,7 @@ export type MatrixNorm = "fro" | "nuc" | number;
 export function matrixNorm(a: Node, kind: MatrixNorm = "fro"): Node {
   switch (kind) {
     case "fro":
-      return emit.sqrt(emit.sum(mul(a, a), [-2, -1]));
+      return frobenius(a);
     case "nuc":
       return emit.sum(svd(a)[1] as Node, -1);
     case 2:
@@ -104,6 +104,15 @@ export function matrixNorm(a: Node, kind: MatrixNorm = "fro"): Node {
         hint: 'write "fro", "nuc", 1, 2 or Infinity',
       });
   }
+}
+
+/** By elements over the largest one, whose squares neither overflow nor vanish. */
+function frobenius(a: Node): Node {
+  if (rows(a) === 0 || last(a) === 0) return emit.sum(a, [-2, -1]);
+  const largest = emit.call("stopGradient", [emit.max(emit.abs(a), [-2, -1])]);
+  const unit = select(emit.gt(select(emit.isFinite(largest), largest, 0), 0), largest, 1);
+  const scaled = emit.div(a, emit.broadcastInDim(unit, a.shape, range(a.shape.length - 2)));
+  return mul(unit, emit.sqrt(emit.sum(mul(scaled, scaled), [-2, -1])));
 }
 
 /** Sum of the diagonal. */

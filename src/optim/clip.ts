@@ -16,7 +16,7 @@ export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number):
 
 /**
  * The Euclidean norm of all gradients as one vector, a scalar in the dtype of the first: on every device that of the whole
- * gradients, however they are split.
+ * gradients, however they are split. It is infinite where the sum of squares is, in f32 for elements from about 1e19 on.
  */
 export function globalNorm(grads: Tensors): Tensor {
   const { leaves } = flattenTree(grads, isTensor);

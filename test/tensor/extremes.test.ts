@@ -46,6 +46,21 @@ test("slopes of powers at 0, forwards and again", async () => {
   expectClose(await second.data(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0], 0);
 });
 
+test.each([1e-30, 1e-20, 1e19, 1e30])("the norm of a matrix of %ss, and its slope", async (s) => {
+  const x = tensor([[3 * s, 4 * s]]);
+  expectClose(await linalg.matrixNorm(x.div(s)).data(), [5], 1e-6);
+  expect((((await linalg.matrixNorm(x).data())[0] as number) / s).toFixed(5)).toBe("5.00000");
+  expectClose(await grad((a: Tensor) => linalg.matrixNorm(a))(x).data(), [0.6, 0.8], 1e-6);
+});
+
+test.each([
+  ["zeros", [0, 0], 0],
+  ["an infinity", [-Infinity, 1], Infinity],
+  ["NaN", [Number.NaN, 1], Number.NaN],
+])("the norm of a matrix with %s", async (_what, row, expected) => {
+  expect(await linalg.matrixNorm(tensor([row])).data()).toEqual(Float32Array.of(expected));
+});
+
 test.each([
   [1e-30, 1e-30, 5e29],
   [1e20, 1e20, 5e-21],
