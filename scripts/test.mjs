@@ -114,6 +114,13 @@ class Screen {
     this.names = names;
     this.kept = new Map(names.map((name) => [name, []]));
     this.ended = new Set();
+    // Whatever ends this process, a signal too: what was kept is shown.
+    process.once("exit", () => this.flush());
+  }
+
+  flush() {
+    for (const name of this.names.splice(0)) for (const chunk of this.kept.get(name) ?? []) process.stdout.write(chunk);
+    this.kept.clear();
   }
 
   write(name, chunk) {

@@ -120,7 +120,12 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         let (list, count) = (self.list, self.list.nodes.len());
         for id in &list.leave {
             let mask = self.fetch(*id)?;
-            let test = if self.writer.wide { Code::VEX_Kortestw_kr_kr } else { Code::VEX_Vptest_ymm_ymmm256 };
+            let test = match (self.writer.wide, self.writer.graph.long) {
+                (false, _) => Code::VEX_Vptest_ymm_ymmm256,
+                (true, false) => Code::VEX_Kortestw_kr_kr,
+                // Of conditions on narrower values the upper lanes are nobody's.
+                (true, true) => Code::VEX_Kortestb_kr_kr,
+            };
             self.push(Instruction::with2(test, mask, mask))?;
             self.writer.assembler.jump(Code::Jne_rel32_64, to)?;
             self.consume(*id, count);

@@ -1,4 +1,4 @@
-//! The loops around a body: rows, whole vectors, and the masked rest of a row.
+//! The loops around a body: rows, whole vectors, and the masked rest of a row; behind the return, the turns that were left.
 //!
 //! Registers: rdi the arguments, rbx the constants, rcx the element within the row, rdx a limit, rax and r15 for
 //! anything; rsi and r8 to r14 hold the first addresses, the others stay among the arguments. k7 or ymm15 is the mask of

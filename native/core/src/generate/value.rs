@@ -32,8 +32,9 @@ pub enum Compare {
 pub enum Do {
     /// The same bits in all lanes.
     Constant(u64),
-    /// From operand `i`: a vector (of a turn, by number), one value for the whole row, or a count along the row that starts at such a value.
+    /// From an operand a vector, by its number in a turn.
     Load(usize, usize),
+    /// From an operand one value for the whole row.
     Row(usize),
     /// A register that stays from turn to turn, by number; in later vectors of a turn the ones after it.
     Held(usize),
@@ -94,8 +95,9 @@ pub struct Builder {
     known: HashMap<Node, Id>,
     /// Whether the processor has AVX-512.
     pub wide: bool,
-    /// Whether functions are to be those of near numbers only, and where numbers are not.
+    /// Whether functions are to be those of near numbers only.
     pub near: bool,
+    /// Where numbers are not near.
     pub far: Option<Id>,
 }
 
