@@ -2,11 +2,13 @@
  * @module Losses by name. Keras' names mean what Keras means by them: cross-entropies take probabilities, such as those of a softmax
  * at the end of the model. Heddle's own names (`softmaxCrossEntropy`, `binaryCrossEntropyWithLogits`) take logits.
  */
+
 import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import * as losses from "../losses/index.ts";
 import { gather, maximum, minimum, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { named } from "./names.ts";
@@ -38,7 +40,7 @@ const normalised = (p: Tensor): Tensor => bounded(p.div(p.sum(-1, { keepDims: tr
 export function labelsFor(output: Tensor, target: Tensor): Tensor {
   const rows = output.shape.slice(0, -1);
   const labels = sameShape(target.shape, [...rows, 1]) ? target.reshape(rows) : target;
-  if (sameShape(labels.shape, rows)) return labels.cast("i32");
+  if (sameShape(labels.shape, rows)) return toIndices(labels);
   throw new HeddleError(
     "shape",
     `a class per row is wanted for ${formatType(output)}, but the target is ${formatType(target)}`,

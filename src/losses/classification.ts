@@ -1,4 +1,5 @@
 /** @module Losses of classes: cross-entropies and hinges. Classes are the last dim. */
+
 import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type Tensor,
   take,
 } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
@@ -38,7 +40,7 @@ function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignore
   if (weight !== undefined && !sameShape(weight.shape, [classes]))
     throw new HeddleError("shape", `${name}: weight must be [${classes}], got ${formatType(weight)}`);
   if (ignoreIndex !== undefined) checkInteger(name, "ignoreIndex", ignoreIndex, -(2 ** 31), 2 ** 31 - 1);
-  const given = labels.cast("i32");
+  const given = toIndices(labels);
   const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
   const indices = counts === undefined ? given : select(counts, given, 0);
   const own = weight === undefined ? undefined : take(weight.cast(logits.dtype), indices);

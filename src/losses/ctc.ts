@@ -1,7 +1,9 @@
 /** @module Connectionist temporal classification (Graves et al., 2006): labels of a sequence without their places in it. */
+
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
@@ -45,7 +47,7 @@ export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOption
     const [batch, time] = logProbabilities.shape as [number, number, number];
     checkLengths("inputLengths", inputLengths, batch, [1, time], "steps");
     checkLengths("targetLengths", targetLengths, batch, [0, labels.shape[1] as number], "labels");
-    const given = labels.cast("i32");
+    const given = toIndices(labels);
     const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
     const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
     const path = pathOf(given, blank);

@@ -1,7 +1,9 @@
 /** @module Metrics made of counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
+
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -82,7 +84,7 @@ function membership(name: string, output: Tensor, target: Tensor): readonly [Ten
   const classes = output.shape.at(-1);
   if (classes === undefined || !sameShape(output.shape.slice(0, -1), target.shape))
     throw new HeddleError("shape", `${name}: ${formatType(output)} does not fit the target ${formatType(target)}`);
-  return [oneHot(output.argMax(-1), classes), oneHot(target.cast("i32"), classes)];
+  return [oneHot(output.argMax(-1), classes), oneHot(toIndices(target), classes)];
 }
 
 function checkClasses(what: string, given: Tensor, classes: number): void {
@@ -113,7 +115,7 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
   }
   checkClasses("labels", labels, classes);
   checkClasses("answers", answers, classes);
-  const rows = (x: Tensor): Tensor => oneHot(x.cast("i32").reshape([-1]), classes, { dtype: "f64" });
+  const rows = (x: Tensor): Tensor => oneHot(toIndices(x).reshape([-1]), classes, { dtype: "f64" });
   const dims = { xBatch: [], yBatch: [], xContract: [0], yContract: [0] };
   return dotGeneral(rows(labels), rows(answers), dims).cast("i32");
 }

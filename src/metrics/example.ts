@@ -1,6 +1,8 @@
 /** @module Metrics that are means over examples. */
+
 import { formatType, sameShape } from "../ir/shape.ts";
 import { and, arange, concat, gather, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -16,7 +18,7 @@ const told = (name: string, output: Tensor, target: Tensor, body: () => Tensor):
 
 /** Whether the largest of the outputs `[rows…, classes]` is at the integer label `[rows…]`; the first of ties, NaN first. */
 export const accuracy: Metric = (output, target) =>
-  told("accuracy", output, target, () => output.argMax(-1).eq(target.cast("i32")));
+  told("accuracy", output, target, () => output.argMax(-1).eq(toIndices(target)));
 
 /** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half. */
 export const binaryAccuracy: Metric = (output, target) =>
@@ -35,7 +37,7 @@ export function topK(k: number): Metric {
   checkInteger("topK", "k", k, 1);
   return (output, target) =>
     told("topK", output, target, () => {
-      const labels = target.cast("i32");
+      const labels = toIndices(target);
       const own = column(gather(output, labels, labels.shape.length));
       const place = arange(output.shape.at(-1) as number);
       const [mine, other] = [own.eq(own), output.eq(output)];
@@ -81,7 +83,7 @@ export function perplexity(options: { readonly ignoreIndex?: number } = {}): Cou
   const { ignoreIndex } = options;
   return {
     counts: (output, target) => {
-      const labels = target.cast("i32");
+      const labels = toIndices(target);
       if (!sameShape(labels.shape, output.shape.slice(0, -1)))
         throw new HeddleError("shape", `perplexity: ${formatType(output)} does not fit labels ${formatType(target)}`);
       const counts = ignoreIndex === undefined ? labels.eq(labels) : labels.ne(ignoreIndex);

@@ -1,7 +1,9 @@
 /** @module The embedding layer. */
+
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { arange, gather, random, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { type Layer, positioned } from "./layer.ts";
@@ -48,8 +50,8 @@ export function checkIds(input: TensorType): void {
 }
 
 /** Ids as indices. */
-export const idsOf = (x: Tensor): Tensor =>
-  x.dtype === "i32" ? x : x.cast("i32"); /** Whether each id is the padding, with a last dim of size 1. */
+export const idsOf = (x: Tensor): Tensor => (x.dtype === "i32" ? x : toIndices(x));
+/** Whether each id is the padding, with a last dim of size 1. */
 export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(paddingIdx).reshape([...ids.shape, 1]);
 
 /**

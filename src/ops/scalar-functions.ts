@@ -10,6 +10,12 @@ import { digamma, erfc, erfInv, lgamma, polygamma } from "./special.ts";
 
 const { add, mul, sub, div, neg } = emit;
 const square = (x: Node): Node => mul(x, x);
+/** 1 / √(x² + 1), by 1 / |x| where the square overflows and the 1 is lost. */
+const inverseLength = (x: Node): Node => {
+  const far = emit.gt(emit.abs(x), x.dtype === "f64" ? 1e9 : 1e4);
+  return emit.select(far, div(1, emit.abs(emit.select(far, x, 1))), emit.rsqrt(add(square(emit.select(far, 0, x)), 1)));
+};
+
 /** 1 - x², without losing digits near 1. */
 const oneMinusSquare = (x: Node): Node => mul(sub(1, x), add(1, x));
 
@@ -39,9 +45,7 @@ export const functionRows: { readonly [name: string]: ScalarRow } = {
   ),
   sinh: floatRow("Hyperbolic sine.", spell.sinh, Math.sinh, (dy, x) => mul(dy, emit.cosh(x))),
   cosh: floatRow("Hyperbolic cosine.", spell.cosh, Math.cosh, (dy, x) => mul(dy, emit.sinh(x))),
-  asinh: floatRow("Inverse hyperbolic sine.", spell.asinh, Math.asinh, (dy, x) =>
-    mul(dy, emit.rsqrt(add(square(x), 1))),
-  ),
+  asinh: floatRow("Inverse hyperbolic sine.", spell.asinh, Math.asinh, (dy, x) => mul(dy, inverseLength(x))),
   acosh: floatRow("Inverse hyperbolic cosine; NaN below 1.", spell.acosh, Math.acosh, (dy, x) =>
     mul(dy, emit.rsqrt(mul(sub(x, 1), add(x, 1)))),
   ),

@@ -88,6 +88,13 @@ test("gradients against central differences", async () => {
   }
 });
 
+test.each(["i64", "u64", "u32"] as const)("labels of %s beyond i32 do not wrap into the classes", async (dtype) => {
+  const big = dtype === "u32" ? 2 ** 32 - 1 : 2n ** 32n;
+  const labels = tensor([big] as never, { dtype });
+  const loss = async () => losses.softmaxCrossEntropy(tensor([[1, 2]]), labels, { ignoreIndex: -1 }).data();
+  await expect(loss()).rejects.toThrow("label 2147483647 at row 0 is outside [0, 2)");
+});
+
 test("errors", () => {
   expect(() => losses.mse(output, tensor([1, 2], options))).toThrow(
     /output f64\[2,2\] and target f64\[2\] must have one shape/,

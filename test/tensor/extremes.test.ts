@@ -1,5 +1,5 @@
 /** Values at the ends of the range, and where a slope is taken where a factor is infinite or 0. */
-import { atan2, grad, hessian, jvp, linalg, type Tensor, tensor } from "heddle";
+import { asinh, atan2, grad, hessian, jvp, linalg, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import { traceGraph } from "../../src/ir/graph.ts";
 import * as ops from "../../src/ops/index.ts";
@@ -44,6 +44,16 @@ test("slopes of powers at 0, forwards and again", async () => {
   const powers = (x: Tensor): Tensor => x.pow(tensor([0, 1, 2, 3])).sum();
   const second = hessian(powers)(tensor([0, 0, 0, 0])) as unknown as Tensor;
   expectClose(await second.data(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0], 0);
+});
+
+test("the slope of asinh far out", async () => {
+  const far = [-1e30, 0, 1e20, 2e9, 9999, 10001];
+  const slopes = await grad((a: Tensor) => asinh(a).sum())(tensor(far)).data();
+  expectClose(
+    Array.from(slopes, (slope, index) => slope * Math.hypot(far[index] as number, 1)),
+    far.map(() => 1),
+    1e-6,
+  );
 });
 
 test.each([1e-30, 1e-20, 1e19, 1e30])("the norm of a matrix of %ss, and its slope", async (s) => {

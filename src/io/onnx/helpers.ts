@@ -1,9 +1,11 @@
 /** @module What the rows of several kinds of ONNX ops share. */
+
 import type { DType } from "../../ir/dtype.ts";
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape } from "../../ir/shape.ts";
 import { arange, type Tensor, tensor } from "../../tensor/index.ts";
+import { toIndices } from "../../tensor/indices.ts";
 import { int64 } from "./tensors.ts";
 
 /** Numbers as a known tensor of int64. */
@@ -18,7 +20,7 @@ export const positions = (size: number, dim: number, rank: number, dtype: DType 
 
 /** i32 indices that count from the end where negative, counted from the start. */
 export function fromStart(indices: Tensor, size: number): Tensor {
-  const narrow = indices.cast("i32");
+  const narrow = toIndices(indices);
   return narrow.add(narrow.lt(0).cast("i32").mul(size));
 }
 
