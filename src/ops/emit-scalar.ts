@@ -109,7 +109,7 @@ export const log1p = unary("log1p");
 export const sqrt = unary("sqrt");
 /** 1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign. */
 export const rsqrt = unary("rsqrt");
-/** Hyperbolic tangent, of floats, in [-1, 1]. */
+/** Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1]. */
 export const tanh = unary("tanh");
 /** 1 / (1 + exp(-x)), the sigmoid, of floats, in [0, 1]. */
 export const logistic = unary("logistic");
@@ -142,13 +142,13 @@ export const atan = unary("atan");
 export const asin = unary("asin");
 /** Inverse cosine of floats, in radians from 0 to pi; NaN outside [-1, 1]. */
 export const acos = unary("acos");
-/** Hyperbolic sine of floats. */
+/** Hyperbolic sine, (exp(x) - exp(-x)) / 2, of floats. */
 export const sinh = unary("sinh");
-/** Hyperbolic cosine of floats. */
+/** Hyperbolic cosine, (exp(x) + exp(-x)) / 2, of floats; no less than 1. */
 export const cosh = unary("cosh");
-/** Inverse hyperbolic sine of floats. */
+/** Inverse hyperbolic sine, log(x + sqrt(x² + 1)), of floats. */
 export const asinh = unary("asinh");
-/** Inverse hyperbolic cosine of floats, no less than 0; NaN below 1. */
+/** Inverse hyperbolic cosine, log(x + sqrt(x² - 1)), of floats: no less than 0; NaN below 1. */
 export const acosh = unary("acosh");
 /** Inverse hyperbolic tangent of floats: infinite at -1 and 1, NaN outside. */
 export const atanh = unary("atanh");

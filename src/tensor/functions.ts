@@ -57,7 +57,7 @@ export const log1p: Unary = unary("log1p", ops.log1p);
 export const sqrt: Unary = unary("sqrt", ops.sqrt);
 /** 1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign. */
 export const rsqrt: Unary = unary("rsqrt", ops.rsqrt);
-/** Hyperbolic tangent, of floats, in [-1, 1]. */
+/** Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1]. */
 export const tanh: Unary = unary("tanh", ops.tanh);
 /** 1 / (1 + exp(-x)), the logistic function, of floats, in [0, 1]. */
 export const sigmoid: Unary = unary("sigmoid", ops.logistic);
@@ -89,13 +89,13 @@ export const atan: Unary = unary("atan", ops.atan);
 export const asin: Unary = unary("asin", ops.asin);
 /** Inverse cosine of floats, in radians from 0 to pi; NaN outside [-1, 1]. */
 export const acos: Unary = unary("acos", ops.acos);
-/** Hyperbolic sine of floats. */
+/** Hyperbolic sine, (exp(x) - exp(-x)) / 2, of floats. */
 export const sinh: Unary = unary("sinh", ops.sinh);
-/** Hyperbolic cosine of floats. */
+/** Hyperbolic cosine, (exp(x) + exp(-x)) / 2, of floats; no less than 1. */
 export const cosh: Unary = unary("cosh", ops.cosh);
-/** Inverse hyperbolic sine of floats. */
+/** Inverse hyperbolic sine, log(x + sqrt(x² + 1)), of floats. */
 export const asinh: Unary = unary("asinh", ops.asinh);
-/** Inverse hyperbolic cosine of floats, no less than 0; NaN below 1. */
+/** Inverse hyperbolic cosine, log(x + sqrt(x² - 1)), of floats: no less than 0; NaN below 1. */
 export const acosh: Unary = unary("acosh", ops.acosh);
 /** Inverse hyperbolic tangent of floats: infinite at -1 and 1, NaN outside. */
 export const atanh: Unary = unary("atanh", ops.atanh);
