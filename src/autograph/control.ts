@@ -47,7 +47,9 @@ export type Ending = Signal | undefined;
 
 /** `break`, `continue` and `return` in a piece of a function. */
 export const broke = (): Signal => new Signal(true, false, false, missing);
+/** `continue`: what follows in the iteration does not run. */
 export const continued = (): Signal => new Signal(false, true, false, missing);
+/** `return value`: what follows in the function does not run. */
 export const returned = (value?: unknown): Signal => new Signal(false, false, true, value);
 
 const either = (left: Flag, right: Flag): Flag => {

@@ -15,18 +15,30 @@ const either =
     isTensor(x) || isTensor(y) ? onTensors(x, y) : onValues(x, y);
 
 // A bigint must stay one, a string a string: the operators themselves say what they do.
+/** `x + y`: {@link tensors.add} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const add = either(tensors.add, (x, y) => x + y);
+/** `x - y`: {@link tensors.sub} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const sub = either(tensors.sub, (x, y) => x - y);
+/** `x * y`: {@link tensors.mul} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const mul = either(tensors.mul, (x, y) => x * y);
+/** `x / y`: {@link tensors.div} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const div = either(tensors.div, (x, y) => x / y);
+/** `x % y`: {@link tensors.rem} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const rem = either(tensors.rem, (x, y) => x % y);
+/** `x ** y`: {@link tensors.pow} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const pow = either(tensors.pow, (x, y) => x ** y);
+/** `x < y`: {@link tensors.lt} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const lt = either(tensors.lt, (x, y) => x < y);
+/** `x <= y`: {@link tensors.le} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const le = either(tensors.le, (x, y) => x <= y);
+/** `x > y`: {@link tensors.gt} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const gt = either(tensors.gt, (x, y) => x > y);
+/** `x >= y`: {@link tensors.ge} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const ge = either(tensors.ge, (x, y) => x >= y);
 
+/** `-x`: of a tensor elementwise, JavaScript's operator elsewhere. */
 export const neg = (x: Any): unknown => (isTensor(x) ? x.neg() : -x);
+/** `!x`: elementwise of a bool tensor; a tensor of another dtype is an object, and so gives false. */
 export const not = (x: unknown): unknown => (isTensor(x) && x.dtype === "bool" ? tensors.not(x) : !x);
 
 /** `++` and `--`. */

@@ -95,14 +95,19 @@ export const dtypes: { readonly [D in DType]: DTypeInfo } = {
   bool: info(1, "bool", 0, 1, Uint8Array),
 };
 
+/** All dtypes, in the order of the table. */
 export const dtypeNames: readonly DType[] = Object.keys(dtypes) as DType[];
 
+/** Whether a string names a dtype. */
 export function isDType(name: string): name is DType {
   return Object.hasOwn(dtypes, name);
 }
 
+/** Whether it is one of the floats, the 16-bit ones included. */
 export const isFloat = (dtype: DType): boolean => dtypes[dtype].kind === "float";
+/** Whether it is an integer, signed or not; bool is none. */
 export const isInteger = (dtype: DType): boolean => dtypes[dtype].kind === "int" || dtypes[dtype].kind === "uint";
+/** Whether it is a signed integer; floats are none. */
 export const isSigned = (dtype: DType): boolean => dtypes[dtype].kind === "int";
 /** Whether it is one of the 16-bit floats, in which kernels move values and compute none. */
 export const isHalf = (dtype: DType): dtype is "f16" | "bf16" => dtype === "f16" || dtype === "bf16";

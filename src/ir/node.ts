@@ -24,6 +24,7 @@ export interface Absent {
 /** Marks a field of an op as not applying; `reason` is shown where somebody asks for it. */
 export const absent = (reason: string): Absent => ({ absent: reason });
 
+/** Whether a field of an op was marked by {@link absent}. */
 export function isAbsent(rule: unknown): rule is Absent {
   return typeof rule === "object" && rule !== null && "absent" in rule;
 }

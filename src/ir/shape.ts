@@ -32,6 +32,7 @@ export function sizeOf(shape: Shape): number {
   return size;
 }
 
+/** Bytes of all elements of a type, which bool holds in one each. */
 export function bytesOf(type: TensorType): number {
   return sizeOf(type.shape) * dtypes[type.dtype].bytes;
 }
@@ -47,10 +48,12 @@ export function stridesOf(shape: Shape): number[] {
   return strides;
 }
 
+/** Whether both have the same sizes in the same order. */
 export function sameShape(left: Shape, right: Shape): boolean {
   return left.length === right.length && left.every((size, dim) => size === right[dim]);
 }
 
+/** Whether dtype and shape are the same. */
 export function sameType(left: TensorType, right: TensorType): boolean {
   return left.dtype === right.dtype && sameShape(left.shape, right.shape);
 }
@@ -92,6 +95,7 @@ export function range(count: number): number[] {
   return Array.from({ length: count }, (_unused, index) => index);
 }
 
+/** `[128,784]`; `[]` of a scalar. */
 export function formatShape(shape: Shape): string {
   return `[${shape.join(",")}]`;
 }

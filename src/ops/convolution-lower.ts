@@ -23,6 +23,7 @@ export interface ConvDims {
   readonly grouped: boolean;
 }
 
+/** The parts of a layout such as `bf01,oi01->bf01`. @throws HeddleError `op` when one of the three is missing. */
 export function convDims(layout: string): ConvDims {
   const [left, out] = layout.split("->");
   const [x, kernel] = (left ?? "").split(",");

@@ -3,11 +3,9 @@
  * name, so that gradients can use every op without files that import each other.
  */
 
-import { type DType, dtypes, isFloat, isHalf, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isHalf } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
-import type { Graph, Node } from "../ir/node.ts";
-import { opNamed } from "../ir/op.ts";
-import { promote } from "../ir/promote.ts";
+import type { Node } from "../ir/node.ts";
 import {
   broadcastShapes,
   formatShape,
@@ -19,183 +17,11 @@ import {
   sameShape,
   sizeOf,
 } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { Plain } from "../util/text.ts";
+import { broadcastInDim, broadcastTo, call, cast, constant, div, eq, full, mul, type Operand } from "./emit-scalar.ts";
 import { inverseOrder } from "./host.ts";
 
-/** A node, or a number that takes the dtype of the other operand. */
-export type Operand = Node | number | bigint;
-
-/** Applies the op of this name. */
-export function call(
-  name: string,
-  inputs: readonly Node[],
-  attrs: { readonly [key: string]: Plain | Graph } = {},
-): Node {
-  return apply(opNamed(name), inputs, attrs);
-}
-
-export function constant(dtype: DType, value: number | bigint): Node {
-  if (!isLong(dtype) || typeof value === "number" || Number.isSafeInteger(Number(value)))
-    return call("constant", [], { dtype, value: roundTo(dtype, Number(value)) });
-  // Attributes are numbers: two of 32 bits make one of 64.
-  const [high, low] = [wrapLong(dtype, value) >> 32n, value & 0xffff_ffffn];
-  return add(mul(constant(dtype, high), 2 ** 32), constant(dtype, low));
-}
-
-/** A tensor of one repeated value. */
-export const full = (dtype: DType, shape: Shape, value: number | bigint): Node =>
-  broadcastTo(constant(dtype, value), shape);
-
-export const zerosLike = (x: Node): Node => full(x.dtype, x.shape, 0);
-
-/** Lifts numbers to the dtype of the other operand and broadcasts all to one shape. */
-function together(name: string, operands: readonly Operand[]): Node[] {
-  const given = operands.filter((operand): operand is Node => typeof operand === "object");
-  const [first] = given;
-  if (first === undefined) throw new HeddleError("op", `${name}: at least one operand must be a tensor`);
-  let dtype = first.dtype;
-  for (const node of given) {
-    const promoted = promote(dtype, node.dtype);
-    if (promoted === undefined) {
-      throw new HeddleError("dtype", `${name}: no dtype holds both: ${given.map(formatType).join(", ")}`, {
-        hint: "cast one of them with cast(x, dtype)",
-      });
-    }
-    dtype = promoted;
-  }
-  const nodes = operands.map((operand) => {
-    if (typeof operand !== "object") return literal(name, dtype, operand);
-    return operand.dtype === dtype ? operand : cast(operand, dtype);
-  });
-  return sameShapes(name, nodes);
-}
-
-function literal(name: string, dtype: DType, value: number | bigint): Node {
-  if (!isFloat(dtype) && !isValueOf(dtype, value)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
-      hint: "cast the tensor to a float dtype first",
-    });
-  }
-  return constant(dtype, value);
-}
-
-function sameShapes(name: string, nodes: readonly Node[]): Node[] {
-  let shape: Shape = [];
-  for (const node of nodes) {
-    const joined = broadcastShapes(shape, node.shape);
-    if (joined === undefined)
-      throw new HeddleError("shape", `${name}: shapes do not broadcast: ${nodes.map(formatType).join(", ")}`);
-    shape = joined;
-  }
-  return nodes.map((node) => broadcastTo(node, shape));
-}
-
-const unary =
-  (name: string) =>
-  (x: Node): Node =>
-    call(name, [x]);
-const binary =
-  (name: string) =>
-  (x: Operand, y: Operand): Node =>
-    call(name, together(name, [x, y]));
-
-export const neg = unary("neg");
-export const abs = unary("abs");
-export const sign = unary("sign");
-export const exp = unary("exp");
-export const expm1 = unary("expm1");
-export const log = unary("log");
-export const log1p = unary("log1p");
-export const sqrt = unary("sqrt");
-export const rsqrt = unary("rsqrt");
-export const tanh = unary("tanh");
-export const logistic = unary("logistic");
-export const softplus = unary("softplus");
-export const erf = unary("erf");
-export const sin = unary("sin");
-export const cos = unary("cos");
-export const floor = unary("floor");
-export const ceil = unary("ceil");
-export const round = unary("round");
-export const not = unary("not");
-export const isFinite = unary("isFinite");
-
-export const trunc = unary("trunc");
-export const tan = unary("tan");
-export const atan = unary("atan");
-export const asin = unary("asin");
-export const acos = unary("acos");
-export const sinh = unary("sinh");
-export const cosh = unary("cosh");
-export const asinh = unary("asinh");
-export const acosh = unary("acosh");
-export const atanh = unary("atanh");
-export const exp2 = unary("exp2");
-export const log2 = unary("log2");
-export const cbrt = unary("cbrt");
-export const erfc = unary("erfc");
-export const erfInv = unary("erfInv");
-export const lgamma = unary("lgamma");
-export const digamma = unary("digamma");
-export const popcount = unary("popcount");
-export const countLeadingZeros = unary("countLeadingZeros");
-/** 1 / x. */
-export const reciprocal = (x: Node): Node => div(1, x);
-export const square = (x: Node): Node => mul(x, x);
-/** Whether x is NaN; bool. */
-export const isNaN = (x: Node): Node => ne(x, x);
-/** Whether x is infinite; bool. */
-export const isInf = (x: Node): Node => eq(abs(x), Infinity);
-
-export const add = binary("add");
-export const sub = binary("sub");
-export const mul = binary("mul");
-export const div = binary("div");
-export const rem = binary("rem");
-export const pow = binary("pow");
-export const maximum = binary("max");
-export const minimum = binary("min");
-export const and = binary("and");
-export const or = binary("or");
-export const xor = binary("xor");
-export const shiftLeft = binary("shiftLeft");
-export const shiftRight = binary("shiftRight");
-export const shiftRightLogical = binary("shiftRightLogical");
-export const shiftRightArithmetic = binary("shiftRightArithmetic");
-export const atan2 = binary("atan2");
-export const polygamma = binary("polygamma");
-
-export const eq = binary("eq");
-export const ne = binary("ne");
-export const lt = binary("lt");
-export const le = binary("le");
-export const gt = binary("gt");
-export const ge = binary("ge");
-
-/** `condition ? onTrue : onFalse`, elementwise. */
-export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node {
-  const [left, right] = together("select", [onTrue, onFalse]) as [Node, Node];
-  return call("select", sameShapes("select", [condition, left, right]));
-}
-
-export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : call("cast", [x], { dtype }));
-
-/** Broadcasts by NumPy's rule to `shape`. */
-export function broadcastTo(x: Node, shape: Shape): Node {
-  if (sameShape(x.shape, shape)) return x;
-  const lead = shape.length - x.shape.length;
-  return broadcastInDim(
-    x,
-    shape,
-    range(x.shape.length).map((dim) => dim + lead),
-  );
-}
-
-/** Input dim `i` becomes output dim `dims[i]`; sizes of 1 are repeated. */
-export const broadcastInDim = (x: Node, shape: Shape, dims: readonly number[]): Node =>
-  call("broadcast", [x], { shape, dims });
+export * from "./emit-scalar.ts";
 
 /** Reshapes; one size may be -1. */
 export function reshape(x: Node, shape: Shape): Node {
@@ -216,6 +42,7 @@ export function transpose(x: Node, order: readonly number[] = range(x.shape.leng
     : call("transpose", [x], { order: dims });
 }
 
+/** Elements start, start + stride, … below limit, along each dim; strides are 1 by default, and nothing counts from the end. */
 export const slice = (
   x: Node,
   start: readonly number[],
@@ -232,11 +59,13 @@ export const pad = (
   interior: readonly number[] = low.map(() => 0),
 ): Node => call("pad", [x, value], { low, high, interior });
 
+/** Joins tensors of one dtype along a dim, of which alone they differ in size; a negative `dim` counts from the end. */
 export function concat(inputs: readonly Node[], dim: number): Node {
   const at = normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat");
   return inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: at });
 }
 
+/** The elements in reverse order along `dims`, numbers from 0. */
 export const reverse = (x: Node, dims: readonly number[]): Node =>
   dims.length === 0 ? x : call("reverse", [x], { dims });
 
@@ -249,6 +78,12 @@ export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iot
 /** Dims to reduce over: a dim, some dims, or all. */
 export type Dims = number | readonly number[] | undefined;
 
+/**
+ * The dims meant by a number, some numbers or nothing (all): from 0, in ascending order.
+ *
+ * @param what names the caller in messages
+ * @throws HeddleError `shape` when one is not there or repeats.
+ */
 export function resolveDims(what: string, dims: Dims, rank: number): number[] {
   const list = dims === undefined ? range(rank) : typeof dims === "number" ? [dims] : dims;
   const resolved = list.map((dim) => normalizeDim(dim, rank, what)).sort((a, b) => a - b);
@@ -274,10 +109,13 @@ export function reduce(
     : result;
 }
 
+/** Sums over dims (default all); of nothing 0, integers wrap, not defined for bool. */
 export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
+/** The largest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
 export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("max", x, dims, options);
 /** Products; integers wrap, of nothing 1. */
 export const prod = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("prod", x, dims, options);
+/** The smallest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
 export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
 
 /** Mean over `dims`; integers and bool are averaged as f32. Of 16-bit floats, sum and count are f32. */
@@ -289,6 +127,7 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
   return isHalf(x.dtype) ? cast(result, x.dtype) : result;
 }
 
+/** Index (i32) of the largest element along a dim (default the last): the first of ties; the first NaN if there is one. */
 export const argMax = (x: Node, dim = -1): Node =>
   call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 

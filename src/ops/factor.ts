@@ -329,7 +329,15 @@ const eighOp: OpDef<None> = defineOp<None>({
   lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });
 
+/**
+ * The lower triangular L [..., n, n] with L Lᵀ = A, of which the lower triangle is read. An error of the run unless A is
+ * positive definite.
+ */
 export const cholesky = (a: Node): Node => apply(choleskyOp, [a], {});
+/**
+ * X with op(A) X = B for a triangle A [..., m, m]: the lower one, neither transposed nor with a diagonal of 1, by default. A
+ * zero on the diagonal is an error of the run.
+ */
 export const triangularSolve = (a: Node, b: Node, attrs: Partial<TriangularAttrs> = {}): Node =>
   apply(triangularSolveOp, [a, b], { lower: true, transpose: false, unit: false, ...attrs });
 /** Q and R. */

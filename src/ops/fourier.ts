@@ -272,6 +272,7 @@ function lengthOf(name: string, x: Node, dims: number, behind: number): number[]
 
 /** Transform of a complex tensor [..., n, 2] over its last `dims` dims. */
 export const fft = (x: Node, dims = 1): Node => transform(x, "forward", lengthOf("fft", x, dims, 1));
+/** The inverse of {@link fft}, divided by the number of points. */
 export const ifft = (x: Node, dims = 1): Node => transform(x, "inverse", lengthOf("ifft", x, dims, 1));
 /** Transform of a real tensor: [..., n] to [..., n / 2 + 1, 2]. */
 export const rfft = (x: Node, dims = 1): Node => transform(x, "fromReal", lengthOf("rfft", x, dims, 0));

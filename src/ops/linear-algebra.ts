@@ -53,6 +53,7 @@ function unit(like: Node): Node {
   return emit.cast(emit.eq(emit.iota("i32", shape, rank - 2), emit.iota("i32", shape, rank - 1)), like.dtype);
 }
 
+/** The inverse of square matrices, by {@link solve}: its errors are the same. */
 export const inverse = (a: Node): Node => solve(a, unit(a));
 
 const diagonalOf = (x: Node): Node => emit.sum(select(emit.eq(unit(x), 1), x, 0), -1);
@@ -67,6 +68,7 @@ export function slogdet(a: Node): Node[] {
   return [select(singular, 0, sign), emit.sum(emit.log(diagonal), -1)];
 }
 
+/** The determinant of square matrices, by QR; its gradient needs a matrix that is not singular. */
 export function determinant(a: Node): Node {
   const [sign, size] = slogdet(a) as [Node, Node];
   return mul(sign, emit.exp(size));
@@ -87,6 +89,11 @@ export function pinv(a: Node, tolerance?: number): Node {
 /** Norms of matrices: `fro` the root of the sum of squares, `nuc` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of a column and a row. */
 export type MatrixNorm = "fro" | "nuc" | number;
 
+/**
+ * The norm of each matrix in the last two dims, by {@link MatrixNorm}.
+ *
+ * @throws HeddleError `argument` for another kind.
+ */
 export function matrixNorm(a: Node, kind: MatrixNorm = "fro"): Node {
   switch (kind) {
     case "fro":

@@ -236,6 +236,7 @@ interface SortOptions {
 export const sortTogether = (inputs: readonly Node[], dim = -1, { descending = false }: SortOptions = {}): Node[] =>
   alongDim("sort", inputs, dim, (last) => resultsOf(apply(sortOp, last, { descending })));
 
+/** The elements in ascending order, or `descending`, along a dim (default the last); stable, NaN above all numbers, -0 like 0. */
 export const sort = (x: Node, dim = -1, options: SortOptions = {}): Node => sortTogether([x], dim, options)[0] as Node;
 
 /** Indices (i32) along a dim that sort it. */

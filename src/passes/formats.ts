@@ -60,6 +60,7 @@ function transposeOfSparse(node: Node): Node | undefined {
   return sparse(values, columns, rows, node.shape);
 }
 
+/** Equations of products and transposes of matrices given by entries, which do without the dense matrix. */
 export const formatRules: readonly Rule[] = [
   rule("dot", "product of sparse", "(sparse A) B = sum over entries (i, k): A[i, k] B[k, :]", productOfSparse),
   rule("transpose", "transpose of sparse", "(sparse A)^T has the entries of A, columns as rows", transposeOfSparse),

@@ -16,6 +16,7 @@ export interface Pass {
   readonly run: (graph: Graph, trace: RewriteTrace) => Graph;
 }
 
+/** What every graph that is compiled goes through, in this order; each says why it stands where it does. */
 export const standardPasses: readonly Pass[] = [
   {
     name: "open",

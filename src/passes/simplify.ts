@@ -5,6 +5,7 @@ import { HeddleError } from "../util/errors.ts";
 import { scalarRules } from "./scalar-rules.ts";
 import { structureRules } from "./structure-rules.ts";
 
+/** The built-in rules of {@link simplify}, in the order in which they are tried: of scalar functions, then of structure. */
 export const simplifyRules: readonly Rule[] = [...scalarRules, ...structureRules];
 
 const ownRules: Rule[] = [];

@@ -17,6 +17,7 @@ export interface BucketSizes {
   readonly others: number;
 }
 
+/** 1 MiB for the first bucket of an axis, which is to be under way early, and 25 MiB for the others. */
 export const defaultBuckets: BucketSizes = { first: 2 ** 20, others: 25 * 2 ** 20 };
 
 /** The key of what may travel with a node; undefined: nothing, or the node does not communicate. */

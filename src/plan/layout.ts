@@ -18,15 +18,19 @@ export type Placement =
 /** One placement per axis of the mesh, in the mesh's order. A dim split on several axes is cut by the first one first. */
 export type Layout = readonly Placement[];
 
+/** Held whole by every device of the axis; `R`. */
 export const replicate: Placement = { kind: "replicate" };
 /** Split along a dim; `sizes` are each device's number of elements. Equal sizes are the same as none. */
 export function shard(dim: number, sizes?: Sizes): Placement {
   const uneven = sizes === undefined ? undefined : canonical(sizes);
   return uneven === undefined ? { kind: "shard", dim } : { kind: "shard", dim, sizes: uneven };
 }
+/** Held as contributions of the axis's devices, which combine to the value by `reduction`; `P(sum)`. */
 export const partial = (reduction: Reduction = "sum"): Placement => ({ kind: "partial", reduction });
+/** Held by the devices at one coordinate of the axis; `O(1)`. */
 export const only = (coordinate: number): Placement => ({ kind: "only", coordinate });
 
+/** The layout of a value that every device of the mesh holds whole. */
 export const replicated = (mesh: Mesh): Layout => mesh.axes.map(() => replicate);
 
 /** A layout that splits dims over named axes and replicates on the others: `shardedOn(mesh, { data: 0 })`. */
@@ -72,6 +76,11 @@ export function formatPlacement(placement: Placement): string {
 /** `S(0) R`; one word per mesh axis. */
 export const formatLayout = (layout: Layout): string => layout.map(formatPlacement).join(" ");
 
+/**
+ * Reads what {@link formatPlacement} writes.
+ *
+ * @throws HeddleError `layout` when it is no placement.
+ */
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
   const match = /^(?:S\((\d+)(?::(\d+(?:\+\d+)*))?\)|P\((sum|max|min)\)|O\((\d+)\))$/.exec(text);
@@ -86,6 +95,11 @@ export function parsePlacement(text: string): Placement {
   return match[3] === undefined ? only(Number(match[4])) : partial(match[3] as Reduction);
 }
 
+/**
+ * Reads what {@link formatLayout} writes; no words are the layout on a mesh without axes.
+ *
+ * @throws HeddleError `layout` when a word is no placement.
+ */
 export const parseLayout = (text: string): Layout =>
   text.trim() === "" ? [] : text.trim().split(/\s+/).map(parsePlacement);
 
@@ -93,8 +107,10 @@ export function samePlacement(left: Placement, right: Placement): boolean {
   return formatPlacement(left) === formatPlacement(right);
 }
 
+/** Whether both have the same placements on every axis. */
 export const sameLayout = (left: Layout, right: Layout): boolean => formatLayout(left) === formatLayout(right);
 
+/** The layout with another placement on the axis of this index. */
 export const withPlacement = (layout: Layout, axis: number, placement: Placement): Layout =>
   layout.map((old, index) => (index === axis ? placement : old));
 

@@ -70,6 +70,7 @@ export function parseMesh(text: string): Mesh {
 export const formatMesh = (value: Mesh): string =>
   value.axes.map((axis) => `${axis.name}=${axis.shares?.join(":") ?? axis.size}`).join(",");
 
+/** How many devices a mesh has: the product of its axes' sizes; 1 without axes. */
 export const deviceCount = (value: Mesh): number => value.axes.reduce((count, axis) => count * axis.size, 1);
 
 /** Coordinates of device `index` on each axis. */

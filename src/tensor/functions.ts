@@ -39,39 +39,71 @@ function self(name: string, x: Tensor): Tensor {
   return x;
 }
 
+/** -x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool. */
 export const neg: Unary = unary("neg", ops.neg);
+/** |x| of floats and signed integers; the lowest integer stays as it is. The gradient at 0 is 0. */
 export const abs: Unary = unary("abs", ops.abs);
+/** -1, 0 or 1, of floats and signed integers; keeps -0 and NaN. Its gradient is 0. */
 export const sign: Unary = unary("sign", ops.sign);
+/** e to the x, of floats; infinite above about 88.7 in f32. */
 export const exp: Unary = unary("exp", ops.exp);
+/** exp(x) - 1, of floats, which keeps its digits near 0. */
 export const expm1: Unary = unary("expm1", ops.expm1);
+/** Natural logarithm, of floats: -Infinity at 0, NaN below. */
 export const log: Unary = unary("log", ops.log);
+/** log(1 + x), of floats, which keeps its digits near 0: -Infinity at -1, NaN below. */
 export const log1p: Unary = unary("log1p", ops.log1p);
+/** Square root, of floats: NaN below 0, and -0 of -0. The gradient at 0 is infinite. */
 export const sqrt: Unary = unary("sqrt", ops.sqrt);
+/** 1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign. */
 export const rsqrt: Unary = unary("rsqrt", ops.rsqrt);
+/** Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1]. */
 export const tanh: Unary = unary("tanh", ops.tanh);
+/** 1 / (1 + exp(-x)), the logistic function, of floats, in [0, 1]. */
 export const sigmoid: Unary = unary("sigmoid", ops.logistic);
+/** log(1 + exp(x)), of floats: a smooth max(x, 0), which does not overflow. */
 export const softplus: Unary = unary("softplus", ops.softplus);
+/** The error function, 2 / sqrt(pi) times the integral of exp(-t²) from 0 to x, of floats. */
 export const erf: Unary = unary("erf", ops.erf);
+/** Sine of floats, in radians; NaN at infinities. */
 export const sin: Unary = unary("sin", ops.sin);
+/** Cosine of floats, in radians; NaN at infinities. */
 export const cos: Unary = unary("cos", ops.cos);
+/** Largest integer not above x, of floats and as floats. Its gradient is 0. */
 export const floor: Unary = unary("floor", ops.floor);
+/** Smallest integer not below x, of floats and as floats. Its gradient is 0. */
 export const ceil: Unary = unary("ceil", ops.ceil);
+/** Nearest integer, of floats and as floats; halves go to the even one, and the sign of zero is kept. Its gradient is 0. */
 export const round: Unary = unary("round", ops.round);
+/** The opposite of bool, and all bits of integers turned. Not defined for floats. */
 export const not: Unary = unary("not", ops.not);
+/** Whether x is neither infinite nor NaN; bool. Of floats only. */
 export const isFinite: Unary = unary("isFinite", ops.isFinite);
 /** Rounds toward zero; keeps the sign of zero. */
 export const trunc: Unary = unary("trunc", ops.trunc);
+/** Tangent of floats, in radians; NaN at infinities. */
 export const tan: Unary = unary("tan", ops.tan);
+/** Inverse tangent of floats, in radians from -pi/2 to pi/2. */
 export const atan: Unary = unary("atan", ops.atan);
+/** Inverse sine of floats, in radians from -pi/2 to pi/2; NaN outside [-1, 1]. */
 export const asin: Unary = unary("asin", ops.asin);
+/** Inverse cosine of floats, in radians from 0 to pi; NaN outside [-1, 1]. */
 export const acos: Unary = unary("acos", ops.acos);
+/** Hyperbolic sine, (exp(x) - exp(-x)) / 2, of floats. */
 export const sinh: Unary = unary("sinh", ops.sinh);
+/** Hyperbolic cosine, (exp(x) + exp(-x)) / 2, of floats; no less than 1. */
 export const cosh: Unary = unary("cosh", ops.cosh);
+/** Inverse hyperbolic sine, log(x + sqrt(x² + 1)), of floats. */
 export const asinh: Unary = unary("asinh", ops.asinh);
+/** Inverse hyperbolic cosine, log(x + sqrt(x² - 1)), of floats: no less than 0; NaN below 1. */
 export const acosh: Unary = unary("acosh", ops.acosh);
+/** Inverse hyperbolic tangent of floats: infinite at -1 and 1, NaN outside. */
 export const atanh: Unary = unary("atanh", ops.atanh);
+/** 2 to the x, of floats. */
 export const exp2: Unary = unary("exp2", ops.exp2);
+/** Logarithm to base 2, of floats, exact at powers of 2: -Infinity at 0, NaN below. */
 export const log2: Unary = unary("log2", ops.log2);
+/** Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite. */
 export const cbrt: Unary = unary("cbrt", ops.cbrt);
 /** 1 - erf(x), exact where erf is near 1. */
 export const erfc: Unary = unary("erfc", ops.erfc);
@@ -87,25 +119,50 @@ export const popcount: Unary = unary("popcount", ops.popcount);
 export const countLeadingZeros: Unary = unary("countLeadingZeros", ops.countLeadingZeros);
 /** 1 / x. */
 export const reciprocal: Unary = unary("reciprocal", ops.reciprocal);
+/** x times x; integers wrap. */
 export const square: Unary = unary("square", ops.square);
 /** Whether x is NaN; bool. */
 export const isNaN: Unary = unary("isNaN", ops.isNaN);
 /** Whether x is infinite; bool. */
 export const isInf: Unary = unary("isInf", ops.isInf);
+/** max(x, 0), of floats and integers; NaN stays. The gradient at 0 is 0, as in PyTorch. */
 export const relu: Unary = unary("relu", ops.relu);
 /** x itself, which derivatives take for a constant. */
 export const stopGradient: Unary = unary("stopGradient", ops.stopGradient);
 
+/** x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}. */
 export const add: Binary = binary("add", ops.add);
+/** x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool. */
 export const sub: Binary = binary("sub", ops.sub);
+/** x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: {@link and}. */
 export const mul: Binary = binary("mul", ops.mul);
+/**
+ * x / y, with broadcasting. Integers stay integers and truncate toward 0.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
 export const div: Binary = binary("div", ops.div);
+/**
+ * Remainder of x / y with the sign of x, with broadcasting; NaN for floats by 0.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
 export const rem: Binary = binary("rem", ops.rem);
+/**
+ * x to the y, of floats, with broadcasting; 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
+ * whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a
+ * power.
+ */
 export const pow: Binary = binary("pow", ops.pow);
+/** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
+/** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const minimum: Binary = binary("minimum", ops.minimum);
+/** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
 export const and: Binary = binary("and", ops.and);
+/** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
 export const or: Binary = binary("or", ops.or);
+/** One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats. */
 export const xor: Binary = binary("xor", ops.xor);
 /** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
 export const atan2: Binary = binary("atan2", ops.atan2);
@@ -117,22 +174,44 @@ export const shiftLeft: Binary = binary("shiftLeft", ops.shiftLeft);
 export const shiftRightLogical: Binary = binary("shiftRightLogical", ops.shiftRightLogical);
 /** x shifted right by y bits, filled with its highest bit. */
 export const shiftRightArithmetic: Binary = binary("shiftRightArithmetic", ops.shiftRightArithmetic);
+/** Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows. */
 export const eq: Binary = binary("eq", ops.eq);
+/** Whether x and y differ, elementwise, with broadcasting; bool, true for NaN. -0 and 0 are equal. No gradient flows. */
 export const ne: Binary = binary("ne", ops.ne);
+/** Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows. */
 export const lt: Binary = binary("lt", ops.lt);
+/** Whether x <= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const le: Binary = binary("le", ops.le);
+/** Whether x > y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const gt: Binary = binary("gt", ops.gt);
+/** Whether x >= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const ge: Binary = binary("ge", ops.ge);
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
 export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
   selected("select", condition, onTrue, onFalse);
+/**
+ * The elements in another dtype. Floats to integers truncate and saturate, and NaN gives 0; integers among each other wrap;
+ * everything to a float is rounded once, to nearest even; everything to bool is `!= 0`. Between floats the gradient is cast
+ * back; through other dtypes none flows.
+ */
 export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dtype);
 /** Another shape for the same elements; one size may be -1. */
 export const reshape = (x: Tensor, shape: Shape): Tensor => self("reshape", x).reshape(shape);
 /** Output dim i is input dim order[i]; all dims reversed by default. */
 export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self("transpose", x).transpose(order);
+/**
+ * Repeats along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
+ * repeats.
+ *
+ * @throws HeddleError `shape` when another size differs.
+ */
 export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastTo", x).broadcastTo(shape);
+/**
+ * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each.
+ *
+ * @throws HeddleError `shape` unless 0 <= start <= limit <= size and the stride is positive: nothing counts from the end.
+ */
 export const slice = (
   x: Tensor,
   start: readonly number[],
@@ -149,6 +228,7 @@ export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
 /** The dim comes last, after however many inputs there are. */
 const buildConcat = (...given: (Node | number)[]): Node =>
   ops.concat(given.slice(0, -1) as Node[], given.at(-1) as number);
+/** The elements in reverse order along `dims`, which are numbers from 0, each at most once. */
 export function reverse(x: Tensor, dims: readonly number[]): Tensor {
   checkWhole("reverse", "dims", dims);
   return operate("reverse", ops.reverse, [x], dims);
@@ -183,17 +263,49 @@ export function pad(
   );
 }
 
+/**
+ * Sum over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; 0 where there are no elements.
+ * Integers wrap, 16-bit floats are added in f32 and rounded once. Not defined for bool: cast to i32 to count.
+ */
 export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("sum", x).sum(dims, options);
+/**
+ * Mean over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; NaN where there are no elements.
+ * Integers and bool give f32; 16-bit floats are added and divided in f32.
+ */
 export const mean = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("mean", x).mean(dims, options);
+/**
+ * Largest element over `dims` (default all), which are removed, or stay as size 1 with `keepDims`. NaN wins; ties share the
+ * gradient. Not defined for bool, and a HeddleError `shape` where there are no elements.
+ */
 export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("max", x).max(dims, options);
+/**
+ * Smallest element over `dims` (default all), which are removed, or stay as size 1 with `keepDims`. NaN wins; ties share the
+ * gradient. Not defined for bool, and a HeddleError `shape` where there are no elements.
+ */
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
 /** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
 export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
+/**
+ * NumPy's matmul of two floats of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
+ * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded
+ * once.
+ *
+ * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for integers and for two dtypes.
+ */
 export const matmul = (x: Tensor, y: Tensor): Tensor => self("matmul", x).matmul(y);
+/**
+ * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
+ * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
+ */
 export const softmax = (x: Tensor, dim?: number): Tensor => self("softmax", x).softmax(dim);
+/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
+/**
+ * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity where all elements are. The dim is
+ * removed, or stays as size 1 with `keepDims`.
+ */
 export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
   checkOptions("logSumExp", options, ["keepDims"]);
   return operate("logSumExp", ops.logSumExp, [x], dim, options);
@@ -217,6 +329,7 @@ export const sparse = (values: Tensor, rows: Tensor, columns: Tensor, shape: rea
 /** Rows by index after `batchDims` common dims. */
 export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   operate("gather", ops.gather, [x, indices], batchDims);
+/** 1 where the class is the index, else 0, along a new last dim of `classes`; f32, or `dtype`. Zeros for an index outside. */
 export function oneHot(indices: Tensor, classes: number, options: CreateOptions = {}): Tensor {
   checkOptions("oneHot", options, ["dtype"]);
   const { dtype = "f32" } = options;
@@ -224,6 +337,11 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
   checkInteger("oneHot", "classes", classes, 0);
   return operate("oneHot", ops.oneHot, [indices], classes, dtype);
 }
+/**
+ * The general product of StableHLO (dot_general) of two floats of one dtype: contracts the dims `xContract` of x with
+ * `yContract` of y, for each position of the batch dims `xBatch` and `yBatch`. Dims are numbers from 0, in pairs of equal
+ * size; those of the result are the batch dims, what is left of x, then of y.
+ */
 export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 

@@ -191,9 +191,13 @@ export const avgPool2d: AvgPool = averageOf(2);
 export const avgPool3d: AvgPool = averageOf(3);
 /** Largest element of each of `size` parts of the last dim; parts overlap where they do not divide it, as in PyTorch. */
 export const adaptiveMaxPool1d: AdaptivePool = adaptiveOf(1, "max");
+/** Largest element of each of `size` (one number, or one per dim) parts of the last two dims, as {@link adaptiveMaxPool1d}. */
 export const adaptiveMaxPool2d: AdaptivePool = adaptiveOf(2, "max");
+/** Largest element of each of `size` (one number, or one per dim) parts of the last three dims, as {@link adaptiveMaxPool1d}. */
 export const adaptiveMaxPool3d: AdaptivePool = adaptiveOf(3, "max");
 /** Mean of each of `size` parts of the last dim; parts overlap where they do not divide it, as in PyTorch. */
 export const adaptiveAvgPool1d: AdaptivePool = adaptiveOf(1, "avg");
+/** Mean of each of `size` (one number, or one per dim) parts of the last two dims, as {@link adaptiveAvgPool1d}. */
 export const adaptiveAvgPool2d: AdaptivePool = adaptiveOf(2, "avg");
+/** Mean of each of `size` (one number, or one per dim) parts of the last three dims, as {@link adaptiveAvgPool1d}. */
 export const adaptiveAvgPool3d: AdaptivePool = adaptiveOf(3, "avg");

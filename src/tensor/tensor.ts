@@ -37,7 +37,8 @@ const brand = Symbol.for("heddle.tensor");
 
 /**
  * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
- * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph.
+ * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
+ * function of its name says, with this tensor as the first operand.
  */
 export class Tensor {
   readonly shape: Shape;
