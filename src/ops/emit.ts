@@ -157,6 +157,11 @@ export const rem = binary("rem");
 export const pow = binary("pow");
 export const maximum = binary("max");
 export const minimum = binary("min");
+/** The least of `high` and the greatest of x and `low`: one dtype and shape for all three. */
+export function clamp(x: Operand, low: Operand, high: Operand): Node {
+  const [value, least, most] = together("clamp", [x, low, high]) as [Node, Node, Node];
+  return minimum(maximum(value, least), most);
+}
 export const and = binary("and");
 export const or = binary("or");
 export const xor = binary("xor");
@@ -181,6 +186,7 @@ export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node
 }
 
 export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : call("cast", [x], { dtype }));
+export const bitcast = (x: Node, dtype: DType): Node => call("bitcast", [x], { dtype });
 
 /** Broadcasts by NumPy's rule to `shape`. */
 export function broadcastTo(x: Node, shape: Shape): Node {

@@ -32,10 +32,9 @@ function mod(c: NodeContext): Tensor {
 
 /** Limits that are left out are none; a lower one above the upper gives the upper. */
 function clip(c: NodeContext): Tensor {
-  let x = c.x();
-  const [low, high] = [c.optional(1), c.optional(2)];
-  if (low !== undefined) x = x.maximum(low);
-  return high === undefined ? x : x.minimum(high);
+  const [x, low, high] = [c.x(), c.optional(1), c.optional(2)];
+  if (low !== undefined && high !== undefined) return x.clamp(low, high);
+  return low === undefined ? (high === undefined ? x : x.minimum(high)) : x.maximum(low);
 }
 
 function isInfinite(c: NodeContext): Tensor {
