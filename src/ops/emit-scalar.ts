@@ -207,6 +207,11 @@ export const pow = binary("pow");
 export const maximum = binary("max");
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const minimum = binary("min");
+/** The least of `high` and the greatest of x and `low`: one dtype and shape for all three. */
+export function clamp(x: Operand, low: Operand, high: Operand): Node {
+  const [value, least, most] = together("clamp", [x, low, high]) as [Node, Node, Node];
+  return minimum(maximum(value, least), most);
+}
 /** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
 export const and = binary("and");
 /** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
@@ -253,6 +258,8 @@ export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node
  * each other wrap; to bool is `!= 0`.
  */
 export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : call("cast", [x], { dtype }));
+/** The same bits as another dtype of the same width. */
+export const bitcast = (x: Node, dtype: DType): Node => call("bitcast", [x], { dtype });
 
 /** Broadcasts by NumPy's rule to `shape`. */
 export function broadcastTo(x: Node, shape: Shape): Node {

@@ -64,9 +64,10 @@ export function evaluateNode(
   }
 }
 
-/** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them. */
+/** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them, and some only move. */
 function computesHalf({ op, inputs, types }: Node): boolean {
   if (!isAbsent(op.control) || !isAbsent(op.body)) return false;
+  if (!isAbsent(op.lower) && op.lower.kind === "kernel" && op.lower.moves === true) return false;
   return [...inputs.flatMap((input) => input.types), ...types].some(({ dtype }) => isHalf(dtype));
 }
 

@@ -1,5 +1,6 @@
 /** @module The ops: importing this folder defines them all. */
 import "./barrier.ts";
+import "./bitcast.ts";
 import "./cast.ts";
 import "./collective.ts";
 import "./control.ts";

@@ -54,6 +54,8 @@ function foldConstants(node: Node): Node | undefined {
   );
   try {
     const value = evaluateNode(node, values)[0]?.data[0] as number | bigint;
+    // A constant holds one NaN, and of bits others may be made.
+    if (Number.isNaN(value) && !values.some(({ data }) => Number.isNaN(data[0]))) return undefined;
     // Larger integers are no constants: they are made of two.
     return typeof value === "bigint" && !Number.isSafeInteger(Number(value)) ? undefined : constant(node.dtype, value);
   } catch (error) {

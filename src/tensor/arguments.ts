@@ -41,6 +41,13 @@ export function checkWhole(what: string, name: string, value: unknown, single = 
   throw new HeddleError("argument", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
 }
 
+/** @throws HeddleError `argument` for numbers of which the lower bound is above the upper one. */
+export function checkBounds(what: string, low: unknown, high: unknown): void {
+  const isNumber = (bound: unknown): bound is number | bigint => typeof bound === "number" || typeof bound === "bigint";
+  if (isNumber(low) && isNumber(high) && low > high)
+    throw new HeddleError("argument", `${what}: low is ${low}, above high, ${high}`);
+}
+
 /** Why a value cannot be one of a dtype; undefined when it can. Floats are rounded, bool takes any number. */
 export function whyNotOf(dtype: DType, value: unknown): string | undefined {
   if (typeof value === "boolean") return undefined;

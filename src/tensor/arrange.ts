@@ -7,15 +7,8 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import { arange, type CreateOptions } from "./create.ts";
-import {
-  checkTensor,
-  type Dims,
-  operate,
-  type ReduceOptions,
-  selected,
-  type Tensor,
-  type TensorLike,
-} from "./tensor.ts";
+import { selected } from "./selected.ts";
+import { checkTensor, type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;

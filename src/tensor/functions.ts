@@ -9,15 +9,8 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
-import {
-  checkTensor,
-  type Dims,
-  operate,
-  type ReduceOptions,
-  selected,
-  type Tensor,
-  type TensorLike,
-} from "./tensor.ts";
+import { selected } from "./selected.ts";
+import { checkTensor, type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
@@ -158,6 +151,16 @@ export const pow: Binary = binary("pow", ops.pow);
 export const maximum: Binary = binary("maximum", ops.maximum);
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const minimum: Binary = binary("minimum", ops.minimum);
+/**
+ * Each element of x within bounds: `minimum(maximum(x, low), high)`, StableHLO's `clamp`. NaN stays, and a bound that is NaN
+ * gives NaN. Bounds are numbers, or tensors that broadcast with x; dtypes promote as those of `maximum`.
+ *
+ * The gradient by x is 1 within the bounds and 0 outside. An element that equals a bound shares it with that bound, half
+ * each, and one that is NaN has 1, as `maximum` and `minimum` do; PyTorch's `clamp` gives x 1 at a bound and 0 at NaN.
+ *
+ * @throws HeddleError `argument` when both bounds are numbers and low is above high; of tensors, `high` is the result there.
+ */
+export const clamp = (x: Tensor, low: TensorLike, high: TensorLike): Tensor => self("clamp", x).clamp(low, high);
 /** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
 export const and: Binary = binary("and", ops.and);
 /** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
@@ -196,6 +199,14 @@ export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLik
  * back; through other dtypes none flows.
  */
 export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dtype);
+/**
+ * The bits of each element as another dtype of the same width: f32, i32 and u32; f64, i64 and u64; i8 and u8; f16 and bf16.
+ * The shape stays. Bits have no derivative: gradients through it are 0. StableHLO's `bitcast_convert`, PyTorch's
+ * `x.view(dtype)`. The bits of a NaN stay, but where it was computed or passed through JavaScript as a number.
+ *
+ * @throws HeddleError `dtype` for bool and for dtypes of two widths.
+ */
+export const bitcast = (x: Tensor, dtype: DType): Tensor => self("bitcast", x).bitcast(dtype);
 /** Another shape for the same elements; one size may be -1. */
 export const reshape = (x: Tensor, shape: Shape): Tensor => self("reshape", x).reshape(shape);
 /** Output dim i is input dim order[i]; all dims reversed by default. */

@@ -12,7 +12,7 @@ import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
-import { checkDType, checkShape, checkWhole } from "./arguments.ts";
+import { checkBounds, checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { inspectMethod, inspectTensor } from "./inspect.ts";
@@ -213,6 +213,11 @@ export class Tensor {
   minimum(y: TensorLike): Tensor {
     return operate("minimum", ops.minimum, [this, y]);
   }
+  /** {@link clamp} */
+  clamp(low: TensorLike, high: TensorLike): Tensor {
+    checkBounds("clamp", low, high);
+    return operate("clamp", ops.clamp, [this, low, high]);
+  }
   eq(y: TensorLike): Tensor {
     return operate("eq", ops.eq, [this, y]);
   }
@@ -261,6 +266,11 @@ export class Tensor {
   cast(dtype: DType): Tensor {
     checkDType("cast", dtype);
     return operate("cast", ops.cast, [this], dtype);
+  }
+  /** {@link bitcast} */
+  bitcast(dtype: DType): Tensor {
+    checkDType("bitcast", dtype);
+    return operate("bitcast", ops.bitcast, [this], dtype);
   }
   reshape(shape: Shape): Tensor {
     checkShape("reshape", shape, true);
@@ -347,15 +357,6 @@ export function operateAll<Statics extends readonly unknown[]>(
 ): Tensor[] {
   const speaker = speakerNow() ?? { name: calledName(name) };
   return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
-}
-
-/** A selection; of two numbers in f32, as `tensor` makes them: the condition says nothing of what is selected. */
-export function selected(name: string, condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor {
-  if (typeof onTrue !== "number" || typeof onFalse !== "number")
-    return operate(name, ops.select, [condition, onTrue, onFalse]);
-  const build = (node: Node, left: number, right: number): Node =>
-    ops.select(node, ops.constant("f32", left), ops.constant("f32", right));
-  return operate(`${name} of numbers`, build, [condition], onTrue, onFalse);
 }
 
 let made = 0;

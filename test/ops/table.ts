@@ -2,6 +2,7 @@
 import { inDouble, type Row } from "../support/row.ts";
 import { algebraTable } from "./rows/algebra.ts";
 import { attentionTable } from "./rows/attention.ts";
+import { bitsTable } from "./rows/bits.ts";
 import { castTable } from "./rows/cast.ts";
 import { controlTable } from "./rows/control.ts";
 import { cumulativeTable } from "./rows/cumulative.ts";
@@ -37,6 +38,7 @@ export const baseRows: readonly Row[] = [
   ...attentionTable,
   ...normalizeTable,
   ...uniqueTable,
+  ...bitsTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -32,10 +32,9 @@ function mod(c: NodeContext): Tensor {
 
 /** Limits that are left out are none; a lower one above the upper gives the upper. */
 function clip(c: NodeContext): Tensor {
-  let x = c.x();
-  const [low, high] = [c.optional(1), c.optional(2)];
-  if (low !== undefined) x = x.maximum(low);
-  return high === undefined ? x : x.minimum(high);
+  const [x, low, high] = [c.x(), c.optional(1), c.optional(2)];
+  if (low !== undefined && high !== undefined) return x.clamp(low, high);
+  return low === undefined ? (high === undefined ? x : x.minimum(high)) : x.maximum(low);
 }
 
 function isInfinite(c: NodeContext): Tensor {
@@ -70,7 +69,14 @@ const shrunk = (x: Tensor, bias: number, lambda: number): Tensor =>
   h.select(x.lt(-lambda), x.add(bias), h.select(x.gt(lambda), x.sub(bias), h.zerosLike(x)));
 
 /** An element type as a cast's attribute names it. */
-const castTo = (c: NodeContext): DType => dtypeOfCode(c.int("to"), "what Cast makes");
+const castTo = (c: NodeContext, op = "Cast"): DType => dtypeOfCode(c.int("to"), `what ${op} makes`);
+
+/** ONNX's bool is a byte, 0 or 1. */
+function bitCast(c: NodeContext): Tensor {
+  const x = c.x().dtype === "bool" ? c.x().cast("u8") : c.x();
+  const to = castTo(c, "BitCast");
+  return to === "bool" ? x.bitcast("u8").cast(to) : x.bitcast(to);
+}
 
 const exact = (x: Tensor): Tensor => x.mul(h.erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
 
@@ -84,6 +90,7 @@ export const elementwiseRows: Rows = {
   Asinh: unary(9, h.asinh),
   Atan: unary(7, h.atan),
   Atanh: unary(9, h.atanh),
+  BitCast: row(26, bitCast),
   BitShift: row(11, shift),
   BitwiseAnd: binary(18, h.and),
   BitwiseNot: unary(18, h.not),
