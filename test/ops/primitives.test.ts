@@ -25,8 +25,8 @@ it("docs/primitives.md lists them", async () => {
 
 Every graph is made of these, of the scalar functions of one table (\`src/ops/scalar.ts\`), and of composites, which have a
 body made of them. The meaning is that of [StableHLO](stablehlo.md) where it has the op, and so is the name, in camel case,
-but for \`broadcast\` (\`broadcast_in_dim\`), \`cast\` (\`convert\`), \`concat\` (\`concatenate\`), \`cond\` (\`if\`), \`conv\`
-(\`convolution\`), \`dot\` (\`dot_general\`) and \`scatterAdd\` (\`scatter\` into zeros, with a sum). These are ${rows.length}; a
+but for \`bitcast\` (\`bitcast_convert\`), \`broadcast\` (\`broadcast_in_dim\`), \`cast\` (\`convert\`), \`concat\` (\`concatenate\`),
+\`cond\` (\`if\`), \`conv\` (\`convolution\`), \`dot\` (\`dot_general\`) and \`scatterAdd\` (\`scatter\` into zeros, with a sum). These are ${rows.length}; a
 test counts them, and there are never more than 50. What the planner puts into programs (collectives, sends, parts of tables)
 is not among them, as nobody writes it. \`npx vitest run test/ops/primitives -u\` writes this file anew.
 
