@@ -213,7 +213,7 @@ export class Tensor {
   minimum(y: TensorLike): Tensor {
     return operate("minimum", ops.minimum, [this, y]);
   }
-  /** {@link clamp} */
+  /** Each element within bounds: the function `clamp`. */
   clamp(low: TensorLike, high: TensorLike): Tensor {
     checkBounds("clamp", low, high);
     return operate("clamp", ops.clamp, [this, low, high]);
@@ -267,7 +267,7 @@ export class Tensor {
     checkDType("cast", dtype);
     return operate("cast", ops.cast, [this], dtype);
   }
-  /** {@link bitcast} */
+  /** The same bits as another dtype of the same width: the function `bitcast`. */
   bitcast(dtype: DType): Tensor {
     checkDType("bitcast", dtype);
     return operate("bitcast", ops.bitcast, [this], dtype);
