@@ -455,11 +455,7 @@ async function toldOf<Result>(what: string, body: () => Promise<Result>): Promis
     if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.plain.startsWith(`${what}: `))
       throw error;
     if (!inner.test(error.plain) && error.code !== "shape" && error.code !== "dtype") throw error;
-    throw new HeddleError(error.code, `${what}: ${error.plain.replace(inner, "")}`, {
-      ...(error.where === undefined ? {} : { where: error.where }),
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
+    throw error.saying(`${what}: ${error.plain.replace(inner, "")}`, error.where);
   }
 }
 

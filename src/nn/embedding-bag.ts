@@ -2,10 +2,11 @@
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
+import { toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import { checkIds, checkTable, type EmbeddingOptions, idsOf, isPadding, table } from "./embedding.ts";
+import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
 import { type Applied, type ApplyOptions, type Layer, positioned, type Variables } from "./layer.ts";
 
 /** What is made of the vectors of a bag. */
@@ -160,7 +161,7 @@ function combineOf(ids: Tensor, offsets: Tensor | undefined): Combine {
 function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
   checkBags(x, settings);
   const { mode, paddingIdx, offsets, weights } = settings;
-  const ids = idsOf(x);
+  const ids = toIndices(x);
   const combine = combineOf(ids, offsets);
   const found = gather(weight, ids);
   const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);

@@ -49,8 +49,6 @@ export function checkIds(input: TensorType): void {
     });
 }
 
-/** Ids as indices. */
-export const idsOf = (x: Tensor): Tensor => (x.dtype === "i32" ? x : toIndices(x));
 /** Whether each id is the padding, with a last dim of size 1. */
 export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(paddingIdx).reshape([...ids.shape, 1]);
 
@@ -74,7 +72,7 @@ export function embedding(count: number, size: number, options: EmbeddingOptions
     },
     apply({ params }, x) {
       checkIds(x);
-      const ids = idsOf(x);
+      const ids = toIndices(x);
       const found = gather(params["weight"] as Tensor, ids);
       if (paddingIdx === undefined) return { y: found, state: {} };
       return { y: select(isPadding(ids, paddingIdx), stopGradient(found), found), state: {} };

@@ -196,11 +196,7 @@ export function ofLayer<Result>(kind: string, body: () => Result): Result {
   } catch (error) {
     if (!(error instanceof HeddleError) || error.constructor !== HeddleError) throw error;
     if (paths.has(error) || unnamed.has(error) || error.plain.startsWith(kind)) throw error;
-    const named = new HeddleError(error.code, `${kind}: ${error.plain}`, {
-      ...(error.isPlaced && error.where !== undefined ? { where: error.where } : {}),
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
+    const named = error.saying(`${kind}: ${error.plain}`);
     unnamed.set(named, error.plain);
     throw named;
   }
@@ -231,11 +227,7 @@ function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
   const kind = inner?.kind ?? layer.kind;
   const text = inner?.text ?? withoutKind(unnamed.get(error) ?? error.plain, kind);
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
-  const located = new HeddleError(error.code, `layer ${path} (${kind}): ${text}`, {
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(where === undefined ? {} : { where }),
-    cause: error,
-  });
+  const located = error.saying(`layer ${path} (${kind}): ${text}`, where);
   paths.set(located, { path, kind, text });
   return located;
 }

@@ -65,9 +65,11 @@ export function concat(inputs: readonly Node[], dim: number): Node {
   return inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: at });
 }
 
-/** The elements in reverse order along `dims`, numbers from 0. */
-export const reverse = (x: Node, dims: readonly number[]): Node =>
-  dims.length === 0 ? x : call("reverse", [x], { dims });
+/** The elements in reverse order along `dims`; negative ones count from the end. */
+export function reverse(x: Node, dims: readonly number[]): Node {
+  const resolved = resolveDims("reverse", dims, x.shape.length);
+  return resolved.length === 0 ? x : call("reverse", [x], { dims: resolved });
+}
 
 /** The value, of which nothing that is made is shared with what is made of `x`, nor made before `after` is there. */
 export const barrier = (x: Node, after: readonly Node[]): Node => call("optimizationBarrier", [x, ...after]);

@@ -239,7 +239,7 @@ export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
 /** The dim comes last, after however many inputs there are. */
 const buildConcat = (...given: (Node | number)[]): Node =>
   ops.concat(given.slice(0, -1) as Node[], given.at(-1) as number);
-/** The elements in reverse order along `dims`, which are numbers from 0, each at most once. */
+/** The elements in reverse order along `dims`; negative ones count from the end. @throws HeddleError `shape` when one repeats. */
 export function reverse(x: Tensor, dims: readonly number[]): Tensor {
   checkWhole("reverse", "dims", dims);
   return operate("reverse", ops.reverse, [x], dims);

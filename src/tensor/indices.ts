@@ -12,6 +12,8 @@ export function toIndices(x: Tensor): Tensor {
     case "u32":
     case "u64":
       return minimum(x, most).cast("i32");
+    case "i32":
+      return x;
     default:
       return x.cast("i32");
   }

@@ -41,8 +41,13 @@ export class HeddleError extends Error {
 
   /** The same error with the user's source line, as `file:line:column`. */
   at(where: string): HeddleError {
-    return new HeddleError(this.code, this.plain, {
-      where,
+    return this.saying(this.plain, where);
+  }
+
+  /** The same error in other words; the line stays where it was given, unless there is another. */
+  saying(message: string, where: string | undefined = this.isPlaced ? this.where : undefined): HeddleError {
+    return new HeddleError(this.code, message, {
+      ...(where === undefined ? {} : { where }),
       ...(this.hint === undefined ? {} : { hint: this.hint }),
       cause: this,
     });
@@ -59,11 +64,7 @@ const speaker = /^[a-z]\w*(?: [a-z]\w*)?: /i;
 export function toldBy(name: string, error: unknown): unknown {
   if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.code === "internal") return error;
   if (error.plain.startsWith(name)) return error;
-  return new HeddleError(error.code, `${name}: ${error.plain.replace(speaker, "")}`, {
-    ...(error.isPlaced && error.where !== undefined ? { where: error.where } : {}),
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    cause: error,
-  });
+  return error.saying(`${name}: ${error.plain.replace(speaker, "")}`);
 }
 
 /** What is known of a value that an op refused while it ran. */

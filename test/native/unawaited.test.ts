@@ -13,7 +13,7 @@ describe.skipIf(missing !== undefined)("loops that never await", () => {
     const results = JSON.parse(stdout) as Record<string, { buffers: number; growth: number }>;
     expect(Object.keys(results)).toEqual(["dropped", "chained", "queued", "steps"]);
     for (const [name, { buffers, growth }] of Object.entries(results)) {
-      // All results of a loop would be 1 to 2.6 GB in 2,000 to 5,000 buffers.
+      // All results of a loop would be 1 to 10 GB in 2,000 to 20,000 buffers.
       expect(buffers, `${name}: live buffers`).toBeLessThan(1500);
       expect(growth, `${name}: growth of resident memory`).toBeLessThan(400e6);
     }

@@ -191,7 +191,7 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
   ],
   [
     "reverse of a dim that does not exist",
-    ({ f2 }) => ops.reverse(f2, [1]),
+    ({ f2 }) => ops.call("reverse", [f2], { dims: [1] }),
     "shape",
     /reverse: dims \[1\] are not in f32\[2\]/,
   ],

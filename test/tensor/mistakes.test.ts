@@ -50,6 +50,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
   ["a tensor for a number", () => tensor([tensor(1)]), "dtype", /Tensor\(f32\[\]\) stands where.*concat/s],
   ["a scalar alone put together", () => h.concat([tensor(1)], 0), "shape", /concat: .*scalar has no dims/],
   ["a dim beyond those of one tensor", () => h.concat([tensor([1])], 1), "shape", /concat: dim 1 is not in \[-1, 0\]/],
+  ["a dim turned twice", () => h.reverse(zeros([2, 2]), [0, -2]), "shape", /reverse: dims \[0,-2\] repeat/],
   ["rows of other lengths", () => tensor([[1, 2], [3]]), "shape", /a row of 1 stands among rows of 2/],
   ["full of a fraction", () => h.full([1], 1.5, i32), "dtype", /full: 1\.5 is not a value of i32/],
   ["full of nothing", () => h.full([1]), "dtype", /full: undefined is not a number/],
