@@ -67,7 +67,7 @@ export type LowerRule<A extends Attrs> =
        * Whether the calls move 16-bit floats as they are. Without it such an input becomes f32 before the calls, and such an
        * output is made in f32 and rounded after them.
        */
-      readonly moves?: boolean;
+      readonly moves?: boolean | ((attrs: A) => boolean);
       /**
        * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
        * same walk over memory.
@@ -88,6 +88,11 @@ export type LowerRule<A extends Attrs> =
 
 /** The fields of a rule whose kernel moves elements of any dtype. */
 export const movingKernel = { kind: "kernel", moves: true } as const;
+
+/** Whether the calls of a kernel move 16-bit floats as they are. */
+export function movesElements<A extends Attrs>(rule: LowerRule<A> & { kind: "kernel" }, attrs: A): boolean {
+  return typeof rule.moves === "function" ? rule.moves(attrs) : rule.moves === true;
+}
 
 /** What a kernel combines along which dims of its one input; its output has the other dims. */
 export interface FoldRule {

@@ -17,7 +17,7 @@ export interface CheckReport {
 }
 
 /** Kernels whose output may be exactly an input. */
-const inPlaceKernels: ReadonlySet<string> = new Set([...fusedKernels, "dynamicUpdateSlice", "collective"]);
+const inPlaceKernels: ReadonlySet<string> = new Set([...fusedKernels, "dynamicUpdateSlice", "scatter", "collective"]);
 const worksInPlace = (step: LoweredStep | undefined): boolean =>
   step !== undefined && (inPlaceKernels.has(step.k) || step["gate"] === true);
 

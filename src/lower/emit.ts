@@ -7,6 +7,7 @@ import {
   type KernelCall,
   type KernelContext,
   type LowerRule,
+  movesElements,
   permuteView,
   type Ref,
   type ScalarInstruction,
@@ -90,7 +91,7 @@ export function emitKernel(
     before.push(...made.calls);
     return made.view;
   });
-  const [wideInputs, wideOutputs] = rule.moves === true ? [given, outputs] : [widened(given), widened(outputs)];
+  const [wideInputs, wideOutputs] = movesElements(rule, attrs) ? [given, outputs] : [widened(given), widened(outputs)];
   given.forEach((input, index) => {
     const wide = wideInputs[index] as View;
     if (wide !== input) before.push(castCall(copyContext, input, wide));
@@ -132,7 +133,9 @@ function inPlacePairs(
   outputs.forEach((output, index) => {
     const input =
       inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
-    if (input !== undefined && isWhole(input) && sameLayout(input, output))
+    // Who reads it a second time must find it as it was.
+    const alone = inputs.filter(({ origin }) => origin === input?.origin).length === 1;
+    if (input !== undefined && alone && isWhole(input) && sameLayout(input, output))
       pairs.push([input.origin as Storage, output.origin as Storage]);
   });
   return pairs;

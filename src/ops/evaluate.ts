@@ -1,6 +1,7 @@
 /** @module The reference interpreter: runs a graph node by node by the ops' own reference implementations. */
 
 import { dtypes, isHalf, type TypedArray } from "../ir/dtype.ts";
+import { movesElements } from "../ir/kernel.ts";
 import { type AnyOpDef, type Graph, type HostTensor, isAbsent, type Node, type ReferenceContext } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
@@ -65,9 +66,9 @@ export function evaluateNode(
 }
 
 /** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them, and some only move. */
-function computesHalf({ op, inputs, types }: Node): boolean {
+function computesHalf({ op, inputs, types, attrs }: Node): boolean {
   if (!isAbsent(op.control) || !isAbsent(op.body)) return false;
-  if (!isAbsent(op.lower) && op.lower.kind === "kernel" && op.lower.moves === true) return false;
+  if (!isAbsent(op.lower) && op.lower.kind === "kernel" && movesElements(op.lower, attrs)) return false;
   return [...inputs.flatMap((input) => input.types), ...types].some(({ dtype }) => isHalf(dtype));
 }
 

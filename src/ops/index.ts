@@ -62,11 +62,12 @@ export {
 } from "./linear-algebra.ts";
 export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
+export { type Combination, identityOf } from "./reduce.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
-export { unique } from "./unique.ts";
+export { distinct, unique } from "./unique.ts";
 export type { WindowAttrs } from "./window.ts";

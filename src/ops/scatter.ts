@@ -137,6 +137,8 @@ defineOp<ScatterAttrs>({
   },
   lower: {
     kind: "kernel",
+    moves: ({ op }) => op === "replace",
+    inPlace: 0,
     emit: (context) => {
       const [x, indices, updates] = context.inputs as [View, View, View];
       const { op, batchDims } = context.attrs;

@@ -15,6 +15,14 @@ function beginnings(sorted: Node, count: number): Node {
   return emit.concat([emit.full("bool", [1], 1), other], 0);
 }
 
+/** The elements of a vector in ascending order, where each was, and how many distinct ones are before it. */
+export function distinct(flat: Node): { readonly order: Node; readonly sorted: Node; readonly rank: Node } {
+  const order = argsort(flat);
+  const sorted = emit.gather(flat, order);
+  const begins = emit.cast(beginnings(sorted, flat.shape[0] as number), "i32");
+  return { order, sorted, rank: emit.sub(emit.cumsum(begins), 1) };
+}
+
 /**
  * `[values, inverse, counts, number]`: the first `size` distinct elements in ascending order, the place of each element among
  * all distinct ones (in the shape of x), how often each value occurs, and how many distinct elements there are. Places behind
@@ -26,10 +34,7 @@ export function unique(x: Node, size: number, fill?: number): Node[] {
     const values = emit.full(x.dtype, [size], fill ?? 0);
     return [values, emit.full("i32", x.shape, 0), emit.full("i32", [size], 0), emit.full("i32", [], 0)];
   }
-  const flat = emit.reshape(x, [count]);
-  const order = argsort(flat);
-  const sorted = emit.gather(flat, order);
-  const rank = emit.sub(emit.cumsum(emit.cast(beginnings(sorted, count), "i32")), 1);
+  const { order, sorted, rank } = distinct(emit.reshape(x, [count]));
   const inverse = emit.reshape(emit.scatter("replace", emit.full("i32", [count], 0), order, rank), x.shape);
   // One more row takes those that there is no room for.
   const row = emit.minimum(rank, size);

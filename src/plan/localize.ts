@@ -9,6 +9,7 @@ import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
+import { touchedRows } from "../passes/touched-rows.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { OwnedPlan } from "./control.ts";
 import { anyMoves, exchangeAttrs } from "./exchange.ts";
@@ -60,7 +61,7 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
       outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index] as Layout)),
     };
   });
-  return formBuckets(pruned(local), target.buckets);
+  return touchedRows(formBuckets(pruned(local), target.buckets));
 }
 
 /** The same graph in a fresh trace: nodes that were tried and not used are dropped. */

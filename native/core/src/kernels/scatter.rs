@@ -81,7 +81,10 @@ impl Scatter {
         }
         let (Some(input), Some(updates)) = (j.input, j.updates) else { bail!("in or updates is missing") };
         checker.read_all("indices", j.indices, DType::I32, &[j.outer, j.count])?;
-        checker.read_all("in", input, j.dtype, &[j.outer, j.size, j.inner])?;
+        // Only the table itself may be where the output is.
+        if input != j.out {
+            checker.read_all("in", input, j.dtype, &[j.outer, j.size, j.inner])?;
+        }
         checker.read_all("updates", updates, j.dtype, &[j.outer, j.count, j.inner])?;
         checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
         checker.finish(false)?;
@@ -118,16 +121,20 @@ impl Scatter {
 
     /// Tasks own ranges of target rows and walk all positions in order.
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combine: impl Fn(T, T) -> T + Sync) {
-        let ranges = (self.size * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
         let (input, updates) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.updates) as usize);
         let out = run.ptr::<T>(self.out) as usize;
+        // What is not copied costs nothing: in place, the updates alone are the work.
+        let rows = if input == out { self.count.min(self.size) } else { self.size };
+        let ranges = (rows * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
         run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
             let (o, range) = (task / ranges, task % ranges);
             let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
             let table = o * self.size * self.inner;
             let base = (out as *mut T).add(table);
-            let from = (input as *const T).add(table + first * self.inner);
-            std::ptr::copy_nonoverlapping(from, base.add(first * self.inner), (last - first) * self.inner);
+            if input != out {
+                let from = (input as *const T).add(table + first * self.inner);
+                std::ptr::copy_nonoverlapping(from, base.add(first * self.inner), (last - first) * self.inner);
+            }
             for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
                 let index = *index as usize;
                 if index < first || index >= last {

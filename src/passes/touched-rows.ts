@@ -1,0 +1,247 @@
+/**
+ * @module Updates of tables by the rows that a step has looked up. The gradient of a lookup is zero but for few rows, and
+ * most of what is computed from it is, where it is zero, what was there before: then only those rows are computed, with the
+ * same bits, and written into the table. An embedding costs what its ids cost, not what its rows do.
+ *
+ * Where the gradient is zero, zero times anything is taken for zero: rows that nothing has touched do not become NaN when a
+ * learning rate is not finite.
+ */
+import { inputSpecs, traceGraph } from "../ir/graph.ts";
+import { parameterOp } from "../ir/leaf.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import { bytesOf, sizeOf, type TensorType } from "../ir/shape.ts";
+import { apply, atPositionOf } from "../ir/trace.ts";
+import { topological } from "../ir/walk.ts";
+import {
+  add,
+  and,
+  broadcastInDim,
+  type Combination,
+  concat,
+  distinct,
+  full,
+  gather,
+  ge,
+  lt,
+  maximum,
+  minimum,
+  reshape,
+  scatter,
+  scatterAdd,
+  select,
+  slice,
+  sub,
+} from "../ops/index.ts";
+import { attr, input, isOp, isPointwise } from "./match.ts";
+import { type Fact, factsOf, isUpdate, keepsRows, type Source, sourceOf } from "./row-facts.ts";
+
+// Rows must be fewer by this factor than the table's, and the table so large, before finding out which they are pays.
+const fewer = 4;
+const leastBytes = 1 << 18;
+
+/** The graph of one device with updates of large tables by the rows that are touched. */
+export function touchedRows(graph: Graph): Graph {
+  const nodes = topological(graph.outputs);
+  if (!nodes.some((node) => sourceOf(node) !== undefined)) return graph;
+  const facts = factsOf(nodes);
+  const wanted = wantedOf(graph, facts);
+  if (wanted.boundaries.size === 0) return graph;
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => new RowTrace(facts, wanted).outputs(graph, inputs));
+}
+
+/** Nodes that are made whole, and those among them that are made by rows. */
+interface Wanted {
+  readonly whole: ReadonlySet<Node>;
+  readonly boundaries: ReadonlySet<Node>;
+}
+
+/** Decides from the outputs backwards; a gradient that is needed whole after all is the end of what is made of its rows. */
+function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>): Wanted {
+  const needed = new Set<Node>();
+  for (;;) {
+    const before = needed.size;
+    const whole = new Set<Node>();
+    const boundaries = new Set<Node>();
+    const open = [...graph.outputs];
+    for (let node = open.pop(); node !== undefined; node = open.pop()) {
+      if (whole.has(node)) continue;
+      whole.add(node);
+      const fact = facts.get(node);
+      if (fact !== undefined && pays(node, fact, needed)) {
+        boundaries.add(node);
+        open.push(...leavesOf(node, fact, facts));
+        continue;
+      }
+      if (sourceOf(node) !== undefined) needed.add(node);
+      open.push(...node.inputs);
+    }
+    if (needed.size === before) return { whole, boundaries };
+  }
+}
+
+function pays(node: Node, fact: Fact, needed: ReadonlySet<Node>): boolean {
+  if (fact.kind === "rows" && !isUpdate(node, fact)) return false;
+  if (fact.sources.some((source) => needed.has(source))) return false;
+  const table = tableOf(fact);
+  const touched = touchedBy(fact);
+  return touched > 0 && table.rows >= fewer * touched && bytesOf(table.type) >= leastBytes;
+}
+
+function tableOf({ sources }: Fact): { readonly rows: number; readonly type: TensorType } {
+  const type = sources[0]?.types[0] as TensorType;
+  return { rows: type.shape[0] as number, type };
+}
+
+/** How many rows may be touched. */
+const touchedBy = ({ sources }: Fact): number =>
+  sources.reduce((total, source) => total + sizeOf((sourceOf(source) as Source).indices.shape), 0);
+
+/** How the rows of a value are had: as those of a source, from the rows of its inputs, the same for all, or from the whole. */
+type Form = "source" | "function" | "repeat" | "lookup";
+
+function formOf(node: Node, { sources }: Fact, facts: ReadonlyMap<Node, Fact>): Form {
+  const fact = facts.get(node);
+  const within = fact?.kind === "rows" && fact.sources.every((source) => sources.includes(source));
+  if (within && sourceOf(node) !== undefined) return "source";
+  if (fact !== undefined && !within) return "lookup";
+  if (isPointwise(node) || keepsRows(node)) return "function";
+  return isOp(node, "broadcast") && attr<readonly number[]>(node, "dims")[0] !== 0 ? "repeat" : "lookup";
+}
+
+/** The nodes whose rows a boundary is made from, in order, and the root of them. */
+function membersOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[] {
+  const seen = new Set<Node>([fact.kind === "fold" ? input(node) : node]);
+  for (const one of seen) if (formOf(one, fact, facts) === "function") for (const given of one.inputs) seen.add(given);
+  return [...seen].sort((left, right) => left.id - right.id);
+}
+
+/** What a boundary needs whole. */
+function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[] {
+  const base = isUpdate(node, fact) ? [fact.atZero] : [];
+  return [
+    ...base,
+    ...fact.sources.flatMap((source) => source.inputs),
+    ...membersOf(node, fact, facts).flatMap((one) => {
+      const form = formOf(one, fact, facts);
+      return form === "lookup" ? [one] : form === "repeat" ? [input(one)] : [];
+    }),
+  ];
+}
+
+/** The rows that some gradients touch. */
+class Touched {
+  /** Their numbers, i32; what is left over at the front is the first of them, with the sum of none. */
+  readonly rows: Node;
+  /** The gradients' rows. */
+  readonly sums: ReadonlyMap<Node, Node>;
+  /** Rows of values in the table's place. */
+  readonly known = new Map<Node, Node>();
+
+  constructor(fact: Fact, whole: (node: Node) => Node) {
+    const { rows: size } = tableOf(fact);
+    const given = fact.sources.map((source) => localSource(source, size, whole));
+    const all = concat(
+      given.map(({ rows }) => rows),
+      0,
+    );
+    const count = all.shape[0] as number;
+    const { order, sorted, rank } = distinct(all);
+    const unused = sub(count - 1, slice(rank, [count - 1], [count]));
+    const slots = add(rank, broadcastInDim(unused, [count], [0]));
+    const first = broadcastInDim(slice(sorted, [0], [1]), [count], [0]);
+    this.rows = scatter("replace", first, slots, sorted);
+    const places = scatter("replace", full("i32", [count], 0), order, slots);
+    let start = 0;
+    this.sums = new Map(
+      given.map(({ rows, updates }, index): [Node, Node] => {
+        const own = slice(places, [start], [start + (rows.shape[0] as number)]);
+        start += rows.shape[0] as number;
+        return [fact.sources[index] as Node, scatterAdd(updates, own, count)];
+      }),
+    );
+  }
+}
+
+/** Row numbers in the device's own part of a table, and what is added there: rows elsewhere add zeros to the first. */
+function localSource(node: Node, size: number, whole: (node: Node) => Node): { rows: Node; updates: Node } {
+  const { updates, indices, start, total } = sourceOf(node) as Source;
+  const count = sizeOf(indices.shape);
+  const flat = reshape(whole(indices), [count]);
+  const added = reshape(whole(updates), [count, ...node.shape.slice(1)]);
+  if (start === undefined) return { rows: flat, updates: added };
+  const own = sub(flat, broadcastInDim(whole(start), [count], []));
+  const inside = and(ge(own, 0), lt(own, size));
+  const known = and(ge(flat, 0), lt(flat, total as number));
+  // An index outside the whole table is outside any part of it, and stays the error that it is.
+  const rows = select(inside, own, select(known, 0, flat));
+  return { rows, updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+}
+
+/** Makes the graph anew. */
+class RowTrace {
+  private readonly facts: ReadonlyMap<Node, Fact>;
+  private readonly wanted: Wanted;
+  private readonly made = new Map<Node, Node>();
+  private readonly touched = new Map<string, Touched>();
+
+  constructor(facts: ReadonlyMap<Node, Fact>, wanted: Wanted) {
+    this.facts = facts;
+    this.wanted = wanted;
+  }
+
+  outputs(graph: Graph, inputs: readonly Node[]): Node[] {
+    graph.inputs.forEach((parameter, index) => {
+      this.made.set(parameter, inputs[index] as Node);
+    });
+    for (const node of topological([...this.wanted.whole])) {
+      if (!this.wanted.whole.has(node) || node.op === parameterOp) continue;
+      this.made.set(
+        node,
+        atPositionOf(node, () => this.make(node)),
+      );
+    }
+    return graph.outputs.map(this.whole);
+  }
+
+  private readonly whole = (node: Node): Node => this.made.get(node) as Node;
+
+  private make(node: Node): Node {
+    if (!this.wanted.boundaries.has(node)) return apply(node.op, node.inputs.map(this.whole), node.attrs);
+    const fact = this.facts.get(node) as Fact;
+    const touched = this.touchedBy(fact);
+    this.makeRows(node, fact, touched);
+    if (isUpdate(node, fact))
+      return scatter("replace", this.whole(fact.atZero), touched.rows, touched.known.get(node) as Node);
+    const folded = apply(node.op, [touched.known.get(input(node)) as Node], node.attrs);
+    const op = attr<Combination>(node, "op");
+    if (fact.kind !== "fold" || (op !== "max" && op !== "min")) return folded;
+    // There are more rows than were touched, so that the value of the others is one of those compared.
+    return (op === "max" ? maximum : minimum)(folded, fact.atZero);
+  }
+
+  private touchedBy(fact: Fact): Touched {
+    const key = fact.sources.map(({ id }) => id).join(" ");
+    const touched = this.touched.get(key) ?? new Touched(fact, this.whole);
+    this.touched.set(key, touched);
+    return touched;
+  }
+
+  private makeRows(node: Node, fact: Fact, { rows, sums, known }: Touched): void {
+    const count = rows.shape[0] as number;
+    const sized = (one: Node): { shape: number[] } => ({ shape: [count, ...one.shape.slice(1)] });
+    const rowsOf = (one: Node): Node => {
+      const form = formOf(one, fact, this.facts);
+      if (form === "source") return sums.get(one) as Node;
+      if (form === "lookup") return gather(this.whole(one), rows);
+      const given = form === "repeat" ? [this.whole(input(one))] : one.inputs.map((each) => known.get(each) as Node);
+      return apply(one.op, given, "shape" in one.attrs ? { ...one.attrs, ...sized(one) } : one.attrs);
+    };
+    for (const one of membersOf(node, fact, this.facts)) {
+      if (known.has(one)) continue;
+      known.set(
+        one,
+        atPositionOf(one, () => rowsOf(one)),
+      );
+    }
+  }
+}
