@@ -26,6 +26,7 @@ export {
   rprop,
 } from "./adaptive.ts";
 export { clipByGlobalNorm, clipByValue, globalNorm } from "./clip.ts";
+export { lazy } from "./lazy.ts";
 export { type LbfgsOptions, lbfgs } from "./lbfgs.ts";
 export {
   type DecayMask,

@@ -1,0 +1,68 @@
+/** @module Optimizers that leave rows without a gradient as they are. */
+import { range, sameShape } from "../ir/shape.ts";
+import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
+
+/**
+ * The optimizer, made lazy on some parameters: rows (along dim 0) whose gradient is all zero keep their values, and the
+ * state that has the parameter's shape keeps its rows, so that neither momentum nor weight decay moves what a step has not
+ * looked up. PyTorch's `SparseAdam` is `lazy(adam(...), ...)` in this sense. State of another shape, as Adafactor's, is
+ * updated as always.
+ *
+ * Under `jit`, a step on a large table of an embedding then costs what the rows do that it has looked up. For `sgd` without
+ * momentum or weight decay, and for `adagrad`, that is so anyway: they do nothing where the gradient is zero.
+ *
+ * @param parameters which parameters: of at least one dim
+ * @throws HeddleError `option` for `lbfgs`, whose steps are of all parameters together.
+ * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), ({ name }) => name === "embedding.weight")
+ */
+export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
+  const { name, learningRate } = optimizer;
+  if (typeof parameters !== "function")
+    throw new HeddleError("option", `lazy: parameters must be a function of a parameter, got ${String(parameters)}`);
+  if (name === "lbfgs") throw new HeddleError("option", "lazy: lbfgs steps along all parameters together");
+  return {
+    name: `lazy ${name}`,
+    learningRate,
+    init: (params) => optimizer.init(params),
+    update(grads, state, params, options) {
+      const updated = optimizer.update(grads, state, params, options);
+      const touched = touchedRows(name, grads, params, parameters);
+      const before = state as { readonly [slot: string]: Tensors };
+      const slots = Object.entries(updated.state).map(([slot, after]) => [slot, kept(touched, before[slot], after)]);
+      return { params: kept(touched, params, updated.params), state: Object.fromEntries(slots) };
+    },
+  };
+}
+
+/** The parameters that are lazy, by name: their shape, and which of their elements are in rows that have a gradient. */
+type Touched = ReadonlyMap<string, { readonly rows: Tensor; readonly parameter: Tensor }>;
+
+function touchedRows(name: string, grads: Tensors, params: Tensors, wanted: DecayMask): Touched {
+  const { leaves, paths } = flattenTree(params, isTensor);
+  const gradients = byPath(name, "the tree of gradients", grads);
+  return new Map(
+    leaves.flatMap((parameter, index) => {
+      const path = paths[index] as string;
+      const { shape, dtype } = parameter;
+      if (shape.length === 0 || !wanted({ name: path, shape, dtype })) return [];
+      const moves = gradients(path).ne(0);
+      const rows = any(moves, range(shape.length).slice(1), { keepDims: true });
+      return [[path, { rows, parameter }]];
+    }),
+  );
+}
+
+/** The new values where rows were touched, the old ones elsewhere. */
+function kept<Tree extends Tensors | Tensor>(touched: Touched, before: unknown, after: Tree): Tree {
+  const { leaves, paths, shape } = flattenTree(after, isTensor);
+  const old = flattenTree(before, isTensor).leaves;
+  const values = leaves.map((leaf, index) => {
+    const found = touched.get(paths[index] as string);
+    if (found === undefined || !sameShape(leaf.shape, found.parameter.shape)) return leaf;
+    return select(found.rows, leaf, old[index] as Tensor);
+  });
+  return unflattenTree(shape, values) as Tree;
+}
