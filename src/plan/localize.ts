@@ -9,6 +9,7 @@ import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
+import { sourceOf } from "../passes/row-facts.ts";
 import { touchedRows } from "../passes/touched-rows.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { OwnedPlan } from "./control.ts";
@@ -262,13 +263,18 @@ class Localizer {
   }
 
   /**
-   * Makes parts at their source, with communication there, where that is cheaper than to add up contributions to the
-   * whole: rows of a table's gradient from the few rows that were looked up.
+   * Makes parts, or the whole of what lookups give, at their source, with communication there, where that is cheaper than to
+   * add up contributions to the whole: a table's gradient from the few rows that were looked up.
    */
   private remake(node: Node, layout: Layout): Node | undefined {
     const own = this.layoutOf(node);
-    const scattered = layout.some((wanted, axis) => own[axis]?.kind === "partial" && wanted.kind === "shard");
-    if (!scattered || this.remakeSeconds(node, layout, remakeDepth) >= this.moveSeconds(node, layout)) return undefined;
+    const becomes = (kind: Placement["kind"]): boolean =>
+      layout.some((wanted, axis) => own[axis]?.kind === "partial" && wanted.kind === kind);
+    const scattered = becomes("shard");
+    if (!scattered && !(becomes("replicate") && isOfLookups(node, remakeDepth))) return undefined;
+    // Sums of whole values go together with others', so that to leave them must save more than the way to begin.
+    const beginning = scattered ? 0 : 2 * this.machine.latency;
+    if (this.remakeSeconds(node, layout, remakeDepth) + beginning >= this.moveSeconds(node, layout)) return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
     const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));
     return this.localOp(node, inputs, strategies);
@@ -341,6 +347,10 @@ class Localizer {
     });
   }
 }
+
+/** Whether a value is made from a sum of rows by index, a few functions ago. */
+const isOfLookups = (node: Node, depth: number): boolean =>
+  sourceOf(node) !== undefined || (depth > 0 && node.inputs.some((one) => isOfLookups(one, depth - 1)));
 
 /** The layout in which strategies want an input. */
 const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
