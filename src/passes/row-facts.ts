@@ -18,6 +18,8 @@ export interface RowFact {
   /** The sums by index that it is made from, in order. */
   readonly sources: readonly Node[];
   readonly atZero: AtZero;
+  /** The value that this one is but for rows that were touched, where that one is there anyhow. */
+  readonly base: Node | undefined;
 }
 
 /** A value combined over the rows of one that is made from gradients of lookups. */
@@ -30,11 +32,8 @@ export interface FoldFact {
 
 export type Fact = RowFact | FoldFact;
 
-/** Whether the fact says that a value is another one but for rows that were touched. */
-export const isUpdate = (node: Node, fact: Fact | undefined): fact is RowFact & { readonly atZero: Node } => {
-  const base = fact?.kind === "rows" ? fact.atZero : undefined;
-  return typeof base === "object" && base.dtype === node.dtype && sameShape(base.shape, node.shape);
-};
+/** The value that a node's is but for few rows. */
+export const baseOf = (fact: Fact | undefined): Node | undefined => (fact?.kind === "rows" ? fact.base : undefined);
 
 /** The gradient of a lookup: rows that are added up by index in zeros. */
 export interface Source {
@@ -61,28 +60,54 @@ export function factsOf(nodes: readonly Node[]): Map<Node, Fact> {
   const facts = new Map<Node, Fact>();
   for (const node of nodes) {
     const fact =
-      sourceOf(node) !== undefined ? { kind: "rows" as const, sources: [node], atZero: 0 } : derived(node, facts);
+      sourceOf(node) !== undefined
+        ? { kind: "rows" as const, sources: [node], atZero: 0, base: undefined }
+        : derived(node, facts);
     if (fact !== undefined) facts.set(node, fact);
   }
   return facts;
 }
 
 function derived(node: Node, facts: ReadonlyMap<Node, Fact>): Fact | undefined {
-  const sources = new Set<Node>();
-  for (const one of node.inputs) {
-    const fact = facts.get(one);
-    // What is another value but for few rows is a value to those who read it, as that one is.
-    if (fact?.kind === "rows" && !isUpdate(one, fact)) for (const source of fact.sources) sources.add(source);
+  const rows = node.inputs.map((one) => facts.get(one)).filter((fact) => fact?.kind === "rows");
+  const updates = sourcesOf(rows.filter(({ base }) => base !== undefined));
+  const sources = sourcesOf(rows.filter(({ base }) => base === undefined));
+  // A step that is taken or not, by a condition, is an update of what the step is one of.
+  if (updates.length > 0 && sources.every((source) => updates.includes(source)) && isPointwise(node)) {
+    const atZero = pointwiseAtZero(
+      node,
+      node.inputs.map((one) => valueAtZero(one, facts.get(one), true)),
+    );
+    const base = heldBase(node, atZero, facts);
+    if (base !== undefined) return { kind: "rows", sources: updates, atZero, base };
   }
-  if (sources.size === 0) return undefined;
-  const given = node.inputs.map((one) => valueAtZero(one, facts.get(one)));
-  const own = { sources: [...sources].sort((left, right) => left.id - right.id) };
-  if (isPointwise(node)) return { kind: "rows", ...own, atZero: pointwiseAtZero(node, given) };
-  const [first] = given;
-  const value = typeof first === "number" ? first : undefined;
-  if (keepsRows(node)) return { kind: "rows", ...own, atZero: value === undefined ? undefined : combined(node, value) };
+  // To others, what is another value but for few rows is a value as that one is.
+  return sources.length === 0 ? undefined : derivedFrom(node, sources, facts);
+}
+
+const sourcesOf = (facts: readonly RowFact[]): Node[] =>
+  [...new Set(facts.flatMap(({ sources }) => sources))].sort((left, right) => left.id - right.id);
+
+function derivedFrom(node: Node, sources: readonly Node[], facts: ReadonlyMap<Node, Fact>): Fact | undefined {
+  const given = node.inputs.map((one) => valueAtZero(one, facts.get(one), false));
+  if (isPointwise(node)) {
+    const atZero = pointwiseAtZero(node, given);
+    return { kind: "rows", sources, atZero, base: heldBase(node, atZero, facts) };
+  }
+  const value = typeof given[0] === "number" ? given[0] : undefined;
+  if (keepsRows(node)) {
+    const atZero = value === undefined ? undefined : combined(node, value);
+    return { kind: "rows", sources, atZero, base: undefined };
+  }
   const folds = isOp(node, "reduce") && value !== undefined && canFold(node, value);
-  return folds ? { kind: "fold", ...own, atZero: value } : undefined;
+  return folds ? { kind: "fold", sources, atZero: value } : undefined;
+}
+
+/** To copy a value that is computed itself, and then rows of it, would be no less work than to compute the result. */
+function heldBase(node: Node, atZero: AtZero, facts: ReadonlyMap<Node, Fact>): Node | undefined {
+  if (typeof atZero !== "object" || atZero.dtype !== node.dtype || !sameShape(atZero.shape, node.shape))
+    return undefined;
+  return isPointwise(atZero) && baseOf(facts.get(atZero)) === undefined ? undefined : atZero;
 }
 
 /** Whether row i of the result is made from row i of the one input alone, and equal rows give equal rows. */
@@ -113,8 +138,8 @@ function canFold(node: Node, value: number): boolean {
   return op === "max" || op === "min" || Object.is(Math.abs(value), Number(identityOf(op, node.dtype)));
 }
 
-function valueAtZero(node: Node, fact: Fact | undefined): AtZero {
-  if (fact?.kind === "rows" && !isUpdate(node, fact)) return fact.atZero;
+function valueAtZero(node: Node, fact: Fact | undefined, through: boolean): AtZero {
+  if (fact?.kind === "rows" && (through || fact.base === undefined)) return fact.base ?? fact.atZero;
   return repeatedValue(node) ?? node;
 }
 

@@ -2,8 +2,8 @@
 
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { otherDims, range, sameShape } from "../ir/shape.ts";
-import { broadcastInDim, dotGeneral, reduce, reshape, reverse, slice, transpose } from "../ops/index.ts";
+import { otherDims, range, sameShape, sizeOf } from "../ir/shape.ts";
+import { broadcastInDim, cast, dotGeneral, gather, reduce, reshape, reverse, slice, transpose } from "../ops/index.ts";
 import { type Rule, rule } from "../rewrite/index.ts";
 import { attr, input, isOp, orderOf, repeatedScalar } from "./match.ts";
 
@@ -43,6 +43,13 @@ function broadcastOfReshape(node: Node): Node | undefined {
     node.shape,
     kept.map((dim) => dims[dim] as number),
   );
+}
+
+/** A table of master weights is not cast as a whole for the few rows that are looked up. */
+function gatherOfCast(node: Node): Node | undefined {
+  const [wide, indices] = node.inputs as [Node, Node];
+  if (!isOp(wide, "cast") || sizeOf(node.shape) >= sizeOf(wide.shape)) return undefined;
+  return cast(gather(input(wide), indices, attr<number>(node, "batchDims")), node.dtype);
 }
 
 /** Of a dim of a reduced value, the dim of the value before. */
@@ -221,6 +228,7 @@ export const structureRules: readonly Rule[] = [
     );
   }),
   rule("concat", "concat of one", "concat(x) = x", (node) => (node.inputs.length === 1 ? input(node) : undefined)),
+  rule("gather", "gather of cast", "gather(cast(x), i) = cast(gather(x, i)), where that casts less", gatherOfCast),
   rule("dynamicSlice", "dynamic slice of all", "dynamicSlice(x, all) = x", (node) =>
     sameShape(input(node).shape, node.shape) ? input(node) : undefined,
   ),

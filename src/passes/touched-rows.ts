@@ -33,18 +33,24 @@ import {
   sub,
 } from "../ops/index.ts";
 import { attr, input, isOp, isPointwise } from "./match.ts";
-import { type Fact, factsOf, isUpdate, keepsRows, type Source, sourceOf } from "./row-facts.ts";
+import { baseOf, type Fact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
 
-// Rows must be fewer by this factor than the table's, and the table so large, before finding out which they are pays.
-const fewer = 4;
-const leastBytes = 1 << 18;
+/** Before it pays to find out which rows are touched. */
+export interface RowLimits {
+  /** So many times more rows than may be touched must be in the table. */
+  readonly fewer: number;
+  /** Bytes that the table must have. */
+  readonly leastBytes: number;
+}
+
+const defaultLimits: RowLimits = { fewer: 4, leastBytes: 1 << 18 };
 
 /** The graph of one device with updates of large tables by the rows that are touched. */
-export function touchedRows(graph: Graph): Graph {
+export function touchedRows(graph: Graph, limits: RowLimits = defaultLimits): Graph {
   const nodes = topological(graph.outputs);
   if (!nodes.some((node) => sourceOf(node) !== undefined)) return graph;
   const facts = factsOf(nodes);
-  const wanted = wantedOf(graph, facts);
+  const wanted = wantedOf(graph, facts, limits);
   if (wanted.boundaries.size === 0) return graph;
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => new RowTrace(facts, wanted).outputs(graph, inputs));
 }
@@ -56,7 +62,7 @@ interface Wanted {
 }
 
 /** Decides from the outputs backwards; a gradient that is needed whole after all is the end of what is made of its rows. */
-function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>): Wanted {
+function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimits): Wanted {
   const needed = new Set<Node>();
   for (;;) {
     const before = needed.size;
@@ -67,7 +73,7 @@ function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>): Wanted {
       if (whole.has(node)) continue;
       whole.add(node);
       const fact = facts.get(node);
-      if (fact !== undefined && pays(node, fact, needed)) {
+      if (fact !== undefined && pays(fact, needed, limits)) {
         boundaries.add(node);
         open.push(...leavesOf(node, fact, facts));
         continue;
@@ -79,8 +85,8 @@ function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>): Wanted {
   }
 }
 
-function pays(node: Node, fact: Fact, needed: ReadonlySet<Node>): boolean {
-  if (fact.kind === "rows" && !isUpdate(node, fact)) return false;
+function pays(fact: Fact, needed: ReadonlySet<Node>, { fewer, leastBytes }: RowLimits): boolean {
+  if (fact.kind === "rows" && fact.base === undefined) return false;
   if (fact.sources.some((source) => needed.has(source))) return false;
   const table = tableOf(fact);
   const touched = touchedBy(fact);
@@ -117,9 +123,9 @@ function membersOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node
 
 /** What a boundary needs whole. */
 function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[] {
-  const base = isUpdate(node, fact) ? [fact.atZero] : [];
+  const base = baseOf(fact);
   return [
-    ...base,
+    ...(base === undefined ? [] : [base]),
     ...fact.sources.flatMap((source) => source.inputs),
     ...membersOf(node, fact, facts).flatMap((one) => {
       const form = formOf(one, fact, facts);
@@ -210,8 +216,8 @@ class RowTrace {
     const fact = this.facts.get(node) as Fact;
     const touched = this.touchedBy(fact);
     this.makeRows(node, fact, touched);
-    if (isUpdate(node, fact))
-      return scatter("replace", this.whole(fact.atZero), touched.rows, touched.known.get(node) as Node);
+    const base = baseOf(fact);
+    if (base !== undefined) return scatter("replace", this.whole(base), touched.rows, touched.known.get(node) as Node);
     const folded = apply(node.op, [touched.known.get(input(node)) as Node], node.attrs);
     const op = attr<Combination>(node, "op");
     if (fact.kind !== "fold" || (op !== "max" && op !== "min")) return folded;

@@ -54,6 +54,9 @@ const cases: readonly Case[] = [
   { what: "ids on another axis", axes: square, table: "R S(0)", ids: "S(0) R" },
   { what: "the table over both axes", axes: square, table: "S(0) S(0)", ids: "R R" },
   { what: "rows that do not divide", axes: mesh({ a: 2, b: 3 }), table: "R S(0)", ids: "S(0) R", rows: 13 },
+  // Large enough to be updated by the rows that are touched.
+  { what: "a large table", axes: line, table: "S(0)", ids: "S(0)", rows: 40_000 },
+  { what: "a large table, unequally", axes: mesh({ a: 3 }), table: "S(0)", ids: "R", rows: 40_000 },
 ];
 
 describe.each(executors)("a table split by rows, $name", ({ make }) => {
@@ -72,9 +75,21 @@ describe.each(executors)("a table split by rows, $name", ({ make }) => {
     // Devices look up and add up rows of their own, and no table travels whole.
     const text = printGraph(plan.local);
     expect(text).toMatch(/ gatherPart /);
-    expect(text).toMatch(/ scatterAddPart /);
+    expect(text).toMatch(rows < 40_000 ? / scatterAddPart / : / scatter .*"replace"/);
     expect(text).not.toMatch(new RegExp(`f64\\[${rows},3\\]`));
     expect(trafficOf(plan).map(({ name }) => name)).not.toContain("exchange");
+  });
+
+  test("a large table on every device, ids split: rows travel, not the table", async () => {
+    const rows = 40_000;
+    const graph = lookupStep(rows, 8);
+    const plan = planGraph(graph, line, { inputs: [undefined, undefined, parseLayout("S(0)")] });
+    const given = values(rows, 8);
+    expectAnswers(await runPlan(plan, given, make), ops.evaluateGraph(graph, given));
+    expect(formatLayout(plan.outputs[1]?.layout ?? [])).toBe("R");
+    const sent = trafficOf(plan).reduce((total, one) => total + one.sent, 0);
+    // Eight ids and as many rows of three f64, besides the weights' gradient and the loss.
+    expect(sent).toBeLessThan(8 * (4 + 3 * 8) + 100);
   });
 
   test("an id outside the table is an error that names it, and the table stays as it was", async () => {

@@ -101,6 +101,12 @@ const examples: readonly Example[] = [
   { rule: "cast of cast", inputs: [whole], body: (a) => ops.cast(ops.cast(a, "f64"), "i32"), ops: "" },
   { rule: "transpose nothing", inputs: [matrix], body: (a) => call("transpose", [a], { order: [0, 1] }), ops: "" },
   {
+    rule: "gather of cast",
+    inputs: [matrix, makeTensor({ dtype: "i32", shape: [2], values: [2, 0] })],
+    body: (a, i) => ops.gather(ops.cast(a, "f16"), i as Node),
+    ops: "gather cast",
+  },
+  {
     rule: "transpose of transpose",
     inputs: [cube],
     body: (a) => ops.transpose(ops.transpose(a, [1, 2, 0]), [1, 2, 0]),
