@@ -171,6 +171,39 @@ fn gathers_and_scatters() {
     }
 }
 
+/// Rows written into the table itself: the same as into a copy, and nothing is written where an index is wrong.
+#[test]
+fn scatters_in_place() {
+    let mut random = Random(38);
+    for (size, inner, count) in [(9, 4, 5), (3000, 20, 7), (3000, 20, 5000)] {
+        let table: Vec<f64> = (0..size * inner).map(|_| random.below(100) as f64).collect();
+        let indices: Vec<f64> = (0..count).map(|_| random.below(size) as f64).collect();
+        let updates: Vec<f64> = (0..count * inner).map(|_| random.below(9) as f64).collect();
+        for op in ["sum", "replace"] {
+            let mut want = table.clone();
+            for (place, value) in updates.iter().enumerate() {
+                let held = &mut want[indices[place / inner] as usize * inner + place % inner];
+                *held = if op == "sum" { *held + value } else { *value };
+            }
+            let step = |updates: [u32; 2]| json!({ "k": "scatter", "op": op, "dtype": "f32", "outer": 1, "size": size, "inner": inner, "count": count, "in": [1, 0], "updates": updates, "indices": [2, 0], "out": [1, 0] });
+            let buffers = |indices: &[f64]| [encode("f32", &table), encode("i32", indices), encode("f32", &updates)];
+            for (isa, made) in run_all(0, &buffers(&indices), &[step([3, 0])]).expect("runs") {
+                assert!(decode("f32", &made[0]) == want, "{op} {isa:?}");
+            }
+            let mut wrong = indices.clone();
+            wrong[count - 1] = -1.0;
+            let error = run_all(0, &buffers(&wrong), &[step([3, 0])]).expect_err("outside");
+            assert!(error.message.contains("index -1 at position"), "{error}");
+            if count <= size {
+                assert!(
+                    program(0, &buffers(&indices), &[step([1, 0])]).is_err(),
+                    "updates in the table that they change"
+                );
+            }
+        }
+    }
+}
+
 /// A table of which each device holds a block: the blocks' results add up to the whole table's.
 #[test]
 fn lookups_in_blocks_add_up() {
