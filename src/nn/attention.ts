@@ -6,7 +6,6 @@ import {
   arange,
   concat,
   cos,
-  dotGeneral,
   exp,
   random,
   scaledDotProductAttention,
@@ -22,6 +21,7 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn, xavierUniform } from "./initialise.ts";
 import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+import { linearly } from "./linear.ts";
 
 /** Options of {@link rotaryEmbedding}. */
 export interface RotaryOptions {
@@ -228,12 +228,6 @@ function maskOf({ mask, present }: AttendOptions, memory: Tensor): Tensor | unde
   if (mask === undefined) return spread;
   if (mask.dtype === "bool") return and(spread, mask);
   return select(spread, mask, -Infinity);
-}
-
-function linearly(x: Tensor, { weight, bias }: { readonly weight: Tensor; readonly bias?: Tensor }): Tensor {
-  const dims = { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [1] };
-  const product = dotGeneral(x, weight, dims);
-  return bias === undefined ? product : product.add(bias);
 }
 
 /** Options of {@link sinusoidalPositions}. */

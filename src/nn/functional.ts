@@ -4,8 +4,9 @@
  *
  * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
  */
+import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { erf, expm1, select, softplus as softplusOf, type Tensor } from "../tensor/index.ts";
+import { erf, expm1, random, select, softplus as softplusOf, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
@@ -103,6 +104,37 @@ export function leakyRelu(x: Tensor, options: { readonly negativeSlope?: number 
     const { negativeSlope = 0.01 } = options;
     checkNumber("leakyRelu", "negativeSlope", negativeSlope);
     return select(x.gt(0), x, x.mul(negativeSlope));
+  });
+}
+
+/** Options of {@link rrelu}. */
+export interface RreluOptions {
+  /** Of the slopes; default 1/8. */
+  readonly lower?: number;
+  /** Of the slopes, at least `lower`; default 1/3. */
+  readonly upper?: number;
+  /** Key (u32[2]) that draws a slope for each element, as in training; without it all slopes are `(lower + upper) / 2`. */
+  readonly key?: Tensor | undefined;
+}
+
+/**
+ * x above 0, a slope times x up to it: the mean slope, or with a key one drawn uniformly for each element (Xu et al., 2015), which
+ * depends on the key and the element's place alone.
+ *
+ * @throws HeddleError `option` when `upper` is less than `lower`; `dtype` unless x is float
+ */
+export function rrelu(x: Tensor, options: RreluOptions = {}): Tensor {
+  return ofTensor("rrelu", x, () => {
+    checkOptions("rrelu", options, ["lower", "upper", "key"]);
+    const { lower = 1 / 8, upper = 1 / 3, key } = options;
+    checkNumber("rrelu", "lower", lower);
+    checkNumber("rrelu", "upper", upper, lower);
+    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rrelu: takes floats, got ${formatType(x)}`);
+    if (key === undefined) return leakyRelu(x, { negativeSlope: (lower + upper) / 2 });
+    // Drawn in f32 for 16-bit floats too, so that the slopes are the same numbers, rounded.
+    const dtype = x.dtype === "f64" ? "f64" : "f32";
+    const slope = random.uniform(key, x.shape, { min: lower, max: upper, dtype }).cast(x.dtype);
+    return select(x.gt(0), x, select(x.gt(0), 0, x).mul(slope));
   });
 }
 

@@ -1,5 +1,5 @@
 /** Layers against PyTorch (test/fixtures/layers.py): outputs, last states, gradients, running statistics, names of parameters. */
-import { grad, jit, nn, random, scaledDotProductAttention, type Tensor, tensor } from "heddle";
+import { grad, jit, losses, nn, random, scaledDotProductAttention, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
@@ -92,6 +92,9 @@ function prepared(one: Case): { params: Params; run: Run } {
       };
     }
     const applied = layer.apply(variables, x as Tensor, { train });
+    // PyTorch's layer is its loss, too.
+    if (kind === "adaptiveLogSoftmax" && more.length > 0)
+      return { outputs: [losses.nll(applied.y, more[0] as Tensor)], state: {} };
     if (one.title !== "averages") return { outputs: [applied.y], state: applied.state };
     const again = layer.apply({ params, state: applied.state }, (x as Tensor).mul(2), { train });
     return { outputs: [again.y], state: again.state };
