@@ -119,3 +119,14 @@ test.each([
 ])("a mistake is seen in: %s", (line, mistake) => {
   expect(mistakes(line)).toContain(mistake);
 });
+
+test("every example that is run says in its first lines what it takes and reaches", () => {
+  const run = examples.filter((file) => commandsOfExample(file).length > 0);
+  expect(examples.filter((file) => !run.includes(file))).toEqual([
+    "examples/mail.ts",
+    "examples/scenes.ts",
+    "examples/spirals.ts",
+  ]);
+  const header = (file: string): string => readFileSync(join(root, file), "utf8").split("*/")[0] as string;
+  expect(run.filter((file) => !/\d+ (?:s|minutes)\b/.test(header(file)))).toEqual([]);
+});
