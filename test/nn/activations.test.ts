@@ -168,7 +168,58 @@ describe("rrelu in training", () => {
   });
 });
 
+describe("gumbelSoftmax", () => {
+  const rows = 20_000;
+  const logits = [0, 1, -1, 2];
+  const x = tensor(
+    Float64Array.from({ length: rows * 4 }, (_unused, place) => logits[place % 4] as number),
+    {
+      shape: [rows, 4],
+      dtype: "f64",
+    },
+  );
+  const key = random.key(5);
+
+  test("the largest is each class with its probability", async () => {
+    const drawn = [...(await nn.functional.gumbelSoftmax(x, { key, hard: true }).data())].map(Number);
+    const total = logits.reduce((sum, logit) => sum + Math.exp(logit), 0);
+    for (const [place, logit] of logits.entries()) {
+      const expected = Math.exp(logit) / total;
+      const found = drawn.filter((_value, at) => at % 4 === place).reduce((sum, value) => sum + value, 0) / rows;
+      // Within five deviations.
+      expect(Math.abs(found - expected)).toBeLessThan(5 * Math.sqrt((expected * (1 - expected)) / rows));
+    }
+    expect(new Set(drawn)).toEqual(new Set([0, 1]));
+  });
+
+  test("the gradient of the hard answer is that of the soft one, also over another dim, and a small temperature sharpens", async () => {
+    const small = x.slice([0, 0], [5, 4]);
+    const weights = random.normal(random.key(6), [5, 4], { dtype: "f64" });
+    for (const dim of [0, 1, -2]) {
+      const slope = (hard: boolean): Tensor =>
+        grad((input: Tensor) =>
+          nn.functional.gumbelSoftmax(input, { key, hard, dim, temperature: 0.7 }).mul(weights).sum(),
+        )(small);
+      expectClose(await slope(true).data(), [...(await slope(false).data())], 1e-12);
+      const one = nn.functional.gumbelSoftmax(small, { key, hard: true, dim });
+      expect(await one.sum(dim).data()).toSatisfy((sums: Float64Array) => sums.every((sum) => sum === 1));
+      const cold = nn.functional.gumbelSoftmax(small, { key, dim, temperature: 1e-4 });
+      expectClose(await cold.data(), [...(await one.data())], 1e-6, 1e-6);
+    }
+  });
+
+  test("is the softmax where the temperature is high, and of one dtype with its input", async () => {
+    const small = x.slice([0, 0], [5, 4]).cast("bf16");
+    const y = nn.functional.gumbelSoftmax(small, { key, temperature: 1e6 });
+    expect(y.dtype).toBe("bf16");
+    expect(await y.data()).toSatisfy((values: Float32Array) => values.every((value) => value === 0.25));
+  });
+});
+
 test("errors", () => {
+  expect(() => nn.functional.gumbelSoftmax(tensor([1, 2]), { key: random.key(0), temperature: 0 })).toThrow(
+    /gumbelSoftmax: temperature must be finite and above 0/,
+  );
   expect(() => nn.rrelu({ lower: 0.5 })).toThrow(/rrelu: upper must be at least 0.5/);
   expect(() => nn.rrelu({ key: random.key(0) } as never)).toThrow(/rrelu: unknown option 'key'/);
   expect(() => nn.functional.rrelu(tensor([1], { dtype: "i32" }))).toThrow(/rrelu: takes floats, got i32\[1\]/);
