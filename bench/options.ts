@@ -32,6 +32,7 @@ export const usage = `use: npm run bench -- [options]
   --quick            2 seconds each; rough ratios
   --tiny             sizes that only test the harness
   --out <file>       where the results go as JSON (default: .heddle/bench-results/<date>.json)
+  --help             this text
 `;
 
 /** @throws UsageError naming the option. */

@@ -1,8 +1,8 @@
 /**
  * LeNet as Caffe's own files declare it, trained on MNIST: the network, the solver and its rates come from two texts.
  *
- *     npx heddle run examples/caffe-lenet.ts              # 1,000 of the solver's 10,000 iterations
- *     FULL=1 npx heddle run examples/caffe-lenet.ts       # all of them: 99.1 % of the test images
+ *     npx heddle run examples/caffe-lenet.ts              # 400 of the solver's 10,000 iterations: 96 % of 2,000 test images, 12 s
+ *     FULL=1 npx heddle run examples/caffe-lenet.ts       # all of them: 99.1 % of the 10,000 test images, 240 s
  */
 import { fileURLToPath } from "node:url";
 import { data, io, train } from "heddle";

@@ -1,7 +1,7 @@
 /**
  * Tensors without a training loop: operations that run at once, gradients, a function compiled to one program.
  *
- *     npx heddle run examples/eager.ts
+ *     npx heddle run examples/eager.ts     # a line fitted to a loss below 1e-6, 2 s
  */
 import { grad, jit, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
 

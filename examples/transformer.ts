@@ -2,8 +2,8 @@
  * A character-level transformer: blocks as of GPT read 32 characters and say, at each place, which comes next. After a few seconds
  * it knows its text by heart (a loss of 0.15, mostly of the first places of a stretch) and goes on from the first words.
  *
- *     npx heddle run examples/transformer.ts
- *     npx heddle run examples/transformer.ts --workers 2
+ *     npx heddle run examples/transformer.ts                 # 15 epochs: a loss of 0.15, 8 s
+ *     npx heddle run examples/transformer.ts --workers 2     # two processes, the same answer
  */
 import { data, losses, nn, optim, tensor, train } from "heddle";
 

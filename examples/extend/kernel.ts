@@ -2,7 +2,7 @@
  * A composite with a kernel of one's own, in the generator's terms: `softCap(x) = cap * tanh(x / cap)`. The body says what it
  * means: derivatives, batches and every executor without the kernel take that. The kernel is one fused group.
  *
- *     heddle run examples/extend/kernel.ts
+ *     heddle run examples/extend/kernel.ts     # differs from the body by 0, 2 s
  */
 import { grad, jit, tensor, tensorFunction, vmap } from "heddle";
 import { absent, apply, type Node, pointwiseEquation, sizeOf, type View } from "heddle/ir";

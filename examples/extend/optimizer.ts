@@ -2,7 +2,7 @@
  * An optimizer of one's own: sign descent with momentum. An optimizer is a record of two pure functions over trees of
  * parameters; `train({ optimizer })` takes it like a built-in one.
  *
- *     heddle run examples/extend/optimizer.ts
+ *     heddle run examples/extend/optimizer.ts     # finds the minimum at 3, -1; 2 s
  */
 import { grad, isTensor, type optim, sign, type Tensor, tensor, zerosLike } from "heddle";
 

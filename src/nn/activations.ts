@@ -5,6 +5,7 @@ import { formatType } from "../ir/shape.ts";
 import { evalShape, full, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { keyOf } from "./dropout.ts";
 import * as functional from "./functional.ts";
 import { activation, type Layer, positioned } from "./layer.ts";
 
@@ -67,6 +68,24 @@ export const hardswish = (): Layer => activation(functional.hardswish, "hardswis
 export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer =>
   withOptions("leakyRelu", functional.leakyRelu, options);
 
+/**
+ * x above 0, a slope times x up to it: while training a slope of its own for each element, drawn from `[lower, upper)` (by default 1/8
+ * and 1/3), else their mean (Xu et al., 2015). What is drawn depends on the key and the place in the global batch alone.
+ *
+ * @throws HeddleError `option` when `upper` is less than `lower`; `key` when it is applied for training without a key
+ */
+export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> = {}): Layer {
+  checkOptions("rrelu", options, ["lower", "upper"]);
+  const { apply, ...layer } = withOptions("rrelu", functional.rrelu, options);
+  return positioned({
+    ...layer,
+    apply: (variables, x, given = {}) =>
+      given.train === true
+        ? { y: functional.rrelu(x, { ...options, key: keyOf(given) }), state: {} }
+        : apply(variables, x),
+  });
+}
+
 /** log(1 + exp(beta · x)) / beta; beta is 1 by default. */
 export const softplus = (options: Options<"softplus"> = {}): Layer =>
   withOptions("softplus", functional.softplus, options);
@@ -94,6 +113,18 @@ export const logSigmoid = (): Layer => activation(functional.logSigmoid, "logSig
 
 /** exp(x) / sum(exp(x)) over a dim, by default the last. */
 export const softmax = (dim = -1): Layer => activation((x) => functional.softmax(x, dim), "softmax", wide);
+
+/** `softmax` over the channels of images `[batch, channels, height, width]`, or of one `[channels, height, width]`, at each place. */
+export const softmax2d = (): Layer =>
+  activation(
+    (x) => {
+      if (x.shape.length !== 3 && x.shape.length !== 4)
+        throw new HeddleError("shape", `takes [batch, channels, height, width], got ${formatType(x)}`);
+      return functional.softmax(x, -3);
+    },
+    "softmax2d",
+    wide,
+  );
 
 /** The logarithm of `softmax` over a dim, by default the last. */
 export const logSoftmax = (dim = -1): Layer => activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide);

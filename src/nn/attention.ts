@@ -1,12 +1,11 @@
 /** @module Attention layers and what tells them places: rotary, sinusoidal and learned embeddings of positions. */
-import { isFloat } from "../ir/dtype.ts";
+import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import {
   and,
   arange,
   concat,
   cos,
-  dotGeneral,
   exp,
   random,
   scaledDotProductAttention,
@@ -22,6 +21,7 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn, xavierUniform } from "./initialise.ts";
 import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+import { linearly } from "./linear.ts";
 
 /** Options of {@link rotaryEmbedding}. */
 export interface RotaryOptions {
@@ -35,7 +35,8 @@ export interface RotaryOptions {
 
 /**
  * Rotary position embeddings (Su et al., 2021) of `[…, places, size]`, size even: pair i is turned by `position · base^(-2i / size)`, so
- * that products of queries and keys depend on distances alone.
+ * that products of queries and keys depend on distances alone. Angles are computed in f64, and 16-bit floats turned in f32: places are
+ * told apart however far they are.
  *
  * @throws HeddleError `shape` when the size is odd; `dtype` unless x is float
  */
@@ -49,11 +50,11 @@ export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor 
   if (x.shape.length < 2 || size % 2 !== 0)
     throw new HeddleError("shape", `rotaryEmbedding: takes […, places, even size], got ${formatType(x)}`);
   if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rotaryEmbedding: takes floats, got ${formatType(x)}`);
-  const angles = anglesOf(places, size, base, offset, x.dtype);
-  const [turnCos, turnSin] = [cos(angles), sin(angles)];
+  const wide = isHalf(x.dtype) ? "f32" : x.dtype;
+  const [turnCos, turnSin] = turnsOf(places, size, base, offset).map((part) => part.cast(wide)) as [Tensor, Tensor];
   const half = size / 2;
   const lead = x.shape.slice(0, -1);
-  const pairs = x.reshape([...lead, ...(interleaved ? [half, 2] : [2, half])]);
+  const pairs = x.cast(wide).reshape([...lead, ...(interleaved ? [half, 2] : [2, half])]);
   const pick = (which: number): Tensor => {
     const at = interleaved ? pairs.shape.length - 1 : pairs.shape.length - 2;
     const bound = (value: number): number[] => pairs.shape.map((length, dim) => (dim === at ? value : length));
@@ -66,13 +67,19 @@ export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor 
   return concat(
     turned.map((part) => part.reshape(shape)),
     shape.length - (interleaved ? 1 : 2),
-  ).reshape(x.shape);
+  )
+    .reshape(x.shape)
+    .cast(x.dtype);
 }
 
-/** `position / base^(2i / size)`, `[places, size / 2]`. */
-function anglesOf(places: number, size: number, base: number, offset: number, dtype: TensorType["dtype"]): Tensor {
-  const positions = arange(places, { dtype }).add(offset).reshape([places, 1]);
-  return positions.mul(exp(arange(size / 2, { dtype }).mul((-2 * Math.log(base)) / size)));
+/**
+ * Cosines and sines of `position / base^(2i / size)`, f64 `[places, size / 2]`. In f32 the angle of position 100,000 would be off by 0.004,
+ * and 16-bit floats do not even tell positions apart.
+ */
+function turnsOf(places: number, size: number, base: number, offset: number): [cosines: Tensor, sines: Tensor] {
+  const positions = arange(places, { dtype: "f64" }).add(offset).reshape([places, 1]);
+  const angles = positions.mul(exp(arange(size / 2, { dtype: "f64" }).mul((-2 * Math.log(base)) / size)));
+  return [cos(angles), sin(angles)];
 }
 
 /** Options of {@link multiHeadAttention}. */
@@ -230,12 +237,6 @@ function maskOf({ mask, present }: AttendOptions, memory: Tensor): Tensor | unde
   return select(spread, mask, -Infinity);
 }
 
-function linearly(x: Tensor, { weight, bias }: { readonly weight: Tensor; readonly bias?: Tensor }): Tensor {
-  const dims = { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [1] };
-  const product = dotGeneral(x, weight, dims);
-  return bias === undefined ? product : product.add(bias);
-}
-
 /** Options of {@link sinusoidalPositions}. */
 export interface SinusoidalOptions {
   /** Of the wavelengths; default 10,000. */
@@ -244,7 +245,7 @@ export interface SinusoidalOptions {
 
 /**
  * Adds sines and cosines of the position (Vaswani et al., 2017) to `[batch, places, size]`, size even: column 2i is
- * `sin(position / base^(2i / size))`, column 2i + 1 the cosine.
+ * `sin(position / base^(2i / size))`, column 2i + 1 the cosine. Angles are computed in f64, 16-bit floats added in f32.
  *
  * @throws HeddleError `shape` when the size is odd
  */
@@ -265,9 +266,11 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer {
     apply(_variables, x) {
       check(x);
       const [places, size] = x.shape.slice(1) as [number, number];
-      const angles = anglesOf(places, size, base, 0, x.dtype);
-      const columns = [sin(angles), cos(angles)].map((part) => part.reshape([places, size / 2, 1]));
-      return { y: x.add(concat(columns, 2).reshape([places, size])), state: {} };
+      const [cosines, sines] = turnsOf(places, size, base, 0);
+      const columns = [sines, cosines].map((part) => part.reshape([places, size / 2, 1]));
+      const wide = isHalf(x.dtype) ? "f32" : x.dtype;
+      const table = concat(columns, 2).reshape([places, size]).cast(wide);
+      return { y: x.cast(wide).add(table).cast(x.dtype), state: {} };
     },
   });
 }

@@ -4,8 +4,19 @@
  *
  * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
  */
+import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { erf, expm1, select, softplus as softplusOf, type Tensor } from "../tensor/index.ts";
+import {
+  erf,
+  expm1,
+  moveDim,
+  oneHot,
+  random,
+  select,
+  softplus as softplusOf,
+  stopGradient,
+  type Tensor,
+} from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
@@ -106,6 +117,37 @@ export function leakyRelu(x: Tensor, options: { readonly negativeSlope?: number 
   });
 }
 
+/** Options of {@link rrelu}. */
+export interface RreluOptions {
+  /** Of the slopes; default 1/8. */
+  readonly lower?: number;
+  /** Of the slopes, at least `lower`; default 1/3. */
+  readonly upper?: number;
+  /** Key (u32[2]) that draws a slope for each element, as in training; without it all slopes are `(lower + upper) / 2`. */
+  readonly key?: Tensor | undefined;
+}
+
+/**
+ * x above 0, a slope times x up to it: the mean slope, or with a key one drawn uniformly for each element (Xu et al., 2015), which
+ * depends on the key and the element's place alone.
+ *
+ * @throws HeddleError `option` when `upper` is less than `lower`; `dtype` unless x is float
+ */
+export function rrelu(x: Tensor, options: RreluOptions = {}): Tensor {
+  return ofTensor("rrelu", x, () => {
+    checkOptions("rrelu", options, ["lower", "upper", "key"]);
+    const { lower = 1 / 8, upper = 1 / 3, key } = options;
+    checkNumber("rrelu", "lower", lower);
+    checkNumber("rrelu", "upper", upper, lower);
+    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rrelu: takes floats, got ${formatType(x)}`);
+    if (key === undefined) return leakyRelu(x, { negativeSlope: (lower + upper) / 2 });
+    // Drawn in f32 for 16-bit floats too, so that the slopes are the same numbers, rounded.
+    const dtype = x.dtype === "f64" ? "f64" : "f32";
+    const slope = random.uniform(key, x.shape, { min: lower, max: upper, dtype }).cast(x.dtype);
+    return select(x.gt(0), x, select(x.gt(0), 0, x).mul(slope));
+  });
+}
+
 /** `log(1 + exp(beta · x)) / beta`, default 1. Exact everywhere: PyTorch's goes over to x from `beta · x = 20` on. */
 export function softplus(x: Tensor, options: { readonly beta?: number } = {}): Tensor {
   return ofTensor("softplus", x, () => {
@@ -163,6 +205,47 @@ export const logSigmoid = (x: Tensor): Tensor => ofTensor("logSigmoid", x, () =>
 
 /** The softmax of `-x` over a dim (default the last). */
 export const softmin = (x: Tensor, dim = -1): Tensor => ofTensor("softmin", x, () => x.neg().softmax(dim));
+
+/** Options of {@link gumbelSoftmax}. */
+export interface GumbelSoftmaxOptions {
+  /** Key (u32[2]) of what is drawn. */
+  readonly key: Tensor;
+  /** PyTorch's `tau`: the smaller, the nearer to one class. Default 1. */
+  readonly temperature?: number;
+  /** One class whole, with the gradient of the soft answer; default false. */
+  readonly hard?: boolean;
+  /** Of the classes; default the last. */
+  readonly dim?: number;
+}
+
+/**
+ * Draws from the classes of logits so that there is a gradient (Jang et al., 2017; Maddison et al., 2017): the softmax of
+ * `(x + g) / temperature` with g of the Gumbel distribution. The largest is each class with the probability of `softmax(x)`.
+ *
+ * @throws HeddleError `option` for a temperature that is not above 0; `dtype` unless x is float
+ */
+export function gumbelSoftmax(x: Tensor, options: GumbelSoftmaxOptions): Tensor {
+  return ofTensor("gumbelSoftmax", x, () => {
+    checkOptions("gumbelSoftmax", options, ["key", "temperature", "hard", "dim"]);
+    const { key, temperature = 1, hard = false, dim = -1 } = options;
+    checkNumber("gumbelSoftmax", "temperature", temperature, Number.MIN_VALUE);
+    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `gumbelSoftmax: takes floats, got ${formatType(x)}`);
+    // In 16 bits there would be few numbers to draw. A uniform 0 becomes -infinity, which is never the largest.
+    const dtype = x.dtype === "f64" ? "f64" : "f32";
+    const noise = random.uniform(key, x.shape, { dtype }).log().neg().log().neg();
+    const soft = x
+      .cast(dtype)
+      .add(noise)
+      .mul(1 / temperature)
+      .softmax(dim)
+      .cast(x.dtype);
+    if (!hard) return soft;
+    const classes = x.shape.at(dim) as number;
+    const one = moveDim(oneHot(soft.argMax(dim), classes, { dtype: x.dtype }), -1, dim);
+    // The value is exactly 0 or 1: what is added is 0.
+    return one.add(soft.sub(stopGradient(soft)));
+  });
+}
 
 /**
  * Gated linear unit (Dauphin et al., 2017): the first half of a dim (default the last) times the sigmoid of the second.

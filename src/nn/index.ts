@@ -17,10 +17,12 @@ export {
   prelu,
   relu,
   relu6,
+  rrelu,
   selu,
   sigmoid,
   silu,
   softmax,
+  softmax2d,
   softmin,
   softplus,
   softshrink,
@@ -29,6 +31,7 @@ export {
   tanhshrink,
   threshold,
 } from "./activations.ts";
+export { type AdaptiveLogSoftmaxOptions, adaptiveLogSoftmax } from "./adaptive-softmax.ts";
 export {
   type AttendOptions,
   type AttentionLayer,

@@ -38,12 +38,23 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
       return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
     },
     apply({ params }, x) {
-      const weight = params["weight"] as Tensor;
-      const last = x.shape.length - 1;
-      const product = dotGeneral(x, weight, { xBatch: [], yBatch: [], xContract: [last], yContract: [1] });
+      const product = linearly(x, { weight: params["weight"] as Tensor });
       return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
     },
   });
+}
+
+/** What {@link linearly} multiplies by and adds. */
+export interface LinearParams {
+  readonly weight: Tensor;
+  readonly bias?: Tensor;
+}
+
+/** `x · weightᵀ + bias` over the last dim of x. */
+export function linearly(x: Tensor, { weight, bias }: LinearParams): Tensor {
+  const dims = { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [1] };
+  const product = dotGeneral(x, weight, dims);
+  return bias === undefined ? product : product.add(bias);
 }
 
 function inputSize(input: TensorType): number {

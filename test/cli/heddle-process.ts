@@ -23,9 +23,10 @@ export function environment(variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEn
   };
 }
 
-/** Runs the command to its end. */
-export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {}): Ended {
+/** Runs the command to its end, in this folder or another. */
+export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {}, cwd = process.cwd()): Ended {
   const { status, stdout, stderr } = spawnSync(process.execPath, [...start, ...args], {
+    cwd,
     encoding: "utf8",
     env: environment(variables),
   });

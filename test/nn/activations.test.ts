@@ -115,7 +115,126 @@ test("prelu is a layer with slopes", async () => {
   expect([...(await y.data())]).toEqual([-0, -1, -2]);
 });
 
+describe("rrelu in training", () => {
+  const bounds = { lower: 0.1, upper: 0.4 };
+  const layer = nn.rrelu(bounds);
+  const apply = (x: Tensor, seed: number): Tensor =>
+    layer.apply({ params: {}, state: {} }, x, { train: true, key: random.key(seed) }).y;
+  const count = 4000;
+  const ones = Float64Array.from({ length: count }, (_unused, place) => (place % 4 === 0 ? 1 : -1));
+
+  test.each(["f64", "f32", "f16", "bf16"] as const)(
+    "%s: slopes within the bounds, and the gradient is the slope",
+    async (dtype) => {
+      const x = tensor(ones, { dtype });
+      const slopes = [...(await apply(x, 1).div(x).data())];
+      const up = slopes.filter((_slope, place) => place % 4 === 0);
+      const down = slopes.filter((_slope, place) => place % 4 !== 0);
+      expect(up.every((slope) => slope === 1)).toBe(true);
+      // The bounds themselves are rounded.
+      const rounding = { f64: 0, f32: 2 ** -25, f16: 2 ** -12, bf16: 2 ** -9 }[dtype];
+      expect(Math.min(...down)).toBeGreaterThanOrEqual(0.1 - rounding);
+      expect(Math.max(...down)).toBeLessThanOrEqual(0.4 + rounding);
+      // Uniform: a mean of 3,000 is within five of its deviations.
+      const mean = down.reduce((sum, slope) => sum + slope, 0) / down.length;
+      expect(Math.abs(mean - 0.25)).toBeLessThan((5 * 0.3) / Math.sqrt(12 * down.length));
+      const gradient = await grad((input: Tensor) => apply(input, 1).sum())(x).data();
+      expect([...gradient]).toEqual(slopes);
+    },
+  );
+
+  test("the key alone decides, not the dtype, jit or a batch around it", async () => {
+    const x = tensor(ones, { dtype: "f32" });
+    const first = [...(await apply(x, 1).data())];
+    expect([...(await jit((input: Tensor) => apply(input, 1))(x).data())]).toEqual(first);
+    expect([...(await apply(x, 2).data())]).not.toEqual(first);
+    expectClose(await apply(x.cast("f64"), 1).data(), first, 1e-6);
+    expect(new Set(first).size).toBeGreaterThan(count / 2);
+  });
+
+  test("0 is on the side of the slopes, NaN passes, and 0 times an infinity is nowhere", async () => {
+    const x = tensor([0, -0, NaN, Infinity, -Infinity], { dtype: "f64" });
+    const y = [...(await apply(x, 1).data())];
+    expect(y).toEqual([0, -0, NaN, Infinity, -Infinity]);
+    const gradient = [...(await grad((input: Tensor) => apply(input, 1).sum())(x).data())];
+    for (const place of [0, 1, 4]) expect(gradient[place]).toSatisfy((slope: number) => slope >= 0.1 && slope < 0.4);
+    expect(gradient[3]).toBe(1);
+  });
+
+  test("without a key it is an error", () => {
+    expect(() => layer.apply({ params: {}, state: {} }, tensor([1]), { train: true })).toThrow(
+      /rrelu: draws while training/,
+    );
+  });
+});
+
+describe("gumbelSoftmax", () => {
+  const rows = 20_000;
+  const logits = [0, 1, -1, 2];
+  const x = tensor(
+    Float64Array.from({ length: rows * 4 }, (_unused, place) => logits[place % 4] as number),
+    {
+      shape: [rows, 4],
+      dtype: "f64",
+    },
+  );
+  const key = random.key(5);
+
+  test("the largest is each class with its probability", async () => {
+    const drawn = [...(await nn.functional.gumbelSoftmax(x, { key, hard: true }).data())].map(Number);
+    const total = logits.reduce((sum, logit) => sum + Math.exp(logit), 0);
+    for (const [place, logit] of logits.entries()) {
+      const expected = Math.exp(logit) / total;
+      const found = drawn.filter((_value, at) => at % 4 === place).reduce((sum, value) => sum + value, 0) / rows;
+      // Within five deviations.
+      expect(Math.abs(found - expected)).toBeLessThan(5 * Math.sqrt((expected * (1 - expected)) / rows));
+    }
+    expect(new Set(drawn)).toEqual(new Set([0, 1]));
+  });
+
+  test("the gradient of the hard answer is that of the soft one, also over another dim, and a small temperature sharpens", async () => {
+    const small = x.slice([0, 0], [5, 4]);
+    const weights = random.normal(random.key(6), [5, 4], { dtype: "f64" });
+    for (const dim of [0, 1, -2]) {
+      const slope = (hard: boolean): Tensor =>
+        grad((input: Tensor) =>
+          nn.functional.gumbelSoftmax(input, { key, hard, dim, temperature: 0.7 }).mul(weights).sum(),
+        )(small);
+      expectClose(await slope(true).data(), [...(await slope(false).data())], 1e-12);
+      const one = nn.functional.gumbelSoftmax(small, { key, hard: true, dim });
+      expect(await one.sum(dim).data()).toSatisfy((sums: Float64Array) => sums.every((sum) => sum === 1));
+      const cold = nn.functional.gumbelSoftmax(small, { key, dim, temperature: 1e-4 });
+      expectClose(await cold.data(), [...(await one.data())], 1e-6, 1e-6);
+    }
+  });
+
+  test("is the softmax where the temperature is high, and of one dtype with its input", async () => {
+    const small = x.slice([0, 0], [5, 4]).cast("bf16");
+    const y = nn.functional.gumbelSoftmax(small, { key, temperature: 1e6 });
+    expect(y.dtype).toBe("bf16");
+    expect(await y.data()).toSatisfy((values: Float32Array) => values.every((value) => value === 0.25));
+  });
+});
+
 test("errors", () => {
+  expect(() => nn.functional.gumbelSoftmax(tensor([1, 2]), { key: random.key(0), temperature: 0 })).toThrow(
+    /gumbelSoftmax: temperature must be finite and above 0/,
+  );
+  expect(() => nn.rrelu({ lower: 0.5 })).toThrow(/rrelu: upper must be at least 0.5/);
+  expect(() => nn.rrelu({ key: random.key(0) } as never)).toThrow(/rrelu: unknown option 'key'/);
+  expect(() => nn.functional.rrelu(tensor([1], { dtype: "i32" }))).toThrow(/rrelu: takes floats, got i32\[1\]/);
+  expect(() => nn.softmax2d().init(random.key(0), { shape: [2, 3], dtype: "f32" })).toThrow(
+    /softmax2d: takes \[batch, channels, height, width\], got f32\[2,3\]/,
+  );
+  const classes = { classes: 10, cutoffs: [2, 5] };
+  expect(() => nn.adaptiveLogSoftmax({ ...classes, cutoffs: [5, 5] })).toThrow(
+    /cutoffs, which ascend, must be at least 6/,
+  );
+  expect(() => nn.adaptiveLogSoftmax({ ...classes, cutoffs: [10] })).toThrow(/at most 9, got 10/);
+  expect(() => nn.adaptiveLogSoftmax({ ...classes, cutoffs: [] })).toThrow(/at least one class/);
+  expect(() => nn.adaptiveLogSoftmax(classes).init(random.key(0), { shape: [2, 8], dtype: "f32" })).toThrow(
+    /adaptiveLogSoftmax: cluster 1 has no features left of 8: divValue is 4/,
+  );
   expect(() => nn.elu({ alpa: 1 } as never)).toThrow(/elu: unknown option 'alpa'/);
   expect(() => nn.gelu({ approximate: "erf" as never })).toThrow(/gelu: approximate must be none or tanh/);
   expect(() => nn.hardtanh({ min: 1, max: 0 })).toThrow(/hardtanh: max must be at least 1/);

@@ -51,6 +51,12 @@ const rows: { readonly [name: string]: Row } = {
   "embeddingBag, max": { layer: nn.embeddingBag(5, 3, { dtype: "f64", mode: "max", paddingIdx: 1 }), input: ids(4, 3) },
   "embeddingBag, mean": { layer: nn.embeddingBag(5, 3, { dtype: "f64" }), input: ids(4, 3) },
   dropout2d: { layer: nn.dropout2d(0.5), input: float(4, 3, 2, 2), train: true },
+  "rrelu, training": { layer: nn.rrelu(), input: float(4, 3), train: true },
+  softmax2d: { layer: nn.softmax2d(), input: float(4, 3, 2, 2) },
+  adaptiveLogSoftmax: {
+    layer: nn.adaptiveLogSoftmax({ classes: 6, cutoffs: [2, 4], divValue: 1.5 }),
+    input: float(4, 3),
+  },
   alphaDropout: { layer: nn.alphaDropout(0.25), input: float(4, 3), train: true },
 };
 

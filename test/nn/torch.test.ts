@@ -1,5 +1,5 @@
 /** Layers against PyTorch (test/fixtures/layers.py): outputs, last states, gradients, running statistics, names of parameters. */
-import { grad, jit, nn, random, scaledDotProductAttention, type Tensor, tensor } from "heddle";
+import { grad, jit, losses, nn, random, scaledDotProductAttention, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
@@ -53,6 +53,13 @@ function prepared(one: Case): { params: Params; run: Run } {
     });
     return { params: {}, run };
   }
+  if (kind === "rotaryEmbedding") {
+    const run: Run = (_params, [x]) => ({
+      outputs: [nn.functional.rotaryEmbedding(x as Tensor, options)],
+      state: {},
+    });
+    return { params: {}, run };
+  }
   if (kind === "transformerDecoderLayer") {
     const layer = nn.transformerDecoderLayer(options as unknown as nn.TransformerOptions);
     const run: Run = (params, [x, memory]) => ({
@@ -61,10 +68,11 @@ function prepared(one: Case): { params: Params; run: Run } {
     });
     return { params: layer.init(key, type).params, run };
   }
-  const { groups, count, size, ...rest } = options;
-  const leading = [groups, count, size].filter((value) => value !== undefined);
+  const { groups, count, size, ...others } = options;
+  // `groups` is an argument of groupNorm, and an option of attention.
+  const [leading, rest] = "heads" in options ? [[], options] : [[groups, count, size], others];
   const make = nn[kind as "linear"] as unknown as (...given: unknown[]) => nn.Layer;
-  const layer = make(...leading, rest);
+  const layer = make(...leading.filter((value) => value !== undefined), rest);
   const made = layer.init(key, type);
   expect(made.output.dtype).toBe("f64");
   const run: Run = (params, [x, ...more]) => {
@@ -92,6 +100,9 @@ function prepared(one: Case): { params: Params; run: Run } {
       };
     }
     const applied = layer.apply(variables, x as Tensor, { train });
+    // PyTorch's layer is its loss, too.
+    if (kind === "adaptiveLogSoftmax" && more.length > 0)
+      return { outputs: [losses.nll(applied.y, more[0] as Tensor)], state: {} };
     if (one.title !== "averages") return { outputs: [applied.y], state: applied.state };
     const again = layer.apply({ params, state: applied.state }, (x as Tensor).mul(2), { train });
     return { outputs: [again.y], state: again.state };

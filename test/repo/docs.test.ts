@@ -1,44 +1,35 @@
-/** Every TypeScript block of README and docs compiles as a strict user's file; those marked `ts run` run. */
+/**
+ * Every TypeScript block of README and docs compiles as a strict user's file, and runs: under `heddle run`, the blocks of a page one after
+ * another in one folder, with a MNIST of 1,000 images. What a block reads that none before wrote is in `docs-files.ts`.
+ */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { environment } from "../cli/heddle-process.ts";
+import { heddle } from "../cli/heddle-process.ts";
+import { filesOf, smallMnist } from "./docs-files.ts";
+import { type Block, blocksOf, pages, root } from "./pages.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
-interface Block {
-  readonly file: string;
-  /** `docs/training.md:3`, where it begins. */
-  readonly place: string;
-  readonly text: string;
-  readonly runs: boolean;
-}
-
-/** The fenced blocks of a text whose language is TypeScript. */
-function blocksOf(file: string): Block[] {
-  const text = readFileSync(join(root, file), "utf8");
-  return [...text.matchAll(/^```ts( run)?\n(.*?)^```$/gms)].map((match, index) => {
-    const line = text.slice(0, match.index).split("\n").length;
-    const name = `${file.replaceAll(/\W/g, "-")}-${index}.ts`;
-    return { file: name, place: `${file}:${line}`, text: match[2] as string, runs: match[1] !== undefined };
-  });
-}
-
-const texts = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
-  // docs/api is made by `npm run docs`.
-  .filter((name) => name.endsWith(".md") && !name.startsWith("api"))
-  .map((name) => `docs/${name}`);
-const files = ["README.md", "CONTRIBUTING.md", ...texts];
-const blocks = files.flatMap(blocksOf);
+const blocks = pages.flatMap(blocksOf);
+const scripts = blocks.filter(({ kind }) => kind === "ts");
+const withScripts = [...new Set(scripts.map(({ page }) => page))];
+const scriptsOf = (page: string): Block[] => scripts.filter((block) => block.page === page);
+const folderOf = (page: string): string => join(folder, page.replaceAll(/\W/g, "-"));
 
 let folder = "";
 beforeAll(() => {
   // Inside the package, which then resolves "heddle" to itself.
   mkdirSync(join(root, ".heddle"), { recursive: true });
   folder = mkdtempSync(join(root, ".heddle/docs-"));
-  for (const { file, text } of blocks) writeFileSync(join(folder, file), text);
+  smallMnist(join(folder, "mnist"));
+  for (const page of withScripts) {
+    mkdirSync(folderOf(page));
+    for (const [index, { text }] of scriptsOf(page).entries()) writeFileSync(join(folderOf(page), `${index}.ts`), text);
+    const lines = scriptsOf(page).map(
+      ({ place }, index) => `await import("./${index}.ts");\nconsole.log("ran ${place}");\n`,
+    );
+    writeFileSync(join(folderOf(page), "page.ts"), `${lines.join("")}export {};\n`);
+  }
   const options = {
     noEmit: true,
     strict: true,
@@ -53,13 +44,19 @@ beforeAll(() => {
     customConditions: ["heddle-source"],
     allowImportingTsExtensions: true,
   };
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["**/*.ts"] }));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("TypeScript in docs is fenced, so that it is checked", () => {
-  expect(blocks.length).toBeGreaterThan(4);
-  for (const file of files) expect(readFileSync(join(root, file), "utf8")).not.toMatch(/^ {4}import .* from "heddle/m);
+test("a fence says ts, which is run, or text; no other code is in the pages", () => {
+  expect(scripts.length).toBeGreaterThan(40);
+  const kinds = ["ts", "text", "text printed"];
+  expect(blocks.filter(({ kind }) => !kinds.includes(kind)).map(({ place, kind }) => `${place}: ${kind}`)).toEqual([]);
+  const lines = (page: string): number =>
+    [...readFileSync(join(root, page), "utf8").matchAll(/^ *(?:```|~~~)/gm)].length;
+  for (const page of pages) expect([page, lines(page)]).toEqual([page, 2 * blocksOf(page).length]);
+  const code = /^(?:import|export|const|let|function|await|using) /m;
+  expect(blocks.filter(({ kind, text }) => kind !== "ts" && code.test(text)).map(({ place }) => place)).toEqual([]);
 });
 
 test("all blocks compile under strict rules", () => {
@@ -68,11 +65,15 @@ test("all blocks compile under strict rules", () => {
   expect({ status, stdout }).toEqual({ status: 0, stdout: "" });
 });
 
-test.each(blocks.filter(({ runs }) => runs))("the block at $place runs", ({ file }) => {
-  const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", join(folder, file)], {
-    cwd: root,
-    env: environment(),
-    encoding: "utf8",
+test.each(withScripts)("the blocks of %s run", async (page) => {
+  await filesOf(page, folderOf(page));
+  const { status, stdout, stderr } = heddle(["run", "page.ts"], { HEDDLE_DATA: join(folder, "mnist") }, folderOf(page));
+  const ran = scriptsOf(page).filter(({ place }) => stdout.includes(`ran ${place}\n`));
+  expect({ status, stderr, ran: ran.map(({ place }) => place) }).toEqual({
+    status: 0,
+    stderr: "",
+    ran: scriptsOf(page).map(({ place }) => place),
   });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  const printed = blocksOf(page).filter(({ kind }) => kind === "text printed");
+  for (const { text } of printed) expect(stdout).toContain(text.trimEnd());
 });
