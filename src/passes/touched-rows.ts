@@ -43,7 +43,7 @@ export interface RowLimits {
   readonly leastBytes: number;
 }
 
-const defaultLimits: RowLimits = { fewer: 4, leastBytes: 1 << 18 };
+const defaultLimits: RowLimits = { fewer: 8, leastBytes: 1 << 18 };
 
 /** The graph of one device with updates of large tables by the rows that are touched. */
 export function touchedRows(graph: Graph, limits: RowLimits = defaultLimits): Graph {
