@@ -9,7 +9,7 @@ import { load, machineInfo } from "./machine.ts";
 import { type Measurement, measureStart, measureWorkload } from "./measure.ts";
 import { type Options, parseOptions, UsageError, usage } from "./options.ts";
 import { formatMachine, formatTable, type Problem, type Results, type Row } from "./report.ts";
-import { tinySizes, workloads } from "./workloads.ts";
+import { tinyWorkload, workloads } from "./workloads.ts";
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args);
@@ -71,12 +71,12 @@ async function measureAll(options: Options, place: Place, found: Found): Promise
     Object.assign(found.versions, measurement.versions);
     if (measurement.rows.length > 0) console.log(`\n${formatTable(measurement.rows)}`);
   };
-  for (const workload of workloads) {
-    if (!options.only.includes(workload.name)) continue;
-    const sizes = options.tiny ? tinySizes[workload.sizes.kind] : workload.sizes;
+  for (const full of workloads) {
+    if (!options.only.includes(full.name)) continue;
+    const workload = options.tiny ? tinyWorkload(full) : full;
     // Two processes have a thread each.
     for (const threads of workload.processes > 1 ? [1] : options.threads) {
-      take(await measureWorkload({ ...place, ...options, workload: { ...workload, sizes }, threads }));
+      take(await measureWorkload({ ...place, ...options, workload, threads }));
     }
   }
   if (!options.only.includes("start")) return;

@@ -26,7 +26,17 @@ export interface ChainSizes {
   readonly elements: number;
 }
 
-export type Sizes = MlpSizes | LeNetSizes | ChainSizes;
+/** Some rows of a large table, moved towards targets: `mean((table[ids] - targets)^2)`. */
+export interface EmbeddingSizes {
+  readonly kind: "embedding";
+  /** Ids of a step. */
+  readonly batch: number;
+  readonly rows: number;
+  readonly features: number;
+}
+
+export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes;
+export type Sizes = TrainingSizes | ChainSizes;
 
 /** Stochastic gradient descent of the training workloads. */
 export interface Sgd {
@@ -57,13 +67,29 @@ const lenet: LeNetSizes = {
   dropout: 0.5,
 };
 const tinyLenet: LeNetSizes = { ...lenet, batch: 8, side: 8, channels: [2, 4], kernel: 3, hidden: 16, dropout: 0 };
+const embedding: EmbeddingSizes = { kind: "embedding", batch: 4096, rows: 1e6, features: 32 };
+const tinyEmbedding: EmbeddingSizes = { kind: "embedding", batch: 16, rows: 64, features: 4 };
 const sgd: Sgd = { learningRate: 0.01, momentum: 0.9, nesterov: true };
+
+/** A row that is looked up once goes 2% of the way to its target: the mean divides its gradient by all that was looked up. */
+const embeddingSgd = ({ batch, features }: EmbeddingSizes): Sgd => ({
+  learningRate: 0.01 * batch * features,
+  momentum: 0,
+  nesterov: false,
+});
 
 /** The workloads in full size. */
 export const workloads: readonly Workload[] = [
   { name: "mlp", title: "784-512-512-10, batch 128", sizes: mlp, sgd, processes: 1 },
   { name: "lenet", title: "LeNet, batch 128", sizes: lenet, sgd, processes: 1 },
   { name: "chain", title: "10 elementwise ops, 4,000,000 f32", sizes: { kind: "chain", elements: 4e6 }, processes: 1 },
+  {
+    name: "embedding",
+    title: "4,096 rows of a table of 1,000,000 x 32",
+    sizes: embedding,
+    sgd: embeddingSgd(embedding),
+    processes: 1,
+  },
   { name: "lenet-dp", title: "LeNet, two processes with 64 images each", sizes: lenet, sgd, processes: 2 },
 ];
 
@@ -72,19 +98,35 @@ export const tinySizes: Readonly<Record<Sizes["kind"], Sizes>> = {
   mlp: { kind: "mlp", batch: 8, widths: [12, 16, 16, 4] },
   lenet: tinyLenet,
   chain: { kind: "chain", elements: 4096 },
+  embedding: tinyEmbedding,
 };
+
+/** A workload in a size that tests only the harness. */
+export function tinyWorkload(workload: Workload): Workload {
+  const sizes = tinySizes[workload.sizes.kind];
+  return { ...workload, sizes, ...(sizes.kind === "embedding" ? { sgd: embeddingSgd(sizes) } : {}) };
+}
 
 /** Floating-point operations of a step's matrix products and convolutions: forward, by the weights, by the inputs. */
 export function matrixFlops(sizes: Sizes): number {
-  if (sizes.kind === "chain") return 0;
+  if (sizes.kind === "chain" || sizes.kind === "embedding") return 0;
   const layers = multiplyAdds(sizes);
   // The first layer has no gradient by its input.
   const perExample = layers.reduce((total, count, index) => total + 2 * count * (index === 0 ? 2 : 3), 0);
   return perExample * sizes.batch;
 }
 
-/** Bytes that must cross memory: inputs read once, outputs written once. Only of the chain, which is bound by them. */
-export const compulsoryBytes = (sizes: Sizes): number => (sizes.kind === "chain" ? 16 * sizes.elements : 0);
+/**
+ * Bytes that must cross memory: inputs read once, outputs written once. Of the chain and of the embedding, which are bound by
+ * them; of the table only rows that are looked up.
+ */
+export function compulsoryBytes(sizes: Sizes): number {
+  if (sizes.kind === "chain") return 16 * sizes.elements;
+  if (sizes.kind !== "embedding") return 0;
+  const { batch, features } = sizes;
+  const distinct = new Set(embeddingIds(sizes)).size;
+  return 4 * (batch * (features + 1) + 2 * distinct * features);
+}
 
 /** Multiply-adds of each layer's forward pass for one example. */
 function multiplyAdds(sizes: MlpSizes | LeNetSizes): number[] {
@@ -125,18 +167,22 @@ export function parameterShapes(sizes: Sizes): ParameterShape[] {
         ...layer(10, [classes, hidden]),
       ];
     }
+    case "embedding":
+      return [["0.weight", [sizes.rows, sizes.features]]];
     case "chain":
       return [];
   }
 }
 
-/** Inputs of a step: `x` and, where there are classes, labels; of the chain `a`, `b`, `c`. */
+/** Inputs of a step that are floats: `x`, where there are classes; `targets` of the embedding; `a`, `b`, `c` of the chain. */
 export function inputShapes(sizes: Sizes): ParameterShape[] {
   switch (sizes.kind) {
     case "mlp":
       return [["x", [sizes.batch, sizes.widths[0] as number]]];
     case "lenet":
       return [["x", [sizes.batch, 1, sizes.side, sizes.side]]];
+    case "embedding":
+      return [["targets", [sizes.batch, sizes.features]]];
     case "chain":
       return ["a", "b", "c"].map((name): ParameterShape => [name, [sizes.elements]]);
   }
@@ -144,25 +190,48 @@ export function inputShapes(sizes: Sizes): ParameterShape[] {
 
 const count = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** Parameters, then inputs, as f32 one after another, then the labels as i32: the same bytes for every peer. */
+/** Parameters, then inputs, as f32 one after another, then labels or ids as i32: the same bytes for every peer. */
 export function workloadData(sizes: Sizes): Uint8Array {
   const draw = randomNumbers(1);
   const parts: Float32Array[] = [];
   for (const [name, shape] of parameterShapes(sizes)) {
-    // PyTorch's initial values; a bias takes the range of the weight before it.
+    // PyTorch's initial values of layers; a bias takes the range of the weight before it.
     const weight = name.endsWith(".weight") ? shape : (parameterShapes(sizes)[parts.length - 1]?.[1] ?? shape);
     const bound = 1 / Math.sqrt(count(weight.slice(1)));
-    parts.push(Float32Array.from({ length: count(shape) }, () => bound * (2 * draw() - 1)));
+    parts.push(floats(shape, () => bound * (2 * draw() - 1)));
   }
   const classes = sizes.kind === "mlp" ? (sizes.widths.at(-1) as number) : sizes.kind === "lenet" ? sizes.classes : 0;
-  const rows = sizes.kind === "chain" ? 0 : sizes.batch;
-  const labels = Int32Array.from({ length: rows }, () => Math.floor(draw() * classes));
+  const labels = integers(sizes, classes, draw);
   for (const [, shape] of inputShapes(sizes)) {
-    const values = Float32Array.from({ length: count(shape) }, draw);
+    const values = floats(shape, draw);
     if (sizes.kind === "chain") parts.push(values.map((value) => 4 * value - 2));
+    else if (sizes.kind === "embedding") parts.push(values);
     else parts.push(withPattern(values, labels, classes));
   }
   return Buffer.concat([...parts, labels].map((part) => Buffer.from(part.buffer)));
+}
+
+/** Labels, or what is in their place in the data. */
+function integers(sizes: Sizes, classes: number, draw: () => number): Int32Array {
+  if (sizes.kind === "chain") return new Int32Array();
+  if (sizes.kind === "embedding") return embeddingIds(sizes);
+  return Int32Array.from({ length: sizes.batch }, () => Math.floor(draw() * classes));
+}
+
+/** Ids of which few are frequent, as those of users and things are. */
+function embeddingIds({ batch, rows }: EmbeddingSizes): Int32Array {
+  const draw = randomNumbers(2);
+  return Int32Array.from({ length: batch }, () => {
+    const part = draw();
+    return Math.floor(rows * part * part * part);
+  });
+}
+
+/** A loop, as `Float32Array.from` takes seconds for a large table. */
+function floats(shape: readonly number[], draw: () => number): Float32Array {
+  const values = new Float32Array(count(shape));
+  for (let index = 0; index < values.length; index++) values[index] = draw();
+  return values;
 }
 
 /** Noise with every `classes`-th value brighter, from where the label says: something to learn, so that losses fall. */

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { compileFunction, connect, distribute, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
 import { type Layout, replicated, shard } from "heddle/plan";
-import type { LeNetSizes, MlpSizes, ParameterShape, Sgd } from "../workloads.ts";
+import type { ParameterShape, Sgd, TrainingSizes } from "../workloads.ts";
 import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 
 type Tree = Parameters<ReturnType<typeof optim.sgd>["init"]>[0];
@@ -12,7 +12,8 @@ type Optimizer = ReturnType<typeof optim.sgd>;
 /** Steps under way at a time, as `train()` has them. */
 const inFlight = 2;
 
-function model(sizes: MlpSizes | LeNetSizes, dropout: boolean) {
+function model(sizes: TrainingSizes, dropout: boolean) {
+  if (sizes.kind === "embedding") return nn.sequential(nn.embedding(sizes.rows, sizes.features));
   if (sizes.kind === "mlp") {
     const layers = sizes.widths.slice(1).map((width) => nn.linear(width));
     return nn.sequential(...layers.flatMap((layer, index) => (index === 0 ? [layer] : [nn.relu(), layer])));
@@ -28,17 +29,17 @@ function model(sizes: MlpSizes | LeNetSizes, dropout: boolean) {
   );
 }
 
-/** The data file, cut into tensors on the runtime. */
+/** The data file, cut into tensors on the runtime. `labels` are the ids of an embedding. */
 function readTensors(spec: Spec, runtime: Runtime, split: Layout, whole: Layout) {
   const bytes = readFileSync(spec.data);
   let offset = 0;
-  const take = (shape: readonly number[]): ArrayBuffer => {
-    const length = 4 * shape.reduce((product, size) => product * size, 1);
-    offset += length;
-    return Uint8Array.prototype.slice.call(bytes, offset - length, offset).buffer;
+  const take = (shape: readonly number[]): [ArrayBufferLike, offset: number, length: number] => {
+    const length = shape.reduce((product, size) => product * size, 1);
+    offset += 4 * length;
+    return [bytes.buffer, bytes.byteOffset + offset - 4 * length, length];
   };
   const floats = ([, shape]: ParameterShape, layout: Layout): Tensor =>
-    distribute(runtime, new Float32Array(take(shape)), { shape, dtype: "f32" }, layout);
+    distribute(runtime, new Float32Array(...take(shape)), { shape, dtype: "f32" }, layout);
   const params: Record<string, Record<string, Tensor>> = {};
   for (const parameter of spec.parameters) {
     const [layer, name] = parameter[0].split(".") as [string, string];
@@ -46,7 +47,7 @@ function readTensors(spec: Spec, runtime: Runtime, split: Layout, whole: Layout)
   }
   const inputs = spec.inputs.map((input) => floats(input, split));
   const rows = (bytes.length - offset) / 4;
-  const labels = distribute(runtime, new Int32Array(take([rows])), { shape: [rows], dtype: "i32" }, split);
+  const labels = distribute(runtime, new Int32Array(...take([rows])), { shape: [rows], dtype: "i32" }, split);
   return { params: params as Tree, inputs, labels };
 }
 
@@ -83,11 +84,14 @@ function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split
 }
 
 function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
-  const layers = model(spec.sizes as MlpSizes | LeNetSizes, dropout);
+  const sizes = spec.sizes as TrainingSizes;
+  const layers = model(sizes, dropout);
+  const looksUp = sizes.kind === "embedding";
   return (params: Tree, slots: Tree, key: Tensor, count: Tensor, { x, labels }: Batch) => {
     const loss = (variables: Tree): Tensor => {
       const options = { train: true, key: random.foldIn(key, count) };
-      return losses.softmaxCrossEntropy(layers.apply({ params: variables, state: {} }, x, options).y, labels);
+      const { y } = layers.apply({ params: variables, state: {} }, looksUp ? labels : x, options);
+      return looksUp ? losses.mse(y, x) : losses.softmaxCrossEntropy(y, labels);
     };
     const { value, grad } = valueAndGrad(loss)(params);
     return { ...optimizer.update(grad, slots, params, { step: count }), count: count.add(1), loss: value };

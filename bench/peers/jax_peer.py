@@ -41,7 +41,7 @@ def to_jax(sizes, parameters, x):
             # Its inputs are a flattened image, channels first in the data file.
             side = sizes["side"] // 4
             value = value.reshape(len(value), -1, side, side).transpose(2, 3, 1, 0).reshape(-1, len(value))
-        elif value.ndim == 2:
+        elif value.ndim == 2 and sizes["kind"] != "embedding":
             value = value.T
         params[name] = jnp.asarray(value)
     return params, jnp.asarray(x.transpose(0, 2, 3, 1) if x.ndim == 4 else x)
@@ -61,9 +61,12 @@ class Training:
         params, x = to_jax(sizes, parameters, inputs[0])
         y = jnp.asarray(labels)
         forward = forward_mlp if sizes["kind"] == "mlp" else forward_lenet
+        looks_up = sizes["kind"] == "embedding"
         drops = dropout and sizes["kind"] == "lenet"
 
         def loss_of(params, key):
+            if looks_up:
+                return jnp.mean((params["0.weight"][y] - x) ** 2)
             logits = forward(sizes, params, x, key if drops else None)
             return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
 
@@ -72,14 +75,17 @@ class Training:
             loss, grads = jax.value_and_grad(loss_of)(params, jax.random.fold_in(key, count))
             new_params, new_buffers = {}, {}
             for name, grad in grads.items():
-                buffer = sgd["momentum"] * buffers[name] + grad
-                direction = grad + sgd["momentum"] * buffer if sgd["nesterov"] else buffer
+                direction = grad
+                if buffers:
+                    buffer = sgd["momentum"] * buffers[name] + grad
+                    direction = grad + sgd["momentum"] * buffer if sgd["nesterov"] else buffer
+                    new_buffers[name] = buffer
                 new_params[name] = params[name] - sgd["learningRate"] * direction
-                new_buffers[name] = buffer
             return (new_params, new_buffers, count + 1), loss
 
         step = jax.jit(step, donate_argnums=0)
-        state = (params, {name: jnp.zeros_like(value) for name, value in params.items()}, jnp.int32(0))
+        buffers = {name: jnp.zeros_like(value) for name, value in params.items()} if sgd["momentum"] else {}
+        state = (params, buffers, jnp.int32(0))
         key = jax.random.key(1)
 
         def launch():

@@ -17,19 +17,15 @@ def read_spec():
 
 
 def read_arrays(spec):
-    """Parameters by name, inputs in order, labels."""
-    raw = np.fromfile(spec["data"], dtype=np.float32)
-    offset = 0
+    """Parameters by name, inputs in order, labels; of an embedding its ids in their place."""
+    with open(spec["data"], "rb") as file:
 
-    def take(shape):
-        nonlocal offset
-        size = int(np.prod(shape))
-        offset += size
-        return raw[offset - size : offset].reshape(shape).copy()
+        def take(shape):
+            return np.fromfile(file, np.float32, int(np.prod(shape))).reshape(shape)
 
-    parameters = {name: take(shape) for name, shape in spec["parameters"]}
-    inputs = [take(shape) for _, shape in spec["inputs"]]
-    return parameters, inputs, raw[offset:].view(np.int32).astype(np.int64)
+        parameters = {name: take(shape) for name, shape in spec["parameters"]}
+        inputs = [take(shape) for _, shape in spec["inputs"]]
+        return parameters, inputs, np.fromfile(file, np.int32).astype(np.int64)
 
 
 def peak_memory():

@@ -8,8 +8,12 @@ from link import read_arrays, read_spec, serve, timed
 from torch import nn
 
 
-def build_model(sizes, dropout):
-    """The layers of the workload, in the order of its parameters' names."""
+def build_model(sizes, dropout, sparse=False):
+    """The layers of the workload, in the order of its parameters' names; `sparse`: an embedding's gradient has only rows."""
+    if sizes["kind"] == "embedding":
+        # Not drawn: the values of the data file are put in.
+        values = torch.empty(sizes["rows"], sizes["features"])
+        return nn.Sequential(nn.Embedding(*values.shape, _weight=values, sparse=sparse))
     if sizes["kind"] == "mlp":
         widths = sizes["widths"]
         layers = []
@@ -52,7 +56,8 @@ class Training:
             rows = len(x) // spec["processes"]
             own = slice(int(os.environ["RANK"]) * rows, (int(os.environ["RANK"]) + 1) * rows)
             x, y = x[own], y[own]
-        model = build_model(spec["sizes"], dropout)
+        looks_up = spec["sizes"]["kind"] == "embedding"
+        model = build_model(spec["sizes"], dropout, sparse=tuned)
         model.load_state_dict({name: torch.from_numpy(value) for name, value in parameters.items()})
         # Of inductor, the plain layout was the faster one.
         if spec["peer"] == "torch-tuned" and spec["sizes"]["kind"] == "lenet":
@@ -60,12 +65,14 @@ class Training:
             x = x.contiguous(memory_format=torch.channels_last)
         sgd = spec["sgd"]
         options = {"lr": sgd["learningRate"], "momentum": sgd["momentum"], "nesterov": sgd["nesterov"]}
-        optimizer = torch.optim.SGD(model.parameters(), **options, **({"fused": True} if tuned else {}))
+        # The fused optimizer takes no sparse gradients.
+        fused = {"fused": True} if tuned and not looks_up else {}
+        optimizer = torch.optim.SGD(model.parameters(), **options, **fused)
         if spec["processes"] > 1:
             model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=tuned)
 
-        def loss_of(images, targets):
-            return nn.functional.cross_entropy(model(images), targets)
+        def loss_of(x, y):
+            return nn.functional.mse_loss(model(y), x) if looks_up else nn.functional.cross_entropy(model(x), y)
 
         loss_function = torch.compile(loss_of) if compiled else loss_of
 

@@ -10,14 +10,27 @@ import type { Results } from "../../bench/report.ts";
 import { formatTable, type Row } from "../../bench/report.ts";
 import { fastestRun, measureInTurns } from "../../bench/schedule.ts";
 import { median, relativeDifference, smallest } from "../../bench/statistics.ts";
-import { matrixFlops, parameterShapes, tinySizes, workloadData, workloads } from "../../bench/workloads.ts";
+import {
+  compulsoryBytes,
+  type EmbeddingSizes,
+  inputShapes,
+  matrixFlops,
+  parameterShapes,
+  tinySizes,
+  tinyWorkload,
+  workloadData,
+  workloads,
+} from "../../bench/workloads.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
   test.each([
-    { args: [], want: { only: ["mlp", "lenet", "chain", "lenet-dp", "start"], threads: [1, 2], seconds: 10 } },
+    {
+      args: [],
+      want: { only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", "start"], threads: [1, 2], seconds: 10 },
+    },
     { args: ["--quick"], want: { seconds: 2, tiny: false } },
     { args: ["--peers", "torch-tuned,heddle"], want: { peers: ["heddle", "torch-tuned"] } },
     {
@@ -55,6 +68,39 @@ describe("workloads", () => {
     expect(Buffer.compare(data, workloadData(sizes))).toBe(0);
     expect(data.length).toBe(4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4 + 8 * 12 + 8));
     expect(workloadData(tinySizes.chain).length).toBe(4 * 3 * 4096);
+    expect(workloadData(tinySizes.embedding).length).toBe(4 * (64 * 4 + 16 * 4 + 16));
+  });
+
+  /** The ids in the data, which are the last part of it, and how often each occurs. */
+  function idsOf(sizes: EmbeddingSizes) {
+    const ids = [...new Int32Array(Uint8Array.from(workloadData(sizes)).buffer.slice(-4 * sizes.batch))];
+    return { ids, times: [...new Set(ids)].map((id) => ids.filter((other) => other === id).length) };
+  }
+
+  test("ids of the embedding lie in the table, few are frequent, and no row overshoots its target", () => {
+    expect(parameterShapes(workload("embedding").sizes)).toEqual([["0.weight", [1_000_000, 32]]]);
+    expect(inputShapes(workload("embedding").sizes)).toEqual([["targets", [4096, 32]]]);
+    // The ids do not depend on the width of the table, of which there is no need here.
+    const full = { ...(workload("embedding").sizes as EmbeddingSizes), features: 1 };
+    for (const sizes of [full, tinySizes.embedding as EmbeddingSizes]) {
+      const { ids, times } = idsOf(sizes);
+      expect(ids.every((id) => id >= 0 && id < sizes.rows)).toBe(true);
+      expect(times.length).toBeLessThan(sizes.batch);
+      expect(times.length).toBeGreaterThan(sizes.batch / 2);
+      // Each time that a row is looked up, it goes 2% of the way.
+      expect(0.02 * Math.max(...times)).toBeLessThan(1);
+      // Targets and ids are read, and every row that is looked up is read and written.
+      const { batch, features } = sizes;
+      expect(compulsoryBytes(sizes)).toBe(4 * (batch * features + batch + 2 * times.length * features));
+    }
+    expect(matrixFlops(full)).toBe(0);
+  });
+
+  test("the embedding's rate follows from what its mean divides by", () => {
+    const full = workload("embedding");
+    expect(full.sgd).toEqual({ learningRate: 0.01 * 4096 * 32, momentum: 0, nesterov: false });
+    expect(tinyWorkload(full)).toMatchObject({ sizes: tinySizes.embedding, sgd: { learningRate: 0.01 * 16 * 4 } });
+    expect(tinyWorkload(workload("mlp")).sgd).toEqual(workload("mlp").sgd);
   });
 });
 
@@ -145,7 +191,7 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
   try {
     const out = join(folder, "results.json");
-    const only = ["--only", "mlp,lenet,chain,lenet-dp", "--threads", "1", "--seconds", "0.02"];
+    const only = ["--only", "mlp,lenet,chain,embedding,lenet-dp", "--threads", "1", "--seconds", "0.02"];
     const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle", "--tiny", ...only, "--out", out];
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
@@ -158,6 +204,7 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
       ["mlp", 1, 1],
       ["lenet", 1, 1],
       ["chain", 1, 1],
+      ["embedding", 1, 1],
       ["lenet-dp", 2, 1],
     ]);
     for (const row of rows) {
