@@ -209,12 +209,14 @@ const table: Table = {
     read(step, "updates", shapeOf(step, "outer count inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
     ...firstRow(step),
+    ...sumScratch(step),
     write(step, shapeOf(step, "outer size inner")),
   ],
   scatter: (step) => [
     read(step, "in", shapeOf(step, "outer size inner")),
     read(step, "indices", shapeOf(step, "outer count"), "i32"),
     read(step, "updates", shapeOf(step, "outer count inner")),
+    ...sumScratch(step),
     write(step, shapeOf(step, "outer size inner")),
   ],
   dynamicSlice: (step) => [
@@ -323,6 +325,13 @@ const bias = (step: LoweredStep, columns: string): Access[] =>
   step["bias"] === undefined ? [] : [read(step, "bias", shapeOf(step, columns))];
 
 /** Of a table that is a block of a larger one. */
+/** The sums of a block of positions, where there are several blocks. */
+function sumScratch(step: LoweredStep): Access[] {
+  if (step["scratch"] === undefined) return [];
+  const elements = shapeOf(step, "outer size inner").reduce((size, dim) => size * dim, 1);
+  return [whole("scratch", "scratch", at(step, "scratch"), "u8", [elements * dtypes[dtypeOf(step)].bytes])];
+}
+
 const firstRow = (step: LoweredStep): Access[] => (step["start"] === undefined ? [] : [read(step, "start", [], "i32")]);
 
 function starts(step: LoweredStep): Access[] {

@@ -8,7 +8,8 @@ import { defineOp } from "../ir/op.ts";
 import { range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloCombine } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
-import { gatherHlo, gatherRows, lookupSizes, scatterNumbers, scatterRows } from "./lookup.ts";
+import { gatherHlo, gatherRows, scatterNumbers, scatterRows } from "./lookup.ts";
+import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");
@@ -109,16 +110,18 @@ defineOp<{ batchDims: number; size: number; total: number }>({
       const [updates, indices, start] = context.inputs as [View, View, View];
       const out = context.outputs[0] as View;
       const { batchDims, total } = context.attrs;
+      const sizes = lookupSizes(out.shape, indices.shape, batchDims);
       return [
         {
           k: "scatterAdd",
           dtype: out.dtype,
-          ...lookupSizes(out.shape, indices.shape, batchDims),
+          ...sizes,
           updates: context.at(updates),
           indices: context.at(indices),
           start: context.at(start),
           total,
           out: context.at(out),
+          ...sumScratch(context, out, sizes),
         },
       ];
     },

@@ -21,6 +21,7 @@ import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from 
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, partOf, splitShape } from "./local.ts";
+import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 
 /** The length of a dim before the splits, of which a device holds `own`. */
 const wholeLength = (own: number, splits: readonly Split[]): number =>
@@ -48,20 +49,6 @@ function checkIndices(name: string, data: TensorType, indices: TensorType, batch
       `${name}: the first ${batchDims} dims of ${formatType(data)} and of the indices ${formatType(indices)} must agree`,
     );
   }
-}
-
-/** Sizes as the kernels see them: [outer, size, inner] and [outer, count]. */
-export function lookupSizes(
-  shape: Shape,
-  indices: Shape,
-  batchDims: number,
-): { outer: number; size: number; inner: number; count: number } {
-  return {
-    outer: sizeOf(shape.slice(0, batchDims)),
-    size: shape[batchDims] as number,
-    inner: sizeOf(shape.slice(batchDims + 1)),
-    count: sizeOf(indices.slice(batchDims)),
-  };
 }
 
 function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
@@ -305,6 +292,7 @@ defineOp<{ batchDims: number; size: number }>({
           updates: context.at(updates),
           indices: context.at(indices),
           out: context.at(out),
+          ...sumScratch(context, out, sizes),
         },
       ];
     },

@@ -10,7 +10,8 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloReductions } from "./hlo.ts";
-import { eachRow, lookupSizes, scatterNumbers } from "./lookup.ts";
+import { eachRow, scatterNumbers } from "./lookup.ts";
+import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 import { combine } from "./reduce.ts";
 import { scatterOthers } from "./scatter-others.ts";
 
@@ -142,16 +143,18 @@ defineOp<ScatterAttrs>({
     emit: (context) => {
       const [x, indices, updates] = context.inputs as [View, View, View];
       const { op, batchDims } = context.attrs;
+      const sizes = lookupSizes(x.shape, indices.shape, batchDims);
       return [
         {
           k: "scatter",
           op,
           dtype: x.dtype,
-          ...lookupSizes(x.shape, indices.shape, batchDims),
+          ...sizes,
           in: context.at(x),
           updates: context.at(updates),
           indices: context.at(indices),
           out: context.at(context.outputs[0] as View),
+          ...(op === "sum" ? sumScratch(context, x, sizes) : {}),
         },
       ];
     },

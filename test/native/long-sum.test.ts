@@ -1,5 +1,5 @@
 /** 10^8 equal numbers, where one running sum of f32 stops growing at 2^24 of them. */
-import { jit, type Tensor, tensor } from "heddle";
+import { jit, segmentSum, type Tensor, take, tensor, vjp, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
 import { missing } from "./evaluate.ts";
 
@@ -21,5 +21,20 @@ describe.skipIf(missing !== undefined)("the sum of 10^8 equal numbers", () => {
       // Lanes of equal parts, added pairwise: about log2(10^8) roundings after those of a lane.
       expect(Math.abs(relative)).toBeLessThan(1e-5);
     }
+  });
+});
+
+describe.skipIf(missing !== undefined)("more than 2^24 equal numbers by index", () => {
+  const many = 2 ** 24 + 2 ** 20 + 6;
+  const ones = tensor(1).broadcastTo([many]);
+  const evenly = tensor(0, { dtype: "i32" }).broadcastTo([many]);
+
+  test("segmentSum", async () => {
+    expect([...(await segmentSum(ones, evenly, 3).data())]).toEqual([many, 0, 0]);
+  });
+
+  test("the gradient of a lookup", async () => {
+    const { pullback } = vjp((table: Tensor) => take(table, evenly), zeros([2]));
+    expect([...(await pullback(ones)[0].data())]).toEqual([many, 0]);
   });
 });

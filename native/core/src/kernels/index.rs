@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
+use crate::kernels::row_sums::{ranges_of, scratch_of, RowSums};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Error, Result};
@@ -123,6 +124,7 @@ unsafe fn copy_row(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 pub struct ScatterAdd {
+    scratch: Option<At>,
     block: Block,
     dtype: DType,
     outer: usize,
@@ -145,8 +147,10 @@ impl ScatterAdd {
         let Some(updates) = json.updates else { bail!("updates is missing") };
         checker.read_all("updates", updates, json.dtype, &[json.outer, json.count, json.inner])?;
         checker.write_all("out", json.out, json.dtype, &[json.outer, json.size, json.inner])?;
+        scratch_of(json, &mut checker)?;
         checker.finish(false)?;
         Ok(ScatterAdd {
+            scratch: json.scratch,
             block,
             dtype: json.dtype,
             outer: json.outer,
@@ -172,28 +176,18 @@ impl ScatterAdd {
         Ok(())
     }
 
-    /// Tasks own ranges of target rows and walk all positions in order.
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32]) {
-        let ranges = (self.size * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
-        let (updates, out) = (run.ptr::<T>(self.updates) as usize, run.ptr::<T>(self.out) as usize);
-        let start = self.block.first(run);
-        run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
-            let (o, range) = (task / ranges, task % ranges);
-            let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
-            let base = (out as *mut T).add(o * self.size * self.inner);
-            std::slice::from_raw_parts_mut(base.add(first * self.inner), (last - first) * self.inner).fill(T::ZERO);
-            for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
-                let Ok(index) = usize::try_from(i64::from(*index) - start) else { continue };
-                if index < first || index >= last {
-                    continue;
-                }
-                let to = std::slice::from_raw_parts_mut(base.add(index * self.inner), self.inner);
-                let from = (updates as *const T).add((o * self.count + p) * self.inner);
-                for (t, f) in to.iter_mut().zip(std::slice::from_raw_parts(from, self.inner)) {
-                    *t = t.add(*f);
-                }
-            }
-        });
+        let sums = RowSums {
+            outer: self.outer,
+            size: self.size,
+            count: self.count,
+            inner: self.inner,
+            start: self.block.first(run),
+            ranges: ranges_of(self.size * self.inner, self.size),
+        };
+        let (updates, out) = (run.ptr::<T>(self.updates), run.ptr::<T>(self.out));
+        let block = self.scratch.map(|at| run.ptr::<T>(at));
+        sums.add(run, indices, updates, out, block, |totals, _| totals.fill(T::ZERO));
     }
 }
 

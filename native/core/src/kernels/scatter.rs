@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
+use crate::kernels::row_sums::{ranges_of, scratch_of, RowSums};
 use crate::program::GatherJson;
 use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
@@ -66,6 +67,7 @@ pub struct Scatter {
     updates: At,
     indices: At,
     out: At,
+    scratch: Option<At>,
 }
 
 impl Scatter {
@@ -87,6 +89,9 @@ impl Scatter {
         }
         checker.read_all("updates", updates, j.dtype, &[j.outer, j.count, j.inner])?;
         checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
+        if json.op == ScatterOp::Sum {
+            scratch_of(j, &mut checker)?;
+        }
         checker.finish(false)?;
         Ok(Scatter {
             op: json.op,
@@ -99,6 +104,7 @@ impl Scatter {
             updates,
             indices: j.indices,
             out: j.out,
+            scratch: j.scratch,
         })
     }
 
@@ -109,7 +115,7 @@ impl Scatter {
                 bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
             }
             for_dtype!(self.dtype, T => match self.op {
-                ScatterOp::Sum => self.typed::<T>(run, indices, Element::add),
+                ScatterOp::Sum => self.sums::<T>(run, indices),
                 ScatterOp::Prod => self.typed::<T>(run, indices, Multiply::mul),
                 ScatterOp::Max => self.typed::<T>(run, indices, Element::max_nan),
                 ScatterOp::Min => self.typed::<T>(run, indices, Element::min_nan),
@@ -119,13 +125,28 @@ impl Scatter {
         Ok(())
     }
 
+    /// What is not copied costs nothing: in place, the updates alone are the work.
+    fn ranges(&self, in_place: bool) -> usize {
+        ranges_of(if in_place { self.count.min(self.size) } else { self.size } * self.inner, self.size)
+    }
+
+    unsafe fn sums<T: Element>(&self, run: &Run, indices: &[i32]) {
+        let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.out) as usize);
+        let Scatter { outer, size, count, inner, .. } = *self;
+        let sums = RowSums { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
+        let block = self.scratch.map(|at| run.ptr::<T>(at));
+        sums.add(run, indices, run.ptr::<T>(self.updates), out as *mut T, block, |totals, offset| {
+            if input != out {
+                totals.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), totals.len()));
+            }
+        });
+    }
+
     /// Tasks own ranges of target rows and walk all positions in order.
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combine: impl Fn(T, T) -> T + Sync) {
         let (input, updates) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.updates) as usize);
         let out = run.ptr::<T>(self.out) as usize;
-        // What is not copied costs nothing: in place, the updates alone are the work.
-        let rows = if input == out { self.count.min(self.size) } else { self.size };
-        let ranges = (rows * self.inner / (1 << 14)).clamp(1, 16).min(self.size.max(1));
+        let ranges = self.ranges(input == out);
         run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
             let (o, range) = (task / ranges, task % ranges);
             let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);

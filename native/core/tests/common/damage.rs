@@ -211,7 +211,9 @@ fn overlaps(step: &Value, all: &[String]) -> Vec<Value> {
         let at = step.pointer(input).expect("a path");
         for out in &outs {
             found.push(replaced(step, out, json!([at[0], at[1].as_u64().expect("an offset") + 8])));
-            if !in_place {
+            // Rows may be written into the table itself.
+            let table = kernel == "scatter" && input.as_str() == "/in";
+            if !in_place && !table {
                 found.push(replaced(step, out, at.clone()));
             }
         }

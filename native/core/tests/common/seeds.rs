@@ -131,6 +131,7 @@ fn lookups() -> Vec<Value> {
         table("gather", json!({ "in": [1, 0], "dtype": "f16" })),
         with(table("gather", json!({ "in": [1, 0], "dtype": "u64" })), part.clone()),
         table("scatterAdd", json!({ "updates": [1, 0] })),
+        with(scatter("sum", "f32"), json!({ "out": [1, 0] })),
         with(table("scatterAdd", json!({ "updates": [1, 0], "dtype": "i64" })), part),
         json!({ "k": "dynamicSlice", "dtype": "f32", "shape": [8, 8], "sizes": [3, 8], "in": [1, 0], "starts": [[2, 0], [2, 4]], "out": [3, 0] }),
         json!({ "k": "dynamicSlice", "dtype": "bf16", "shape": [8, 8], "sizes": [3, 5], "in": [1, 0], "starts": [[2, 0], [2, 4]], "out": [3, 0] }),
