@@ -29,6 +29,7 @@ const cases: readonly Case[] = [
     "run captions.ts -- --small",
     /epoch 4: loss 0\.[2-4]\d+\n(?:"a .*"; in truth "a .*"\n){3}\d+\.\d % of 100 captions/,
   ],
+  ["run clicks.ts -- --small", /area under the curve 0\.[67]\d\d; knowing all tastes it would be 0\.7\d\d\n$/],
   ["run cart-pole.ts -- --small", /update 15: episodes last (?:[6-9]\d|\d{3})\.\d steps\n$/],
   ["run characters.ts -- --small", /of 6,000 characters it has not seen: 4\.\d+ bits each/],
   ["run characters.ts -- --small --transformer", /of 6,000 characters it has not seen: 4\.\d+ bits each/],
