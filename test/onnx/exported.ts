@@ -17,6 +17,7 @@ import type { ExportableFunction } from "../../src/io/onnx/export.ts";
 import { reduceWindows } from "../../src/io/windows.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import * as h from "../../src/tensor/index.ts";
+import { exportedControl } from "./exported-control.ts";
 
 /** Windows whose elements are two apart. */
 const gapped = {
@@ -252,4 +253,5 @@ export const exported: readonly Exported[] = [
   two("gather", (x, y) => gather(x, y), f32(5, 3), i32(2, 4)),
   two("gather of a batch", (x, y) => gather(x, y, 1), f32(2, 5, 3), i32(2, 4)),
   two("cross-entropy", (x, y) => losses.softmaxCrossEntropy(x, y), f32(6, 5), i32(6)),
+  ...exportedControl,
 ];

@@ -1,6 +1,7 @@
 /** @module How each of Heddle's ops is spelled in ONNX (opset 18). An op that is not here is spelled by its body. */
 import { dtypes } from "../../ir/dtype.ts";
 import { otherDims, range, type Shape, sizeOf, type TensorType } from "../../ir/shape.ts";
+import { controlSpellings } from "./export-control.ts";
 import { orderSpellings } from "./export-order.ts";
 import { windowSpellings } from "./export-windows.ts";
 import type { GraphWriter } from "./graph-writer.ts";
@@ -231,4 +232,5 @@ export const spellings: { readonly [op: string]: Spelling } = {
   optimizationBarrier: ({ inputs, writer }) => writer.add("Identity", [inputs[0] as string]),
   ...windowSpellings,
   ...orderSpellings,
+  ...controlSpellings,
 };
