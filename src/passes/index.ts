@@ -3,5 +3,4 @@ export { channelsLast } from "./channels-last.ts";
 export { expand } from "./expand.ts";
 export { formatRules, isByEntries } from "./formats.ts";
 export { type Pass, type PassReport, type PassResult, runPasses, standardPasses } from "./pipeline.ts";
-export { prune } from "./prune.ts";
 export { addRewriteRule, simplify, simplifyRules } from "./simplify.ts";

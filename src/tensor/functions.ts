@@ -276,7 +276,7 @@ export function pad(
 
 /**
  * Sum over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; 0 where there are no elements.
- * Integers wrap, 16-bit floats are added in f32 and rounded once. Not defined for bool: cast to i32 to count.
+ * Integers wrap, 16-bit floats are added in f32 and rounded once. Of bool it is the count of what is true, in i32.
  */
 export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("sum", x).sum(dims, options);
 /**
@@ -296,7 +296,10 @@ export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => 
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
-/** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
+/**
+ * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
+ * wrap, bool is counted in i32.
+ */
 export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 /**
  * NumPy's matmul of two floats of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
@@ -358,4 +361,5 @@ export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dot
 
 export * from "./arrange.ts";
 export * from "./pooling.ts";
+export * from "./reduce-window.ts";
 export * from "./windows.ts";

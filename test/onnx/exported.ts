@@ -212,6 +212,13 @@ export const exported: readonly Exported[] = [
     f32(2, 6, 3, 3),
     f32(6, 2, 3, 3),
   ),
+  two(
+    "conv with gaps in its input and strides",
+    (x, y) => conv2d(x, y, { inputDilation: [2, 3], strides: [3, 2], padding: 1, groups: 2 }),
+    f32(2, 4, 4, 3),
+    f32(6, 2, 2, 3),
+  ),
+  one("least of windows", (x) => h.reduceWindow(x, [2, 3], { op: "min", strides: 2, padding: [1, 0] }), f32(5, 7)),
   one("maxPool2d with gaps", (x) => maxPool2d(x, 2, { dilation: 2, strides: 1 }), f32(1, 2, 7, 7)),
   one("sums of windows with gaps", (x) => reduceWindows("sum", x, gapped, 0), f32(2, 2, 7, 7)),
   ...[false, true].map((descending) => one(`sort ${descending}`, (x) => h.sort(x, 0, { descending }), f32(5, 3))),

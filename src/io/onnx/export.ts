@@ -4,7 +4,7 @@ import { elementOp } from "../../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { formatType, type TensorType, typeOf } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
-import { prune } from "../../passes/index.ts";
+import { prune } from "../../passes/prune.ts";
 import { isTensor, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
