@@ -200,9 +200,9 @@ export function einsumPair(
 export function matmul(x: Node, y: Node): Node {
   if (x.shape.length === 0 || y.shape.length === 0)
     throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
-  if (!isFloat(x.dtype) || x.dtype !== y.dtype) {
-    throw new HeddleError("dtype", `matmul: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
-      hint: "cast them",
+  if (x.dtype === "bool" || x.dtype !== y.dtype) {
+    throw new HeddleError("dtype", `matmul: needs two numbers of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
+      hint: "cast them: to i32 where products of small integers should not wrap",
     });
   }
   if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), y.shape.length === 1 ? -1 : -2);

@@ -1,5 +1,5 @@
 /** @module What several ops need to spell themselves in StableHLO. */
-import { type DType, isHalf } from "../ir/dtype.ts";
+import { type DType, isHalf, isInteger, isSigned } from "../ir/dtype.ts";
 import type { Attrs } from "../ir/node.ts";
 import type { Shape, TensorType } from "../ir/shape.ts";
 import type { HloBlock, HloDType, HloRegion, HloRule, HloValue } from "../ir/stablehlo.ts";
@@ -110,6 +110,17 @@ export function hloErf(hlo: HloBlock, x: HloValue): HloValue {
   const far = hlo.same("subtract", hlo.like(x, 1), hlo.same("multiply", decay, tail));
   const isNear = hlo.compare("LT", size, hlo.like(x, 1));
   return hlo.select(isNear, hlo.same("multiply", x, ratio), hlo.same("multiply", hlo.same("sign", x), far));
+}
+
+/** `power`, which leaves open what an integer 0 is to a negative power: 0 here. 16-bit floats are computed in f32. */
+export function hloPower(hlo: HloBlock, x: HloValue, y: HloValue): HloValue {
+  const dtype = x.type.dtype as DType;
+  if (isHalf(dtype)) return hlo.convert(hlo.same("power", hlo.convert(x, "f32"), hlo.convert(y, "f32")), dtype);
+  const power = hlo.same("power", x, y);
+  if (!isInteger(dtype) || !isSigned(dtype)) return power;
+  const zero = hlo.like(x, 0);
+  const open = hlo.same("and", hlo.compare("EQ", x, zero), hlo.compare("LT", y, zero));
+  return hlo.select(open, zero, power);
 }
 
 const mask = 0xffffffff;

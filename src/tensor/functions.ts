@@ -142,9 +142,11 @@ export const div: Binary = binary("div", ops.div);
  */
 export const rem: Binary = binary("rem", ops.rem);
 /**
- * x to the y, of floats, with broadcasting; 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
+ * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
  * whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a
- * power.
+ * power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.
+ *
+ * @throws HeddleError `dtype` for integers to a negative number.
  */
 export const pow: Binary = binary("pow", ops.pow);
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
@@ -302,11 +304,11 @@ export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).arg
  */
 export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 /**
- * NumPy's matmul of two floats of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
+ * NumPy's matmul of two tensors of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
  * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded
- * once.
+ * once. Integers give their own dtype and wrap, as in NumPy and JAX: cast i8 and u8 to i32 for JAX's `preferred_element_type`.
  *
- * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for integers and for two dtypes.
+ * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for bool and for two dtypes.
  */
 export const matmul = (x: Tensor, y: Tensor): Tensor => self("matmul", x).matmul(y);
 /**
@@ -352,7 +354,7 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
   return operate("oneHot", ops.oneHot, [indices], classes, dtype);
 }
 /**
- * The general product of StableHLO (dot_general) of two floats of one dtype: contracts the dims `xContract` of x with
+ * The general product of StableHLO (dot_general) of two tensors of one dtype (integers wrap): contracts the dims `xContract` of x with
  * `yContract` of y, for each position of the batch dims `xBatch` and `yBatch`. Dims are numbers from 0, in pairs of equal
  * size; those of the result are the batch dims, what is left of x, then of y.
  */

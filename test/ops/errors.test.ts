@@ -224,10 +224,16 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
     /dot: dim 1 of f32\[2,3\] \(3\) and dim 0 of f32\[2,3\] \(2\) are contracted but differ/,
   ],
   [
-    "dot of integers",
-    ({ i23 }) => ops.dotGeneral(i23, i23, dims),
+    "dot of truth values",
+    ({ b23 }) => ops.dotGeneral(b23, b23, dims),
     "dtype",
-    /dot: needs two floats of one dtype, got i32\[2,3\], i32\[2,3\]/,
+    /dot: needs two numbers of one dtype, got bool\[2,3\], bool\[2,3\]/,
+  ],
+  [
+    "an integer to a negative number",
+    ({ i23 }) => ops.pow(i23, -1),
+    "dtype",
+    /pow: i32\[2,3\] to the -1: integers have no negative powers/,
   ],
   [
     "dot of dims that do not exist",
