@@ -174,6 +174,9 @@ export const exported: readonly Exported[] = [
   ),
   one("select and casts", (x) => h.select(h.and(x.gt(0), isFinite(x)), x.cast("i32"), h.arange(4)), f32(3, 4)),
   two("batched product", (x, y) => x.matmul(y), f32(2, 3, 4), f32(2, 4, 5)),
+  two("product of integers", (x, y) => x.matmul(y), i32(3, 4), i32(4, 2)),
+  two("product of bytes", (x, y) => x.cast("u8").matmul(y.cast("u8").mul(90)), i32(3, 4), i32(4, 2)),
+  two("power of integers", (x, y) => x.pow(y.abs()).add(x.cast("i8").pow(2).cast("i32")), i32(3, 4), i32(4)),
   two(
     "dotGeneral",
     (x, y) => dotGeneral(x, y, { xBatch: [2], yBatch: [0], xContract: [0], yContract: [2] }),
