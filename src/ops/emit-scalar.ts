@@ -7,7 +7,7 @@ import { type DType, isFloat, isInteger, isLong, isValueOf, roundTo, wrapLong } 
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { promote } from "../ir/promote.ts";
-import { broadcastShapes, formatType, range, type Shape, sameShape } from "../ir/shape.ts";
+import { broadcastShapes, formatType, range, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
@@ -205,13 +205,18 @@ export const rem = binary("rem");
  * @throws HeddleError `dtype` for integers to a negative number.
  */
 export function pow(x: Operand, y: Operand): Node {
-  if (typeof x === "object" && typeof y !== "object" && y < 0 && isInteger(x.dtype))
-    throw new HeddleError("dtype", `pow: ${formatType(x)} to the ${y}: integers have no negative powers`, {
-      hint: `cast to a float dtype first: pow(cast(x, "f32"), ${y})`,
-    });
+  checkExponent(x, y);
   return powerOf(x, y);
 }
 const powerOf = binary("pow");
+/** @throws HeddleError `dtype` for integers to a negative number. */
+export function checkExponent(x: TensorType | number | bigint, y: unknown): void {
+  if (typeof x !== "object" || !isInteger(x.dtype)) return;
+  if ((typeof y !== "number" && typeof y !== "bigint") || y >= 0) return;
+  throw new HeddleError("dtype", `pow: ${formatType(x)} to the ${y}: integers have no negative powers`, {
+    hint: `cast to a float dtype first: pow(cast(x, "f32"), ${y})`,
+  });
+}
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum = binary("max");
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */

@@ -10,7 +10,15 @@ import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
-import { checkTensor, type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
+import {
+  checkTensor,
+  type Dims,
+  isTensor,
+  operate,
+  type ReduceOptions,
+  type Tensor,
+  type TensorLike,
+} from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
@@ -148,7 +156,7 @@ export const rem: Binary = binary("rem", ops.rem);
  *
  * @throws HeddleError `dtype` for integers to a negative number.
  */
-export const pow: Binary = binary("pow", ops.pow);
+export const pow: Binary = (x, y) => (isTensor(x) ? x.pow(y) : operate("pow", ops.pow, [x, y]));
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */

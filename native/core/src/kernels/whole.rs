@@ -11,6 +11,8 @@ use crate::isa::{by_isa, Level};
 const DEPTH: usize = 256;
 /// Lines of right columns that are packed together: with `DEPTH` rows a part of L2.
 const LINES: usize = 8;
+/// Steps of the contracted dim that are added at once, so that a sum goes through memory once for all of them.
+const STEPS: usize = 4;
 /// Rows of the result that a task makes with one packing, and that are held in registers at a time.
 const ROWS: usize = 128;
 const TILE: usize = 4;
@@ -21,8 +23,8 @@ pub trait Whole: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const WIDTH: usize;
     const NOTHING: Self::Line;
-    /// `line + scale * by`.
-    fn add_product(line: &mut Self::Line, scale: Self, by: &Self::Line);
+    /// `line + scale * by` for each of the pairs.
+    fn add_products<const N: usize>(line: &mut Self::Line, scales: [Self; N], by: &[Self::Line; N]);
     fn add(self, other: Self) -> Self;
     fn values(line: &Self::Line) -> &[Self];
     fn values_mut(line: &mut Self::Line) -> &mut [Self];
@@ -36,9 +38,11 @@ macro_rules! whole {
             const WIDTH: usize = $width;
             const NOTHING: [$t; $width] = [0; $width];
             #[inline(always)]
-            fn add_product(line: &mut Self::Line, scale: $t, by: &Self::Line) {
-                for (sum, value) in line.iter_mut().zip(by) {
-                    *sum = sum.wrapping_add(scale.wrapping_mul(*value));
+            fn add_products<const N: usize>(line: &mut Self::Line, scales: [$t; N], by: &[Self::Line; N]) {
+                for (i, sum) in line.iter_mut().enumerate() {
+                    for (scale, values) in scales.iter().zip(by) {
+                        *sum = sum.wrapping_add(scale.wrapping_mul(values[i]));
+                    }
                 }
             }
             #[inline(always)]
@@ -168,9 +172,15 @@ unsafe fn pack<T: Whole>(depth: usize, n: usize, from: Matrix<T>, lines: *mut T:
 #[inline(always)]
 unsafe fn tile<T: Whole, const R: usize>(x: Matrix<T>, panel: &[T::Line], out: Matrix<T>, width: usize, add: bool) {
     let mut sums = [T::NOTHING; R];
-    for (p, line) in panel.iter().enumerate() {
+    let (steps, rest) = panel.as_chunks::<STEPS>();
+    for (step, lines) in steps.iter().enumerate() {
         for (i, sum) in sums.iter_mut().enumerate() {
-            T::add_product(sum, *x.at(i, p), line);
+            T::add_products(sum, std::array::from_fn(|q| *x.at(i, step * STEPS + q)), lines);
+        }
+    }
+    for (q, line) in rest.iter().enumerate() {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            T::add_products(sum, [*x.at(i, panel.len() - rest.len() + q)], std::array::from_ref(line));
         }
     }
     for (i, sum) in sums.iter().enumerate() {
