@@ -26,6 +26,7 @@ pub trait Whole: Copy + Send + Sync + 'static {
     /// `line + scale * by` for each of the pairs.
     fn add_products<const N: usize>(line: &mut Self::Line, scales: [Self; N], by: &[Self::Line; N]);
     fn add(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
     fn values(line: &Self::Line) -> &[Self];
     fn values_mut(line: &mut Self::Line) -> &mut [Self];
 }
@@ -48,6 +49,10 @@ macro_rules! whole {
             #[inline(always)]
             fn add(self, other: $t) -> $t {
                 self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self.wrapping_mul(other)
             }
             #[inline(always)]
             fn values(line: &Self::Line) -> &[$t] {
@@ -104,6 +109,9 @@ pub unsafe fn products<T: Whole>(
         let [x, y, out] = if turned { [y.transposed(), x.transposed(), out.transposed()] } else { [x, y, out] };
         let (i, j) = (task / columns % rows * ROWS, task % columns * LINES * T::WIDTH);
         let part = Sizes { m: ROWS.min(sizes.m - i), k: sizes.k, n: (LINES * T::WIDTH).min(sizes.n - j) };
+        if sizes.m == 1 && x.columns == 1 && y.rows == 1 {
+            return rows_times::<T>(run.isa, part, &x, &y.from(0, j), &out.from(0, j));
+        }
         PACK.with(|pack| {
             let mut pack = pack.borrow_mut();
             let words = DEPTH.min(sizes.k) * LINES * 8 + 8;
@@ -114,6 +122,18 @@ pub unsafe fn products<T: Whole>(
             product::<T>(run.isa, part, &x.from(i, 0), &y.from(0, j), &out.from(i, j), lines);
         });
     });
+}
+
+by_isa! { fn rows_times<T: Whole>(sizes: Sizes, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => rows_times_body }
+
+/// A vector times columns without gaps, which are read where they lie.
+#[inline(always)]
+unsafe fn rows_times_body<L: Level, T: Whole>(sizes: Sizes, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
+    let vector = std::slice::from_raw_parts(x.ptr, sizes.k);
+    for j in 0..sizes.n {
+        let column = std::slice::from_raw_parts(y.at(0, j), sizes.k);
+        *out.at(0, j).cast_mut() = vector.iter().zip(column).fold(T::ZERO, |sum, (a, b)| sum.add(a.times(*b)));
+    }
 }
 
 by_isa! {
@@ -158,8 +178,12 @@ unsafe fn pack<T: Whole>(depth: usize, n: usize, from: Matrix<T>, lines: *mut T:
     for (panel, column) in (0..n).step_by(T::WIDTH).enumerate() {
         let width = T::WIDTH.min(n - column);
         for p in 0..depth {
-            let mut line = T::NOTHING;
             let row = from.from(p, column);
+            if row.columns == 1 && width == T::WIDTH {
+                lines.add(panel * depth + p).write(row.ptr.cast::<T::Line>().read_unaligned());
+                continue;
+            }
+            let mut line = T::NOTHING;
             for (j, value) in T::values_mut(&mut line)[..width].iter_mut().enumerate() {
                 *value = *row.at(0, j);
             }
