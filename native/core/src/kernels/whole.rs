@@ -109,7 +109,7 @@ pub unsafe fn products<T: Whole>(
         let [x, y, out] = if turned { [y.transposed(), x.transposed(), out.transposed()] } else { [x, y, out] };
         let (i, j) = (task / columns % rows * ROWS, task % columns * LINES * T::WIDTH);
         let part = Sizes { m: ROWS.min(sizes.m - i), k: sizes.k, n: (LINES * T::WIDTH).min(sizes.n - j) };
-        if sizes.m == 1 && x.columns == 1 && y.rows == 1 {
+        if sizes.m == 1 && sizes.k > 0 && x.columns == 1 && y.rows == 1 {
             return rows_times::<T>(run.isa, part, &x, &y.from(0, j), &out.from(0, j));
         }
         PACK.with(|pack| {
