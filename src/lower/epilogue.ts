@@ -3,7 +3,7 @@
  *
  * Only the very next call is looked at, so that nothing moves past another call. The bits are the same either way.
  */
-import { type DType, dtypes } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { eachRef } from "./access.ts";
@@ -37,7 +37,10 @@ type Rule = (pair: Pair) => { readonly [field: string]: unknown } | undefined;
 
 /** Rules by the kernel of the producer. */
 const rules: ReadonlyMap<string, Rule> = new Map([
-  ["dot", (pair) => biasAndRelu(pair, pair.producer["n"] as number)],
+  [
+    "dot",
+    (pair) => (isFloat(pair.producer["dtype"] as DType) ? biasAndRelu(pair, pair.producer["n"] as number) : undefined),
+  ],
   ["conv", convolved],
   ["convGroups", convolved],
   ["selectAndScatter", gate],

@@ -2,7 +2,7 @@
  * @module Room behind the arena for partial results: what the native kernels for sums and products ask for by the shape
  * of a call (native/core/src/kernels/{reduce,dot,rows/columns}.rs), known here before anything is loaded.
  */
-import { type DType, dtypes } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat } from "../ir/dtype.ts";
 import type { LoweredStep } from "./json.ts";
 import type { FusedOperand } from "./kernels.ts";
 import { alignment } from "./memory.ts";
@@ -24,16 +24,17 @@ function partialBytes(step: LoweredStep): number {
 }
 
 interface DotFields {
+  readonly dtype: DType;
   readonly b: number;
   readonly m: number;
   readonly k2: number;
   readonly n: number;
 }
 
-/** A long contracted dim of a small product is cut into pieces, at most 16. */
-function dotPartials({ b, m, k2, n }: DotFields): number {
+/** A long contracted dim of a small product of floats is cut into pieces, at most 16. */
+function dotPartials({ dtype, b, m, k2, n }: DotFields): number {
   const piece = 4096;
-  const pieces = m * n <= 2 ** 14 && k2 >= 2 * piece ? Math.min(Math.floor(k2 / piece), 16) : 1;
+  const pieces = isFloat(dtype) && m * n <= 2 ** 14 && k2 >= 2 * piece ? Math.min(Math.floor(k2 / piece), 16) : 1;
   return pieces > 1 ? pieces * b * m * n : 0;
 }
 

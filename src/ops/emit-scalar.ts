@@ -3,11 +3,11 @@
  * casts. Part of `emit.ts`.
  */
 
-import { type DType, isFloat, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
+import { type DType, isFloat, isInteger, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { promote } from "../ir/promote.ts";
-import { broadcastShapes, formatType, range, type Shape, sameShape } from "../ir/shape.ts";
+import { broadcastShapes, formatType, range, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
@@ -198,11 +198,25 @@ export const div = binary("div");
  */
 export const rem = binary("rem");
 /**
- * x to the y, of floats, with broadcasting; 1 for y = 0 and for x = 1, whatever the other is, and NaN
- * for x < 0 unless y is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less,
- * and where x < 0 has a power.
+ * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
+ * whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a
+ * power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.
+ *
+ * @throws HeddleError `dtype` for integers to a negative number.
  */
-export const pow = binary("pow");
+export function pow(x: Operand, y: Operand): Node {
+  checkExponent(x, y);
+  return powerOf(x, y);
+}
+const powerOf = binary("pow");
+/** @throws HeddleError `dtype` for integers to a negative number. */
+export function checkExponent(x: TensorType | number | bigint, y: unknown): void {
+  if (typeof x !== "object" || !isInteger(x.dtype)) return;
+  if ((typeof y !== "number" && typeof y !== "bigint") || y >= 0) return;
+  throw new HeddleError("dtype", `pow: ${formatType(x)} to the ${y}: integers have no negative powers`, {
+    hint: `cast to a float dtype first: pow(cast(x, "f32"), ${y})`,
+  });
+}
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum = binary("max");
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */

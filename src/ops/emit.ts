@@ -94,6 +94,10 @@ export function resolveDims(what: string, dims: Dims, rank: number): number[] {
   return resolved;
 }
 
+/** What sums and products are made of: truth values count as 0 and 1 in i32. */
+export const countable = (op: string, x: Node): Node =>
+  x.dtype === "bool" && (op === "sum" || op === "prod") ? cast(x, "i32") : x;
+
 /** Reduces over `dims`; with `keepDims` they stay as size 1. */
 export function reduce(
   op: Reduction | "prod" | "and" | "or",
@@ -102,7 +106,8 @@ export function reduce(
   options: { keepDims?: boolean } = {},
 ): Node {
   const over = resolveDims(op, dims, x.shape.length);
-  const result = over.length === 0 ? x : call("reduce", [x], { op, dims: over });
+  const value = countable(op, x);
+  const result = over.length === 0 ? value : call("reduce", [value], { op, dims: over });
   return options.keepDims === true
     ? reshape(
         result,
@@ -111,11 +116,11 @@ export function reduce(
     : result;
 }
 
-/** Sums over dims (default all); of nothing 0, integers wrap, not defined for bool. */
+/** Sums over dims (default all); of nothing 0, integers wrap, of bool the count of what is true, in i32. */
 export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
 /** The largest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
 export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("max", x, dims, options);
-/** Products; integers wrap, of nothing 1. */
+/** Products; integers wrap, of nothing 1, of bool 1 where all are true, in i32. */
 export const prod = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("prod", x, dims, options);
 /** The smallest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
 export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
@@ -138,7 +143,7 @@ export type CumulativeKind = "sum" | "prod" | "max" | "min" | "logSumExp";
 
 /** The elements up to each one, combined, along a dim. */
 export const cumulative = (kind: CumulativeKind, x: Node, dim = -1): Node =>
-  call("cumulative", [x], { kind, dim: normalizeDim(dim, x.shape.length, `cumulative ${kind}`) });
+  call("cumulative", [countable(kind, x)], { kind, dim: normalizeDim(dim, x.shape.length, `cumulative ${kind}`) });
 
 /** Sums of the elements up to each one, along a dim. */
 export const cumsum = (x: Node, dim = -1): Node => cumulative("sum", x, dim);
@@ -195,9 +200,9 @@ export function einsumPair(
 export function matmul(x: Node, y: Node): Node {
   if (x.shape.length === 0 || y.shape.length === 0)
     throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
-  if (!isFloat(x.dtype) || x.dtype !== y.dtype) {
-    throw new HeddleError("dtype", `matmul: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
-      hint: "cast them",
+  if (x.dtype === "bool" || x.dtype !== y.dtype) {
+    throw new HeddleError("dtype", `matmul: needs two numbers of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
+      hint: "cast them: to i32 where products of small integers should not wrap",
     });
   }
   if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), y.shape.length === 1 ? -1 : -2);

@@ -1,5 +1,5 @@
 /** @module What several ops need to spell themselves in StableHLO. */
-import { type DType, isHalf } from "../ir/dtype.ts";
+import { type DType, dtypes, isHalf, isInteger, isSigned } from "../ir/dtype.ts";
 import type { Attrs } from "../ir/node.ts";
 import type { Shape, TensorType } from "../ir/shape.ts";
 import type { HloBlock, HloDType, HloRegion, HloRule, HloValue } from "../ir/stablehlo.ts";
@@ -110,6 +110,33 @@ export function hloErf(hlo: HloBlock, x: HloValue): HloValue {
   const far = hlo.same("subtract", hlo.like(x, 1), hlo.same("multiply", decay, tail));
   const isNear = hlo.compare("LT", size, hlo.like(x, 1));
   return hlo.select(isNear, hlo.same("multiply", x, ratio), hlo.same("multiply", hlo.same("sign", x), far));
+}
+
+/** `power` of floats, of 16 bits in f32. Of integers XLA's looks at six bits of the exponent alone, so those go by squares. */
+export function hloPower(hlo: HloBlock, x: HloValue, y: HloValue): HloValue {
+  const dtype = x.type.dtype as DType;
+  if (isHalf(dtype)) return hlo.convert(hlo.same("power", hlo.convert(x, "f32"), hlo.convert(y, "f32")), dtype);
+  return isInteger(dtype) ? integerPower(hlo, x, y, dtype) : hlo.same("power", x, y);
+}
+
+function integerPower(hlo: HloBlock, x: HloValue, y: HloValue, dtype: DType): HloValue {
+  const [zero, one] = [hlo.like(x, 0), hlo.like(x, 1)];
+  const bit = (place: number): HloValue => {
+    const moved = place === 0 ? y : hlo.same("shift_right_logical", y, hlo.like(y, place));
+    return hlo.compare("NE", hlo.same("and", moved, one), zero);
+  };
+  const width = dtypes[dtype].bytes * 8;
+  const bits = isSigned(dtype) ? width - 1 : width;
+  let [result, square] = [hlo.select(bit(0), x, one), x];
+  for (let place = 1; place < bits; place++) {
+    square = hlo.same("multiply", square, square);
+    result = hlo.select(bit(place), hlo.same("multiply", result, square), result);
+  }
+  if (!isSigned(dtype)) return result;
+  // To a negative power 1 and -1 are themselves or 1, others 0.
+  const unit = hlo.compare("EQ", hlo.same("abs", x), one);
+  const quotient = hlo.select(unit, hlo.select(bit(0), x, one), zero);
+  return hlo.select(hlo.compare("LT", y, zero), quotient, result);
 }
 
 const mask = 0xffffffff;

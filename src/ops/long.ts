@@ -17,6 +17,17 @@ const nonzero = (name: "div" | "rem", dtype: Long, y: bigint): bigint => {
 /** Whether an amount of a shift leaves no bit; a negative one is read as unsigned. */
 const gone = (y: bigint): boolean => y < 0n || y >= 64n;
 
+/** As `wholePower` of scalar-bits.ts, in 64 bits. */
+function power(x: bigint, y: bigint): bigint {
+  if (y < 0n) return x === 1n ? 1n : x === -1n ? (y % 2n === 0n ? 1n : -1n) : 0n;
+  let [result, square] = [1n, x];
+  for (let rest = y; rest > 0n; rest /= 2n) {
+    if (rest % 2n === 1n) result = BigInt.asUintN(64, result * square);
+    square = BigInt.asUintN(64, square * square);
+  }
+  return result;
+}
+
 /** The functions of the table of scalar functions that integers have. */
 export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: Long) => bigint } = {
   neg: (x) => -x,
@@ -28,6 +39,7 @@ export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: 
   mul: (x, y) => x * y,
   div: (x, y, dtype) => x / nonzero("div", dtype, y),
   rem: (x, y, dtype) => x % nonzero("rem", dtype, y),
+  pow: power,
   max: (x, y) => (x > y ? x : y),
   min: (x, y) => (x < y ? x : y),
   and: (x, y) => x & y,

@@ -1,6 +1,6 @@
 /** @module The general matrix product. */
 
-import { dtypes, isFloat } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, type TypedArray } from "../ir/dtype.ts";
 import { type Equation, equationOf, letters, pointsOf, shapesByEquation } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, reshapeView, type View } from "../ir/kernel.ts";
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
@@ -11,6 +11,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { permuted } from "./host.ts";
+import { combine, identityOf } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
 
 type DotAttrs = {
@@ -45,7 +46,7 @@ const product = (shape: Shape, dims: readonly number[]): number =>
 
 defineOp<DotAttrs>({
   name: "dot",
-  doc: "Contracts dims of x with dims of y, for each position of the batch dims (StableHLO dot_general). Output dims: batch, free dims of x, free dims of y. Sums accumulate in the dtype itself.",
+  doc: "Contracts dims of x with dims of y, for each position of the batch dims (StableHLO dot_general). Output dims: batch, free dims of x, free dims of y. Sums accumulate in the dtype itself; integers wrap.",
   example: {
     inputs: [
       { dtype: "f32", shape: [1, 2], data: Float32Array.of(1, 2) },
@@ -57,8 +58,8 @@ defineOp<DotAttrs>({
   infer: (inputs, attrs) => {
     const [x, y] = inputs as [TensorType, TensorType];
     if (inputs.length !== 2) throw new HeddleError("op", `dot: takes 2 inputs, got ${inputs.length}`);
-    if (x.dtype !== y.dtype || !isFloat(x.dtype))
-      throw new HeddleError("dtype", `dot: needs two floats of one dtype, got ${formatType(x)}, ${formatType(y)}`);
+    if (x.dtype !== y.dtype || x.dtype === "bool")
+      throw new HeddleError("dtype", `dot: needs two numbers of one dtype, got ${formatType(x)}, ${formatType(y)}`);
     const valid = (type: TensorType, dims: readonly number[]): boolean =>
       new Set(dims).size === dims.length &&
       dims.every((dim) => Number.isInteger(dim) && dim >= 0 && dim < type.shape.length);
@@ -111,6 +112,10 @@ defineOp<DotAttrs>({
       product(left.shape, attrs.xContract),
     ];
     const out = dtypes[left.dtype].create(sizeOf((type as TensorType).shape));
+    if (!isFloat(left.dtype)) {
+      wholeProduct(left.dtype, { a, b, out, rows: batch * m, perBatch: m, k, n });
+      return [out];
+    }
     const row = new Float64Array(n);
     for (let r = 0; r < batch * m; r++) {
       row.fill(0);
@@ -139,6 +144,32 @@ defineOp<DotAttrs>({
     });
   },
 });
+
+/** A product of integers: each sum wraps as its additions would. */
+function wholeProduct(
+  dtype: DType,
+  {
+    a,
+    b,
+    out,
+    rows,
+    perBatch,
+    k,
+    n,
+  }: Record<"a" | "b" | "out", TypedArray> & Record<"rows" | "perBatch" | "k" | "n", number>,
+): void {
+  for (let r = 0; r < rows; r++) {
+    const base = Math.floor(r / perBatch) * k * n;
+    for (let col = 0; col < n; col++) {
+      let total = identityOf("sum", dtype);
+      for (let inner = 0; inner < k; inner++) {
+        const [x, y] = [a[r * k + inner] as number, b[base + inner * n + col] as number];
+        total = combine.sum(total, combine.prod(x, y, dtype), dtype);
+      }
+      out[r * n + col] = total;
+    }
+  }
+}
 
 /** A factor that is alike for all of the batch stays: the batch is a free dim of the other one, in one large product. */
 function batchDot(context: BatchContext<DotAttrs>): readonly Batched[] {

@@ -55,3 +55,14 @@ export const bitPairs: { readonly [name: string]: ScalarRow } = {
     1,
   ),
 };
+
+/** An integer to the power of one, in the lowest 32 bits, by squares; a negative power is the quotient cut to an integer. */
+export function wholePower(x: number, y: number): number {
+  if (y < 0) return x === 1 ? 1 : x === -1 ? (y % 2 === 0 ? 1 : -1) : 0;
+  let [result, square] = [1, x];
+  for (let rest = y; rest > 0; rest = Math.floor(rest / 2)) {
+    if (rest % 2 === 1) result = Math.imul(result, square);
+    square = Math.imul(square, square);
+  }
+  return result;
+}

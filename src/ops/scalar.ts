@@ -7,8 +7,8 @@ import { type DType, dtypes, isInteger, isSigned } from "../ir/dtype.ts";
 import { absent, type Node } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
-import { hloErf } from "./hlo.ts";
-import { bitPairs, bitRows } from "./scalar-bits.ts";
+import { hloErf, hloPower } from "./hlo.ts";
+import { bitPairs, bitRows, wholePower } from "./scalar-bits.ts";
 import { functionPairs, functionRows } from "./scalar-functions.ts";
 import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
 import { erf, roundHalfEven } from "./special.ts";
@@ -262,11 +262,10 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   pow: {
-    doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN.",
-    dtypes: "float",
-    stablehlo: "power",
-    // JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
-    value: (x, y) => (x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y),
+    doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN. Integers wrap; to a negative power 1 and -1 are themselves or 1, others 0.",
+    dtypes: "number",
+    stablehlo: hloPower,
+    value: (x, y, dtype) => (isInteger(dtype) ? wholePower(x, y) : floatPower(x, y)),
     gradient: [
       // A power that is finite stands in the place of what counts for nothing: derivatives of the gradient multiply by it.
       (dy, x, y) => {
@@ -315,6 +314,10 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   ...functionPairs,
   ...bitPairs,
 };
+
+// JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
+const floatPower = (x: number, y: number): number =>
+  x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y;
 
 function truncated(x: Node): Node {
   return select(emit.lt(x, 0), emit.ceil(x), emit.floor(x));

@@ -10,14 +10,16 @@ export const untouched = (attrs: WindowAttrs, dim: number): boolean =>
 
 /**
  * The order in which the kernels see dims: the input's own, if in it the moving dims are neighbours in ascending order
- * (so that the first of ties is the same); else row-major.
+ * (so that the first of ties is the same); else row-major, with the moving dims behind the others where they are too far apart.
  */
 export function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
   const rank = (input as View).shape.length;
   const order = denseOrder(input as View) ?? range(rank);
   const moving = range(rank).filter((dim) => !untouched(attrs, dim));
   const first = order.indexOf(moving[0] ?? 0);
-  return moving.every((dim, index) => order[first + index] === dim) ? order : range(rank);
+  if (moving.every((dim, index) => order[first + index] === dim)) return order;
+  const reach = (moving.at(-1) as number) - (moving[0] as number) + 1;
+  return reach <= slides ? range(rank) : [...range(rank).filter((dim) => untouched(attrs, dim)), ...moving];
 }
 
 /** Dims over which the kernels slide. */
@@ -43,8 +45,7 @@ export function windowCalls(
   const last = moving.at(-1) ?? Math.max(0, shape.length - 1);
   const first = Math.max(0, Math.min(moving[0] ?? last, last - 1));
   const count = last - first + 1;
-  if (count > slides)
-    throw new HeddleError("lower", `${k}: no native kernel for windows over ${count} neighbouring dims`);
+  if (count > slides) throw new HeddleError("lower", `${k}: no native kernel for windows over ${count} dims`);
   /** Entries of the dims that the kernel slides over; dims that are missing come first. */
   const slid = <T>(list: readonly T[], neutral: T): T[] => [
     ...range(slides - count).map(() => neutral),

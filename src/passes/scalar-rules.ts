@@ -91,7 +91,7 @@ function powerRule(node: Node): Node | undefined {
     case 2:
       return mul(x, x);
     case -1:
-      return div(1, x);
+      return isFloat(x.dtype) ? div(1, x) : undefined;
     default:
       return undefined;
   }
@@ -121,7 +121,7 @@ export const scalarRules: readonly Rule[] = [
     isOp(input(node), "neg") || isOp(input(node), "abs") ? abs(input(input(node))) : undefined,
   ),
   rule("max min and or", "operand twice", "max(x, x) = x", same),
-  rule("pow", "small power", "x^0 = 1; x^1 = x; x^2 = x * x; x^-1 = 1 / x", powerRule),
+  rule("pow", "small power", "x^0 = 1; x^1 = x; x^2 = x * x; floats: x^-1 = 1 / x", powerRule),
   rule("select", "select by constant", "select(true, x, y) = x", (node) => {
     const value = repeatedValue(input(node));
     return value === undefined ? undefined : input(node, value !== 0 ? 1 : 2);

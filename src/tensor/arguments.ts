@@ -82,6 +82,6 @@ export function checkPadding(what: string, padding: unknown, rank = 2): void {
     Number.isInteger(part) || (Array.isArray(part) && part.length === 2 && part.every(Number.isInteger));
   if (Array.isArray(padding) && padding.length === rank && padding.every(amount)) return;
   throw new HeddleError("option", `${what}: padding is ${shown(padding)}`, {
-    hint: `it can be a number, ${["[width], [[left, right]]", "[height, width], [[top, bottom], [left, right]]", "[depth, height, width]"][rank - 1]}, "same" or "valid"`,
+    hint: `it can be a number, ${["[width], [[left, right]]", "[height, width], [[top, bottom], [left, right]]", "[depth, height, width]"][rank - 1] ?? `${rank} of them`}, "same" or "valid"`,
   });
 }

@@ -20,7 +20,7 @@ function checkScatterOp(what: string, op: unknown): void {
     throw new HeddleError("option", `${what}: op is ${shown(op)}`, { hint: `it can be ${scatterOps.join(", ")}` });
 }
 
-/** Product over dims (default all); integers wrap, of nothing 1. */
+/** Product over dims (default all); integers wrap, of nothing 1; of bool, 1 where all are true, else 0, in i32. */
 export const prod = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
   operate("prod", ops.prod, [x], dims, options);
 /** Whether all elements over dims (default all) are true, or not 0. */
@@ -37,7 +37,7 @@ const cumulative =
   (x: Tensor, dim?: number): Tensor =>
     operate(name, (node: Node, at?: number) => ops.cumulative(kind, node, at), [x], dim);
 
-/** Product of the elements up to and including each one, along a dim (default the last). */
+/** Product of the elements up to and including each one, along a dim (default the last); integers wrap, bool gives i32. */
 export const cumprod: (x: Tensor, dim?: number) => Tensor = cumulative("cumprod", "prod");
 /** Largest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
 export const cummax: (x: Tensor, dim?: number) => Tensor = cumulative("cummax", "max");

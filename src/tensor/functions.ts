@@ -10,7 +10,15 @@ import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
-import { checkTensor, type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
+import {
+  checkTensor,
+  type Dims,
+  isTensor,
+  operate,
+  type ReduceOptions,
+  type Tensor,
+  type TensorLike,
+} from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
@@ -142,11 +150,13 @@ export const div: Binary = binary("div", ops.div);
  */
 export const rem: Binary = binary("rem", ops.rem);
 /**
- * x to the y, of floats, with broadcasting; 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
+ * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
  * whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a
- * power.
+ * power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.
+ *
+ * @throws HeddleError `dtype` for integers to a negative number.
  */
-export const pow: Binary = binary("pow", ops.pow);
+export const pow: Binary = (x, y) => (isTensor(x) ? x.pow(y) : operate("pow", ops.pow, [x, y]));
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
@@ -276,7 +286,7 @@ export function pad(
 
 /**
  * Sum over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; 0 where there are no elements.
- * Integers wrap, 16-bit floats are added in f32 and rounded once. Not defined for bool: cast to i32 to count.
+ * Integers wrap, 16-bit floats are added in f32 and rounded once. Of bool it is the count of what is true, in i32.
  */
 export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("sum", x).sum(dims, options);
 /**
@@ -296,14 +306,17 @@ export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => 
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
-/** Sum of the elements up to and including each one, along a dim (default the last); same shape and dtype, integers wrap. */
+/**
+ * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
+ * wrap, bool is counted in i32.
+ */
 export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 /**
- * NumPy's matmul of two floats of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
+ * NumPy's matmul of two tensors of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
  * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded
- * once.
+ * once. Integers give their own dtype and wrap, as in NumPy and JAX: cast i8 and u8 to i32 for JAX's `preferred_element_type`.
  *
- * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for integers and for two dtypes.
+ * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for bool and for two dtypes.
  */
 export const matmul = (x: Tensor, y: Tensor): Tensor => self("matmul", x).matmul(y);
 /**
@@ -349,7 +362,7 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
   return operate("oneHot", ops.oneHot, [indices], classes, dtype);
 }
 /**
- * The general product of StableHLO (dot_general) of two floats of one dtype: contracts the dims `xContract` of x with
+ * The general product of StableHLO (dot_general) of two tensors of one dtype (integers wrap): contracts the dims `xContract` of x with
  * `yContract` of y, for each position of the batch dims `xBatch` and `yBatch`. Dims are numbers from 0, in pairs of equal
  * size; those of the result are the batch dims, what is left of x, then of y.
  */
@@ -358,4 +371,5 @@ export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dot
 
 export * from "./arrange.ts";
 export * from "./pooling.ts";
+export * from "./reduce-window.ts";
 export * from "./windows.ts";

@@ -205,6 +205,7 @@ export class Tensor {
     return operate("rem", ops.rem, [this, y]);
   }
   pow(y: TensorLike): Tensor {
+    ops.checkExponent(this, y);
     return operate("pow", ops.pow, [this, y]);
   }
   maximum(y: TensorLike): Tensor {

@@ -11,7 +11,8 @@ export function perSpatial(what: string, name: string, value: number | readonly 
   checkWhole(what, name, value, true);
   const list = typeof value === "number" ? new Array<number>(rank).fill(value) : [...value];
   if (list.length === rank) return list;
-  const wanted = ["a number or [width]", "one number or two", "one number or three"][rank - 1];
+  const wanted =
+    ["a number or [width]", "one number or two", "one number or three"][rank - 1] ?? `one number or ${rank} of them`;
   throw new HeddleError("argument", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
 }
 

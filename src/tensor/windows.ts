@@ -18,6 +18,11 @@ export interface ConvOptions {
   readonly padding?: Padding;
   /** Distance of the kernel's elements; default 1. */
   readonly dilation?: number | readonly number[];
+  /**
+   * Distance of the input's elements, with zeros between them, before it is padded: StableHLO's `lhs_dilation`, the strides of
+   * a transposed convolution. Default 1.
+   */
+  readonly inputDilation?: number | readonly number[];
   /** Parts into which features are cut; each result depends on the features of its own part. Default 1. */
   readonly groups?: number;
   /** Which dim plays which part; default PyTorch's, such as `"bf01,oi01->bf01"`. */
@@ -66,12 +71,16 @@ function buildConv(x: Node, weight: Node, rank: number, options: ConvOptions = {
   checkRanks(what, x, weight, rank);
   const strides = perSpatial(what, "strides", options.strides ?? 1, rank);
   const kernelDilation = perSpatial(what, "dilation", options.dilation ?? 1, rank);
-  const sizes = dims.spatial.map((digit) => x.shape[dims.x.indexOf(digit)] as number);
+  const inputDilation = perSpatial(what, "inputDilation", options.inputDilation ?? 1, rank);
+  const sizes = dims.spatial.map((digit, dim) => {
+    const size = x.shape[dims.x.indexOf(digit)] as number;
+    return size === 0 ? 0 : (size - 1) * (inputDilation[dim] as number) + 1;
+  });
   const spans = dims.spatial.map(
     (digit, dim) => ((weight.shape[dims.kernel.indexOf(digit)] as number) - 1) * (kernelDilation[dim] as number) + 1,
   );
   const padding = resolvedPadding(options.padding ?? 0, sizes, spans, strides);
-  const attrs = { strides, padding, inputDilation: strides.map(() => 1), kernelDilation };
+  const attrs = { strides, padding, inputDilation, kernelDilation };
   const { groups = 1 } = options;
   const [features, results] = [x.shape[dims.x.indexOf("f")], weight.shape[dims.kernel.indexOf("o")]] as [
     number,
@@ -85,7 +94,7 @@ const convOf = (rank: number) => {
   const build = (x: Node, weight: Node, options?: ConvOptions): Node => buildConv(x, weight, rank, options);
   return (x: Tensor, weight: Tensor, options: ConvOptions = {}): Tensor => {
     const what = `conv${rank}d`;
-    checkOptions(what, options, ["strides", "padding", "dilation", "groups", "layout"]);
+    checkOptions(what, options, ["strides", "padding", "dilation", "inputDilation", "groups", "layout"]);
     checkPadding(what, options.padding ?? 0, rank);
     return operate(what, build, [x, weight], options);
   };
@@ -93,7 +102,7 @@ const convOf = (rank: number) => {
 
 type Conv = (x: Tensor, weight: Tensor, options?: ConvOptions) => Tensor;
 
-/** 1-D convolution of x [batch, features, width] by weight [out, in / groups, kernel width]. */
+/** 1-D convolution of floats x [batch, features, width] by weight [out, in / groups, kernel width]. */
 export const conv1d: Conv = convOf(1);
 /** 2-D convolution of x [batch, features, height, width] by weight [out, in / groups, kernel height, kernel width]. */
 export const conv2d: Conv = convOf(2);

@@ -99,6 +99,18 @@ for (const { name, shapes, body, calls } of cases) {
   });
 }
 
+test("a product of integers has none", () => {
+  const specs = [[4, 6], [6, 8], [8]].map((shape, index) => ({
+    name: `x${index}`,
+    type: { dtype: "i32" as const, shape },
+  }));
+  const graph = traceGraph("test", specs, (x, y, b) => [
+    ops.maximum(ops.add(product(x as Node, y as Node), b as Node), 0),
+  ]);
+  const names = lines(lowerProgram(splitGraph(graph, [], {}), { slots: 2 })).map((line) => line.split(" ")[1]);
+  expect(names).toEqual(["dot", "fused"]);
+});
+
 test("the convnet's step has its activations and their gradients in the calls before", () => {
   const step = lenetStep();
   const program = splitGraph(step.graph, [], step);

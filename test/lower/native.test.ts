@@ -171,6 +171,7 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     ["a product with a long one", product(16, 8192, 16), true],
     ["a product with a very long one", product(3, 200_000, 5, "f64"), true],
     ["a product too large to be cut so", product(256, 8192, 256), false],
+    ["a product of integers, in any order", product(3, 200_000, 5, "i32"), false],
   ];
   test.each(partials)("memory for partial results is known before: %s", (_what, graph, some) => {
     if ("error" in native) throw new Error(reason);

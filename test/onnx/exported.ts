@@ -17,6 +17,7 @@ import type { ExportableFunction } from "../../src/io/onnx/export.ts";
 import { reduceWindows } from "../../src/io/windows.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import * as h from "../../src/tensor/index.ts";
+import { exportedControl } from "./exported-control.ts";
 
 /** Windows whose elements are two apart. */
 const gapped = {
@@ -173,6 +174,9 @@ export const exported: readonly Exported[] = [
   ),
   one("select and casts", (x) => h.select(h.and(x.gt(0), isFinite(x)), x.cast("i32"), h.arange(4)), f32(3, 4)),
   two("batched product", (x, y) => x.matmul(y), f32(2, 3, 4), f32(2, 4, 5)),
+  two("product of integers", (x, y) => x.matmul(y), i32(3, 4), i32(4, 2)),
+  two("product of bytes", (x, y) => x.cast("u8").matmul(y.cast("u8").mul(90)), i32(3, 4), i32(4, 2)),
+  two("power of integers", (x, y) => x.pow(y.abs()).add(x.cast("i8").pow(2).cast("i32")), i32(3, 4), i32(4)),
   two(
     "dotGeneral",
     (x, y) => dotGeneral(x, y, { xBatch: [2], yBatch: [0], xContract: [0], yContract: [2] }),
@@ -211,6 +215,13 @@ export const exported: readonly Exported[] = [
     f32(2, 6, 3, 3),
     f32(6, 2, 3, 3),
   ),
+  two(
+    "conv with gaps in its input and strides",
+    (x, y) => conv2d(x, y, { inputDilation: [2, 3], strides: [3, 2], padding: 1, groups: 2 }),
+    f32(2, 4, 4, 3),
+    f32(6, 2, 2, 3),
+  ),
+  one("least of windows", (x) => h.reduceWindow(x, [2, 3], { op: "min", strides: 2, padding: [1, 0] }), f32(5, 7)),
   one("maxPool2d with gaps", (x) => maxPool2d(x, 2, { dilation: 2, strides: 1 }), f32(1, 2, 7, 7)),
   one("sums of windows with gaps", (x) => reduceWindows("sum", x, gapped, 0), f32(2, 2, 7, 7)),
   ...[false, true].map((descending) => one(`sort ${descending}`, (x) => h.sort(x, 0, { descending }), f32(5, 3))),
@@ -252,4 +263,5 @@ export const exported: readonly Exported[] = [
   two("gather", (x, y) => gather(x, y), f32(5, 3), i32(2, 4)),
   two("gather of a batch", (x, y) => gather(x, y, 1), f32(2, 5, 3), i32(2, 4)),
   two("cross-entropy", (x, y) => losses.softmaxCrossEntropy(x, y), f32(6, 5), i32(6)),
+  ...exportedControl,
 ];

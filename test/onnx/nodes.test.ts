@@ -53,7 +53,9 @@ describe("node tests of the package onnx", () => {
 
   test("every op of the table passes some, so that no row is untested", () => {
     const used = new Set([...outcomes.values()].flatMap(({ kind, ops }) => (kind === "passed" ? ops : [])));
-    expect(onnxOps.filter((op) => !used.has(op))).toEqual([]);
+    // The package has no tests of these: test/io/onnx-random.test.ts has.
+    const without = ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"];
+    expect(onnxOps.filter((op) => !used.has(op))).toEqual(without);
   });
 
   test("docs/onnx.md has the table", () => {

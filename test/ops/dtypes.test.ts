@@ -141,6 +141,13 @@ const bitsOf = (x: bigint, dtype: DType): string => {
 /** Amounts of the width or more leave nothing of a value. */
 const amountOf = (y: bigint, dtype: DType): bigint => (y < 0n || y >= BigInt(dtypes[dtype].bytes * 8) ? 64n : y);
 
+/** A power modulo 2^64, by halves of the exponent. */
+function powerOf(x: bigint, y: bigint): bigint {
+  if (y < 2n) return x ** y;
+  const half = powerOf(x, y / 2n);
+  return BigInt.asIntN(64, half * half * x ** (y % 2n));
+}
+
 /** Functions of integers by their definition; results are taken modulo the width. */
 const definitions: { readonly [op: string]: (x: bigint, y: bigint, dtype: DType) => bigint | undefined } = {
   neg: (x) => 0n - x,
@@ -152,6 +159,7 @@ const definitions: { readonly [op: string]: (x: bigint, y: bigint, dtype: DType)
   mul: (x, y) => x * y,
   div: (x, y) => (y === 0n ? undefined : x / y),
   rem: (x, y) => (y === 0n ? undefined : x - (x / y) * y),
+  pow: (x, y) => (y < 0n ? (x === 1n || x === -1n ? x ** (y % 2n === 0n ? 2n : 1n) : 0n) : powerOf(x, y)),
   max: (x, y) => (x > y ? x : y),
   min: (x, y) => (x > y ? y : x),
   and: (x, y) => x & y,

@@ -157,8 +157,18 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
     "shape",
     /cumulative sum: there is no dim 2 in f32\[2,3\]/,
   ],
-  ["a cumsum of truth values", ({ b23 }) => ops.cumsum(b23), "dtype", /cumulative sum: not defined for bool\[2,3\]/],
-  ["a sum of truth values", ({ b23 }) => ops.sum(b23), "dtype", /reduce sum: not defined for bool\[2,3\]/],
+  [
+    "a cumsum of truth values",
+    ({ b23 }) => ops.call("cumulative", [b23], { kind: "sum", dim: 1 }),
+    "dtype",
+    /cumulative sum: not defined for bool\[2,3\]/,
+  ],
+  [
+    "a sum of truth values",
+    ({ b23 }) => ops.call("reduce", [b23], { op: "sum", dims: [0] }),
+    "dtype",
+    /reduce sum: not defined for bool\[2,3\]/,
+  ],
   [
     "a slice outside",
     ({ f23 }) => ops.slice(f23, [0, 1], [2, 4]),
@@ -214,10 +224,16 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
     /dot: dim 1 of f32\[2,3\] \(3\) and dim 0 of f32\[2,3\] \(2\) are contracted but differ/,
   ],
   [
-    "dot of integers",
-    ({ i23 }) => ops.dotGeneral(i23, i23, dims),
+    "dot of truth values",
+    ({ b23 }) => ops.dotGeneral(b23, b23, dims),
     "dtype",
-    /dot: needs two floats of one dtype, got i32\[2,3\], i32\[2,3\]/,
+    /dot: needs two numbers of one dtype, got bool\[2,3\], bool\[2,3\]/,
+  ],
+  [
+    "an integer to a negative number",
+    ({ i23 }) => ops.pow(i23, -1),
+    "dtype",
+    /pow: i32\[2,3\] to the -1: integers have no negative powers/,
   ],
   [
     "dot of dims that do not exist",

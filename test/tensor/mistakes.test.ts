@@ -50,6 +50,13 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
   ["a tensor for a number", () => tensor([tensor(1)]), "dtype", /Tensor\(f32\[\]\) stands where.*concat/s],
   ["a scalar alone put together", () => h.concat([tensor(1)], 0), "shape", /concat: .*scalar has no dims/],
   ["a dim beyond those of one tensor", () => h.concat([tensor([1])], 1), "shape", /concat: dim 1 is not in \[-1, 0\]/],
+  [
+    "an integer to a negative number",
+    () => tensor([2], i32).pow(-1),
+    "dtype",
+    /pow: i32\[1\] to the -1: integers have.*f32/s,
+  ],
+  ["the same, of the function", () => h.pow(tensor([2n]), -2n), "dtype", /pow: i64\[1\] to the -2: integers have no/],
   ["a dim turned twice", () => h.reverse(zeros([2, 2]), [0, -2]), "shape", /reverse: dims \[0,-2\] repeat/],
   ["rows of other lengths", () => tensor([[1, 2], [3]]), "shape", /a row of 1 stands among rows of 2/],
   ["full of a fraction", () => h.full([1], 1.5, i32), "dtype", /full: 1\.5 is not a value of i32/],

@@ -151,9 +151,9 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
     /concat: dtypes differ: f32\[1,2\], i32\[1,2\]/,
   ],
   [
-    "a product of integers",
-    () => labels.matmul(labels),
-    /matmul: needs two floats of one dtype, got i32\[1\], i32\[1\]/,
+    "a product of two dtypes",
+    () => labels.matmul(tensor([1])),
+    /matmul: needs two numbers of one dtype, got i32\[1\], f32\[1\]/,
   ],
   [
     "training as Keras spells it",

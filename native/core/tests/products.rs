@@ -77,6 +77,70 @@ fn large_products_are_cut_and_split() {
     }
 }
 
+/// Bytes as an unsigned number.
+fn whole(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+fn whole_case(dtype: &str, case: &Dot) {
+    let Dot { b, m, k, n, transposed } = *case;
+    let bytes = size(dtype);
+    let mut random = Random(3 + (m * 31 + n * 17 + k) as u64);
+    let mut bits = |count: usize| -> Vec<u8> { (0..count * bytes).map(|_| random.below(256) as u8).collect() };
+    let (x, y) = (bits(b * m * k), bits(b * k * n));
+    let (xs, ys) = (matrix_strides(b, m, k, transposed.0), matrix_strides(b, k, n, transposed.1));
+    let os = matrix_strides(b, m, n, transposed.2);
+    let at = |of: &[u8], index: usize| whole(&of[index * bytes..][..bytes]);
+    let mut want = vec![0; b * m * n * bytes];
+    for (i, r, c) in (0..b).flat_map(|i| (0..m).flat_map(move |r| (0..n).map(move |c| (i, r, c)))) {
+        let sum = (0..k).fold(0u64, |sum, p| {
+            let (left, right) = (at(&x, i * xs[0] + r * xs[1] + p * xs[2]), at(&y, i * ys[0] + p * ys[1] + c * ys[2]));
+            sum.wrapping_add(left.wrapping_mul(right))
+        });
+        let place = i * os[0] + r * os[1] + c * os[2];
+        want[place * bytes..][..bytes].copy_from_slice(&sum.to_le_bytes()[..bytes]);
+    }
+    let step = json!({ "k": "dot", "dtype": dtype, "b": b, "m": m, "k2": k, "n": n, "x": { "at": [1, 0], "strides": xs },
+        "y": { "at": [2, 0], "strides": ys }, "out": { "at": [3, 0], "strides": os } });
+    let contents = [vec![], x, y, bits(b * m * n)];
+    for (isa, buffers) in run_all(0, &contents[1..], &[step]).expect("runs") {
+        assert!(buffers[2] == want, "{dtype} {m}x{k}x{n} on {}", isa.name());
+    }
+}
+
+#[test]
+fn products_of_integers_wrap() {
+    let sizes = [
+        (1, 1, 1, 1),
+        (2, 3, 5, 7),
+        (1, 5, 300, 70),
+        (1, 6, 3, 140),
+        (3, 1, 70, 40),
+        (1, 40, 70, 1),
+        (1, 130, 600, 17),
+        (1, 200, 9, 3),
+        (1, 2, 0, 3),
+    ];
+    for ((b, m, k, n), dtype) in
+        sizes.into_iter().flat_map(|s| ["i8", "u8", "i32", "u32", "i64", "u64"].map(|d| (s, d)))
+    {
+        for flags in 0..8 {
+            let transposed = (flags & 1 > 0, flags & 2 > 0, flags & 4 > 0);
+            whole_case(dtype, &Dot { b, m, k, n, transposed });
+        }
+    }
+}
+
+#[test]
+fn products_of_truth_values_and_epilogues_of_integers_are_refused() {
+    for (dtype, relu) in [("bool", false), ("f16", false), ("i32", true)] {
+        let step = json!({ "k": "dot", "dtype": dtype, "b": 1, "m": 1, "k2": 1, "n": 1, "relu": relu,
+            "x": { "at": [1, 0], "strides": [1, 1, 1] }, "y": { "at": [1, 0], "strides": [1, 1, 1] },
+            "out": { "at": [2, 0], "strides": [1, 1, 1] } });
+        assert!(program(0, &[zeros(dtype, 1), zeros(dtype, 1)], &[step]).is_err(), "{dtype}");
+    }
+}
+
 #[test]
 fn an_empty_product_is_zero() {
     let step = json!({ "k": "dot", "dtype": "f32", "b": 1, "m": 2, "k2": 0, "n": 3, "x": { "at": [1, 0], "strides": [0, 0, 1] },

@@ -43,6 +43,8 @@ export interface Row {
   readonly since: number;
   /** Last one; default: the newest that is known. */
   readonly until?: number;
+  /** Whether it draws: such a node is not computed while the graph is built. */
+  readonly random?: boolean;
   build(context: NodeContext): Result | readonly Result[];
 }
 
@@ -59,6 +61,9 @@ const text = new TextDecoder();
 /** Builds the graph of an attribute with these inputs. */
 export type BuildGraph = (graph: GraphProto, inputs: readonly Value[]) => Value[];
 
+/** The key of a node that draws, by its seed where it has one. */
+export type KeyOf = (seed: number | undefined) => Tensor;
+
 /** The error for an input that must be known while the graph is built. */
 export class NotConstant extends HeddleError {}
 
@@ -67,11 +72,18 @@ export class NodeContext {
   readonly node: NodeProto;
   readonly opset: number;
   readonly buildGraph: BuildGraph;
+  readonly #keyOf: KeyOf;
   readonly #inputs: readonly (Value | undefined)[];
   readonly #attributes: ReadonlyMap<string, AttributeProto>;
 
-  constructor(node: NodeProto, inputs: readonly (Value | undefined)[], opset: number, buildGraph: BuildGraph) {
+  constructor(
+    node: NodeProto,
+    inputs: readonly (Value | undefined)[],
+    opset: number,
+    { buildGraph, keyOf }: { readonly buildGraph: BuildGraph; readonly keyOf: KeyOf },
+  ) {
     this.node = node;
+    this.#keyOf = keyOf;
     this.opset = opset;
     this.buildGraph = buildGraph;
     this.#inputs = inputs;
@@ -152,6 +164,11 @@ export class NodeContext {
     const { shape } = this.value(index).type;
     if (sizeOf(shape) !== 1) throw new HeddleError("shape", `input ${index} has ${sizeOf(shape)} values, not one`);
     return this.numbers(index)[0] as number;
+  }
+
+  /** A key (u32[2]) that is this node's alone, from its seed or from the key that the model is applied with. */
+  randomKey(): Tensor {
+    return this.#keyOf(this.hasAttribute("seed") ? this.float("seed") : undefined);
   }
 
   hasAttribute(name: string): boolean {

@@ -1,6 +1,7 @@
 /** @module How each of Heddle's ops is spelled in ONNX (opset 18). An op that is not here is spelled by its body. */
-import { dtypes } from "../../ir/dtype.ts";
+import { type DType, dtypes } from "../../ir/dtype.ts";
 import { otherDims, range, type Shape, sizeOf, type TensorType } from "../../ir/shape.ts";
+import { controlSpellings } from "./export-control.ts";
 import { orderSpellings } from "./export-order.ts";
 import { windowSpellings } from "./export-windows.ts";
 import type { GraphWriter } from "./graph-writer.ts";
@@ -34,6 +35,18 @@ const byDType =
   (bool: string, other: string): Spelling =>
   ({ node, inputs, writer }) =>
     writer.add(typeOfInput(node).dtype === "bool" ? bool : other, inputs);
+
+/** An op of integers that ONNX has for wider ones alone, whose lowest bits are the same. */
+const inWider =
+  (narrow: readonly DType[], wide: DType, op: string): Spelling =>
+  ({ node, inputs, writer }) => {
+    if (!narrow.includes(node.dtype)) return writer.add(op, inputs);
+    const made = writer.add(
+      op,
+      inputs.map((name) => castTo(writer, name, wide)),
+    );
+    return castTo(writer, made, node.dtype);
+  };
 
 /** A number of the node's dtype beside an input. */
 const withNumber = (op: string, value: number, inner?: string, swapped = false): Spelling => {
@@ -121,7 +134,8 @@ function reduce({ node, inputs, writer }: Spelled): string {
 }
 
 /** A product of matrices: batch dims first, then those of one side, then the contracted ones. */
-function dot({ node, inputs, writer }: Spelled): string {
+function dot(spelled: Spelled): string {
+  const { node, inputs, writer } = spelled;
   const [x, y] = [typeOfInput(node), typeOfInput(node, 1)];
   const { xBatch, yBatch, xContract, yContract } = node.attrs as { [name: string]: number[] } & {
     xBatch: number[];
@@ -136,11 +150,18 @@ function dot({ node, inputs, writer }: Spelled): string {
   const left = transposed(writer, inputs[0] as string, [...xBatch, ...xFree, ...xContract]);
   const right = transposed(writer, inputs[1] as string, [...yBatch, ...yContract, ...yFree]);
   const batch = sizes(x, xBatch);
-  const product = writer.add("MatMul", [
-    reshaped(writer, left, [...batch, flat(x, xFree), flat(x, xContract)]),
-    reshaped(writer, right, [...batch, flat(y, yContract), flat(y, yFree)]),
-  ]);
-  return reshaped(writer, product, [...batch, ...sizes(x, xFree), ...sizes(y, yFree)]);
+  const product = inWider(
+    ["i8", "u8"],
+    "i32",
+    "MatMul",
+  )({
+    ...spelled,
+    inputs: [
+      reshaped(writer, left, [...batch, flat(x, xFree), flat(x, xContract)]),
+      reshaped(writer, right, [...batch, flat(y, yContract), flat(y, yFree)]),
+    ],
+  });
+  return reshaped(writer, product as string, [...batch, ...sizes(x, xFree), ...sizes(y, yFree)]);
 }
 
 function gather({ node, inputs, writer }: Spelled): string {
@@ -191,7 +212,7 @@ export const spellings: { readonly [op: string]: Spelling } = {
   mul: same("Mul"),
   div: same("Div"),
   rem: ({ inputs, writer }) => writer.add("Mod", inputs, { fmod: 1 }),
-  pow: same("Pow"),
+  pow: inWider(["i8", "u8", "u32", "u64"], "i64", "Pow"),
   max: same("Max"),
   min: same("Min"),
   and: byDType("And", "BitwiseAnd"),
@@ -231,4 +252,5 @@ export const spellings: { readonly [op: string]: Spelling } = {
   optimizationBarrier: ({ inputs, writer }) => writer.add("Identity", [inputs[0] as string]),
   ...windowSpellings,
   ...orderSpellings,
+  ...controlSpellings,
 };

@@ -57,7 +57,6 @@ function convTranspose(spelled: Spelled): string {
   const { node, writer } = spelled;
   const attrs = node.attrs as ConvAttrs;
   const { x, kernel, out, spatial, grouped } = convDims(attrs.layout);
-  if (attrs.strides.some((stride) => stride !== 1)) throw refused(node, "has gaps in its input and strides");
   const [group, space] = [grouped ? "g" : "", spatial.join("")];
   const image = `b${group}f${space}`;
   const weight = arranged(spelled, 1, kernel, `${group}io${space}`);
@@ -76,7 +75,16 @@ function convTranspose(spelled: Spelled): string {
     output_padding: high.map((amount) => Math.max(0, -amount)),
     group: grouped ? (typeOfInput(node).shape[x.indexOf("g")] as number) : 1,
   });
-  return restored(writer, made, node, out, image);
+  return restored(writer, strided(spelled, made), node, out, image);
+}
+
+/** Of the windows at all places, which are the last dims, those that the strides of a convolution stop at. */
+function strided({ node, writer }: Spelled, made: string): string {
+  const { strides } = node.attrs as ConvAttrs;
+  if (strides.every((stride) => stride === 1)) return made;
+  const dims = range(strides.length).map((dim) => dim + 2);
+  const lists = [dims.map(() => 0), dims.map(() => 2 ** 31 - 1), dims, strides];
+  return writer.add("Slice", [made, ...lists.map((list) => writer.list(list))]);
 }
 
 /** Windows over the last dims, all before them taken together. */

@@ -4,6 +4,7 @@ import { elementOp } from "../../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { formatType, type TensorType, typeOf } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
+import { prune } from "../../passes/prune.ts";
 import { isTensor, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -14,9 +15,7 @@ import { commitFile } from "../commit.ts";
 import { toHost } from "../host.ts";
 import { spellings } from "./export-ops.ts";
 import { GraphWriter } from "./graph-writer.ts";
-import type { GraphProto, ValueInfo } from "./messages.ts";
 import { writeModel } from "./messages.ts";
-import { codeOfDType } from "./tensors.ts";
 
 /** The opset that is written. */
 export const exportOpset = 18;
@@ -38,11 +37,6 @@ export type ExportableFunction<Names extends string = string> = (
   },
 ) => Tensor | { readonly [name: string]: Tensor };
 
-const portOf = (name: string, { dtype, shape }: TensorType): ValueInfo => ({
-  name,
-  type: { tensorType: { elemType: codeOfDType(dtype), shape: { dim: shape.map((dimValue) => ({ dimValue })) } } },
-});
-
 /** Spells the nodes of a graph, given the names of its inputs; returns those of its outputs. */
 function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): string[] {
   return interpretGraph<readonly string[]>(
@@ -61,10 +55,10 @@ function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): st
 
 function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): readonly string[] {
   const spelling = Object.hasOwn(spellings, node.op.name) ? spellings[node.op.name] : undefined;
-  if (spelling !== undefined) return [spelling({ node, inputs, writer })].flat();
+  if (spelling !== undefined) return [spelling({ node, inputs, writer, spell })].flat();
   if (!isAbsent(node.op.body)) {
     const types = node.inputs.map((input) => input.types[0] as TensorType);
-    return spell(bodyGraph(node.op, types, node.attrs), inputs, writer);
+    return spell(prune(bodyGraph(node.op, types, node.attrs)), inputs, writer);
   }
   throw new HeddleError("op", `exportOnnx: ${node.op.name} (${formatType(node)}) has no spelling in ONNX`, {
     hint: hintFor(node),
@@ -73,8 +67,6 @@ function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): 
 
 /** What can be done about a node that ONNX has no words for. */
 function hintFor({ op }: Node): string {
-  if (!isAbsent(op.control))
-    return "loops and branches are not written: rnn, gru and lstm are loops over time; apply the step of nn.rnnCell, gruCell or lstmCell as often as there are steps";
   if (op.name === "randomBits") return "export inference: apply the model without { train: true } and a key";
   return "docs/onnx.md says what is written";
 }
@@ -114,15 +106,15 @@ export async function exportOnnx<Names extends string>(
     const place = known.leaves.indexOf(tensor);
     names.push(writer.weight(place < 0 ? `weight${index}` : (known.paths[place] as string), await toHost(tensor)));
   }
-  const results = spell(graph, names, writer);
+  // Scans stack their carries for a gradient, which nobody asks of the file.
+  const results = spell(prune(graph), names, writer);
   for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
-  const proto: GraphProto = {
-    node: writer.nodes,
+  const proto = writer.graph(
     name,
-    initializer: writer.weights,
-    input: specs.map((spec) => portOf(spec.name, spec.type)),
-    output: graph.outputs.map((node, index) => portOf(outputs[index] as string, node)),
-  };
+    specs.map((spec) => [spec.name, spec.type] as const),
+    graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
+    writer.used(),
+  );
   return writeModel({
     irVersion,
     producerName: "heddle",

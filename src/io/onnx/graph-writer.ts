@@ -1,41 +1,85 @@
 /** @module Nodes and weights of an ONNX graph being written, each under a name of its own. */
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
+import type { TensorType } from "../../ir/shape.ts";
 import { bytesOfHost } from "../host.ts";
-import type { AttributeProto, NodeProto, TensorProto } from "./messages.ts";
+import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo } from "./messages.ts";
 import { codeOfDType } from "./tensors.ts";
 
-/** Attributes as JavaScript values: whole numbers are ints, `{ f: … }` floats. */
+/** Attributes as JavaScript values: whole numbers are ints, `{ f: … }` floats, `{ g: … }` graphs. */
 export interface GivenAttributes {
-  readonly [name: string]: number | string | readonly number[] | { readonly f: number };
+  readonly [name: string]: number | string | readonly number[] | { readonly f: number } | { readonly g: GraphProto };
 }
+
+/** A value with its name and type, as an input or output of a graph. */
+export type Port = readonly [name: string, type: TensorType];
+
+const infoOf = ([name, { dtype, shape }]: Port): ValueInfo => ({
+  name,
+  type: { tensorType: { elemType: codeOfDType(dtype), shape: { dim: shape.map((dimValue) => ({ dimValue })) } } },
+});
 
 const text = new TextEncoder();
 
 function attribute(name: string, value: GivenAttributes[string]): AttributeProto {
   if (typeof value === "number") return { name, i: value, type: 2 };
   if (typeof value === "string") return { name, s: text.encode(value), type: 3 };
+  if ("g" in value) return { name, g: value.g, type: 5 };
   if ("f" in value) return { name, f: value.f, type: 1 };
   return { name, ints: value as readonly number[], type: 7 };
+}
+
+const namesRead = (nodes: readonly NodeProto[]): string[] =>
+  nodes.flatMap(({ input, attribute }) => [
+    ...input,
+    ...attribute.flatMap(({ g }) => (g === undefined ? [] : namesRead(g.node))),
+  ]);
+
+/** What a graph and those within it have in common: no name may be given twice, and all weights are kept outside. */
+interface Shared {
+  readonly names: Set<string>;
+  readonly weights: TensorProto[];
+  readonly lists: Map<string, string>;
+  count: number;
 }
 
 /** Collects a graph. */
 export class GraphWriter {
   readonly nodes: NodeProto[] = [];
-  readonly weights: TensorProto[] = [];
-  readonly #names: Set<string>;
-  readonly #lists = new Map<string, string>();
-  #count = 0;
+  readonly #shared: Shared;
 
-  constructor(inputs: readonly string[]) {
-    this.#names = new Set(inputs);
+  constructor(inputs: readonly string[], shared?: Shared) {
+    this.#shared = shared ?? { names: new Set(inputs), weights: [], lists: new Map(), count: 0 };
   }
 
-  #fresh(wanted: string): string {
+  /** The writer of a graph within this one, which sees the values of this one by their names. */
+  within(): GraphWriter {
+    return new GraphWriter([], this.#shared);
+  }
+
+  /** A name that no value has, near the wanted one. */
+  name(wanted: string): string {
+    const { names } = this.#shared;
     let name = wanted;
-    while (this.#names.has(name)) name = `${wanted}_${this.#count++}`;
-    this.#names.add(name);
+    while (names.has(name)) name = `${wanted}_${this.#shared.count++}`;
+    names.add(name);
     return name;
+  }
+
+  /** The graph of the nodes so far; one within another has no weights of its own. */
+  graph(
+    name: string,
+    inputs: readonly Port[],
+    outputs: readonly Port[],
+    initializer: readonly TensorProto[] = [],
+  ): GraphProto {
+    return { node: this.nodes, name, initializer, input: inputs.map(infoOf), output: outputs.map(infoOf) };
+  }
+
+  /** The tensors that nodes read, here or in graphs within: a loop that never runs reads nothing. */
+  used(): TensorProto[] {
+    const names = new Set(namesRead(this.nodes));
+    return this.#shared.weights.filter(({ name = "" }) => names.has(name));
   }
 
   /** One node with one result, whose name is returned. */
@@ -45,7 +89,7 @@ export class GraphWriter {
 
   /** One node with so many results, whose names are returned. */
   addAll(opType: string, inputs: readonly string[], results: number, attributes: GivenAttributes = {}): string[] {
-    const output = Array.from({ length: results }, () => this.#fresh(`${opType}_${this.#count++}`));
+    const output = Array.from({ length: results }, () => this.name(`${opType}_${this.#shared.count++}`));
     this.nodes.push({
       input: inputs,
       output,
@@ -58,29 +102,29 @@ export class GraphWriter {
 
   /** A tensor that is kept in the file. */
   weight(wanted: string, host: HostTensor): string {
-    const name = this.#fresh(wanted);
+    const name = this.name(wanted);
     const { dtype, shape } = host;
-    this.weights.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: bytesOfHost(host) });
+    this.#shared.weights.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: bytesOfHost(host) });
     return name;
   }
 
   /** Whole numbers as a vector of int64, as shapes and axes are given; equal ones are kept once. */
   list(values: readonly number[]): string {
     const key = values.join(",");
-    const known = this.#lists.get(key);
+    const known = this.#shared.lists.get(key);
     if (known !== undefined) return known;
-    const name = this.#fresh("list");
+    const name = this.name("list");
     const data = BigInt64Array.from(values, BigInt);
-    this.weights.push({ dims: [values.length], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
-    this.#lists.set(key, name);
+    this.#shared.weights.push({ dims: [values.length], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
+    this.#shared.lists.set(key, name);
     return name;
   }
 
   /** A whole number as a scalar of int64, as an axis is given. */
   index(value: number): string {
-    const name = this.#fresh("index");
+    const name = this.name("index");
     const data = BigInt64Array.of(BigInt(value));
-    this.weights.push({ dims: [], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
+    this.#shared.weights.push({ dims: [], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
     return name;
   }
 
@@ -91,7 +135,7 @@ export class GraphWriter {
 
   /** Gives an output its name: a node of its own, since it may be an input or another output too. */
   rename(from: string, to: string): void {
-    this.#names.add(to);
+    this.#shared.names.add(to);
     this.nodes.push({ input: [from], output: [to], name: `output ${to}`, opType: "Identity", attribute: [] });
   }
 }

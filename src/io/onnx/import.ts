@@ -7,13 +7,13 @@ import type { HostTensor, Node } from "../../ir/node.ts";
 import { formatType, sizeOf } from "../../ir/shape.ts";
 import type { Layer } from "../../nn/index.ts";
 import { evaluateGraph } from "../../ops/index.ts";
-import { evalShape, isTensor, jit, Tensor, type Tensors } from "../../tensor/index.ts";
+import { evalShape, isTensor, jit, random, Tensor, type Tensors } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { toTensor } from "../host.ts";
 import { readWhole } from "../read.ts";
-import { NodeContext, type Result, type Row, Value } from "./context.ts";
+import { type BuildGraph, NodeContext, type Result, type Row, Value } from "./context.ts";
 import { type GraphProto, type ModelProto, type NodeProto, readModel, type TensorProto } from "./messages.ts";
 import { newestOpset, oldestOpset, rowOf } from "./ops.ts";
 import { dtypeOfCode, hostOfProto, readExternal } from "./tensors.ts";
@@ -37,6 +37,12 @@ export interface OnnxOptions {
   readonly file?: string;
 }
 
+/** Options of {@link OnnxModel.apply} and {@link OnnxModel.run}. */
+export interface OnnxRunOptions {
+  /** Random key (u32[2]), which nodes that draw without a seed of their own need. */
+  readonly key?: Tensor | undefined;
+}
+
 /** Values that are folded have at most so many elements: shapes and small tables, not weights. */
 const largestFolded = 65_536;
 
@@ -53,7 +59,7 @@ export class OnnxModel {
   readonly #graph: GraphProto;
   readonly #constants: ReadonlyMap<string, HostTensor>;
   readonly #file: string;
-  readonly #compiled: (params: Tensors, inputs: Tensors) => Record<string, Tensor>;
+  readonly #compiled: (params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) => Record<string, Tensor>;
 
   /** @internal */
   constructor(graph: GraphProto, constants: ReadonlyMap<string, HostTensor>, opset: number, file: string) {
@@ -66,17 +72,21 @@ export class OnnxModel {
     this.outputs = graph.output.map((info) => portOf(info, file));
     const weights = [...constants].filter(([, host]) => isFloat(host.dtype));
     this.params = Object.fromEntries(weights.map(([name, host]) => [name, toTensor(host)]));
-    this.#compiled = jit((params: Tensors, inputs: Tensors) => this.apply(inputs as OnnxInputs, params));
+    this.#compiled = jit((params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) =>
+      this.apply(inputs as OnnxInputs, params, drawn),
+    );
   }
 
   /**
    * The outputs by name: an ordinary function of tensors, for use within `jit`, `grad` or a model of one's own.
    *
    * @param params weights in place of the file's
-   * @throws HeddleError `argument` for a missing input; `dynamic` where a shape depends on values; what an op refuses, each
+   * @param options `key` for nodes that draw random numbers
+   * @throws HeddleError `argument` for a missing input or key; `dynamic` where a shape depends on values; what an op refuses, each
    * with the node and the file.
    */
-  apply(inputs: OnnxInputs, params: Tensors = this.params): Record<string, Tensor> {
+  apply(inputs: OnnxInputs, params: Tensors = this.params, options: OnnxRunOptions = {}): Record<string, Tensor> {
+    checkOptions(`${this.#file}: apply`, options, ["key"]);
     const values = new Map<string, Value>();
     for (const [name, host] of this.#constants) {
       const tensor = (params as { readonly [name: string]: Tensor })[name];
@@ -90,23 +100,24 @@ export class OnnxModel {
         hint: `its inputs are ${[...names].join(", ")}`,
       });
     }
-    const builder = new Builder(this.opset, this.#file);
+    const builder = new Builder(this.opset, this.#file, options.key);
     const outputs = builder.run(this.#graph, values, undefined);
     return Object.fromEntries(outputs.map((value, index) => [this.outputs[index]?.name, value.tensor]));
   }
 
   /** Like {@link OnnxModel.apply}, compiled once for each shape of the inputs. */
-  run(inputs: OnnxInputs): Record<string, Tensor> {
+  run(inputs: OnnxInputs, options: OnnxRunOptions = {}): Record<string, Tensor> {
+    checkOptions(`${this.#file}: run`, options, ["key"]);
+    const drawn = options.key === undefined ? {} : { key: options.key };
     const known = Object.entries(inputs).filter(([, input]) => !isTensor(input));
     if (known.length > 0) {
       const rest = Object.fromEntries(Object.entries(inputs).filter(([, input]) => isTensor(input)));
       const fixed = Object.fromEntries(known);
-      return jit((params: Tensors, given: Tensors) => this.apply({ ...(given as OnnxInputs), ...fixed }, params))(
-        this.params,
-        rest as Tensors,
-      );
+      return jit((params: Tensors, given: Tensors, own: OnnxRunOptions) =>
+        this.apply({ ...(given as OnnxInputs), ...fixed }, params, own),
+      )(this.params, rest as Tensors, drawn);
     }
-    return this.#compiled(this.params, inputs as Tensors);
+    return this.#compiled(this.params, inputs as Tensors, drawn);
   }
 
   /**
@@ -124,16 +135,16 @@ export class OnnxModel {
         { hint: "call apply({ name: tensor, … }) in a function of your own" },
       );
     }
-    const apply = (params: Tensors, x: Tensor): Tensor =>
-      this.apply({ [input.name]: x }, params)[output.name] as Tensor;
+    const apply = (params: Tensors, x: Tensor, key?: Tensor): Tensor =>
+      this.apply({ [input.name]: x }, params, { key })[output.name] as Tensor;
     return {
       kind: "onnx",
-      init: (_key, type) => ({
+      init: (key, type) => ({
         params: this.params,
         state: {},
-        output: evalShape((x) => apply(this.params, x), type),
+        output: evalShape((x) => apply(this.params, x, key), type),
       }),
-      apply: ({ params }, x) => ({ y: apply(params, x), state: {} }),
+      apply: ({ params }, x, { key } = {}) => ({ y: apply(params, x, key), state: {} }),
     };
   }
 
@@ -182,10 +193,31 @@ const describe = (node: NodeProto): string =>
 class Builder {
   readonly #opset: number;
   readonly #file: string;
+  readonly #key: Tensor | undefined;
+  /** How many nodes have drawn so far: each draws from a key of its own. */
+  #draws = 0;
+  readonly #seeded = new Map<NodeProto, number>();
 
-  constructor(opset: number, file: string) {
+  constructor(opset: number, file: string, key: Tensor | undefined) {
     this.#opset = opset;
     this.#file = file;
+    this.#key = key;
+  }
+
+  /** The key of the next node that draws: that of its seed stays the same whatever other nodes draw. */
+  #keyOf(node: NodeProto, seed: number | undefined): Tensor {
+    if (seed !== undefined) {
+      // A node within a loop that is written out draws anew in each iteration.
+      const times = this.#seeded.get(node) ?? 0;
+      this.#seeded.set(node, times + 1);
+      return random.foldIn(random.key(new Uint32Array(Float32Array.of(seed).buffer)[0] as number), times);
+    }
+    if (this.#key === undefined) {
+      throw new HeddleError("argument", "draws random numbers, but has no seed, and no key was given", {
+        hint: "apply or run the model with { key: random.key(0) }",
+      });
+    }
+    return random.foldIn(this.#key, this.#draws++);
   }
 
   /** The outputs of a graph, whose values by name are put into `values`; `outer` are those around a graph of an attribute. */
@@ -214,6 +246,10 @@ class Builder {
     return graph.output.map(({ name = "" }) => found(name, "an output is"));
   }
 
+  #context(node: NodeProto, inputs: readonly (Value | undefined)[], buildGraph: BuildGraph): NodeContext {
+    return new NodeContext(node, inputs, this.#opset, { buildGraph, keyOf: (seed) => this.#keyOf(node, seed) });
+  }
+
   #located(node: NodeProto, error: HeddleError): HeddleError {
     const Kind = error.constructor as typeof HeddleError;
     const hint = error.hint === undefined ? {} : { hint: error.hint };
@@ -229,7 +265,7 @@ class Builder {
     };
     try {
       const folded = this.#fold(row, node, inputs, build);
-      return folded ?? valuesOf(row.build(new NodeContext(node, inputs, this.#opset, build)));
+      return folded ?? valuesOf(row.build(this.#context(node, inputs, build)));
     } catch (error) {
       if (!(error instanceof HeddleError) || error.plain.startsWith(`${this.#file}: `)) throw error;
       throw this.#located(node, error);
@@ -246,13 +282,14 @@ class Builder {
     const present = inputs.filter((input): input is Value => input !== undefined);
     // Graphs of attributes use values from around them, which are of no fold.
     if (node.attribute.some(({ g }) => g !== undefined)) return undefined;
-    if (present.length === 0 || !present.every(({ folds, host }) => folds && host !== undefined)) return undefined;
+    if (row.random === true || present.length === 0 || !present.every(({ folds, host }) => folds && host !== undefined))
+      return undefined;
     const specs = present.map(({ type }, index) => ({ name: `x${index}`, type }));
     let made: readonly Result[] = [];
     const { graph, captured } = traceFunction<Tensor>("fold", specs, (nodes) => {
       const stand = new Map(present.map((value, index) => [value, standIn(value, nodes[index] as Node)]));
       const own = inputs.map((input) => (input === undefined ? undefined : stand.get(input)));
-      made = listOf(row.build(new NodeContext(node, own, this.#opset, build)));
+      made = listOf(row.build(this.#context(node, own, build)));
       return made.filter((result) => isTensor(result)).map((result) => result.node);
     });
     const tensors = made.filter((result) => isTensor(result));

@@ -18,6 +18,9 @@ const isSigned = (dtype: DType): boolean => isFloat(dtype) || dtype.startsWith("
 
 function pow(x: Tensor, y: Tensor): Tensor {
   if (isFloat(x.dtype)) return x.pow(y.cast(x.dtype));
+  if (x.dtype === y.dtype) return x.pow(y);
+  // Of a wide power the lowest bits are those of a narrow one; exponents must not wrap.
+  if (!isFloat(y.dtype)) return x.cast("i64").pow(y.cast("i64")).cast(x.dtype);
   return x.cast("f64").pow(y.cast("f64")).cast(x.dtype);
 }
 

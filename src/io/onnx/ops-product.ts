@@ -1,5 +1,4 @@
 /** @module ONNX's products: matrices, and convolutions. */
-import { isFloat } from "../../ir/dtype.ts";
 import { range } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
@@ -9,18 +8,12 @@ import type { Window } from "../windows.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 import { autoPadding, perSpatial } from "./window.ts";
 
-/** Products of integers are exact in f64 up to 2^53. */
-function matmul(x: Tensor, y: Tensor): Tensor {
-  if (isFloat(x.dtype)) return x.matmul(y);
-  return x.cast("f64").matmul(y.cast("f64")).cast(x.dtype);
-}
-
 const turned = (x: Tensor, turn: boolean): Tensor => (turn ? x.transpose() : x);
 
 function gemm(c: NodeContext): Tensor {
   const [a, b] = [turned(c.x(0), c.flag("transA", false)), turned(c.x(1), c.flag("transB", false))];
   const [alpha, beta] = [c.float("alpha", 1), c.float("beta", 1)];
-  const product = alpha === 1 ? matmul(a, b) : matmul(a, b).mul(alpha);
+  const product = alpha === 1 ? a.matmul(b) : a.matmul(b).mul(alpha);
   if (!c.has(2)) return product;
   return product.add(beta === 1 ? c.x(2) : c.x(2).mul(beta));
 }
@@ -87,5 +80,5 @@ export const productRows: Rows = {
   Det: row(11, (c) => h.linalg.determinant(c.x())),
   Einsum: row(12, (c) => einsum(c.string("equation"), ...c.all())),
   Gemm: row(7, gemm),
-  MatMul: row(1, (c) => matmul(c.x(0), c.x(1))),
+  MatMul: row(1, (c) => c.x(0).matmul(c.x(1))),
 };

@@ -60,18 +60,16 @@ function dynamicQuantize(c: NodeContext): Result[] {
 const forRows = (x: Tensor, rank: number): Tensor =>
   x.shape.length === 1 && x.size > 1 ? x.reshape([-1, ...range(rank - 1).map(() => 1)]) : x;
 
-/** Integers less their zero points, in f64, where products of them are exact. */
-function centred(c: NodeContext, index: number, point: number, byRow: boolean): Tensor {
-  const x = c.x(index).cast("f64");
+/** Integers less their zero points, in i32, or in f64 where convolutions of them are exact. */
+function centred(c: NodeContext, index: number, point: number, byRow: boolean, dtype: DType = "f64"): Tensor {
+  const x = c.x(index).cast(dtype);
   if (!c.has(point)) return x;
-  const given = c.x(point).cast("f64");
+  const given = c.x(point).cast(dtype);
   return x.sub(byRow ? forRows(given, x.shape.length) : given);
 }
 
 const matmulInteger = (c: NodeContext): Tensor =>
-  centred(c, 0, 2, c.rank() === 2)
-    .matmul(centred(c, 1, 3, false))
-    .cast("i32");
+  centred(c, 0, 2, c.rank() === 2, "i32").matmul(centred(c, 1, 3, false, "i32"));
 
 function convInteger(c: NodeContext): Tensor {
   const window = autoPadding(c, c.shape(1).slice(2));
@@ -89,7 +87,9 @@ function requantized(c: NodeContext, sums: Tensor, scales: readonly [Tensor, Ten
 
 function qLinearMatMul(c: NodeContext): Tensor {
   const byRow = c.rank() === 2;
-  const sums = centred(c, 0, 2, byRow).matmul(centred(c, 3, 5, false));
+  const sums = centred(c, 0, 2, byRow, "i32")
+    .matmul(centred(c, 3, 5, false, "i32"))
+    .cast("f64");
   const scale = c.x(1).cast("f32");
   return requantized(c, sums, [byRow ? forRows(scale, 2) : scale, c.x(4).cast("f32")]);
 }

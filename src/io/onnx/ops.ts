@@ -14,12 +14,14 @@ import { lossRows } from "./ops-loss.ts";
 import { normRows } from "./ops-norm.ts";
 import { productRows } from "./ops-product.ts";
 import { quantizedRows } from "./ops-quantized.ts";
+import { randomRows } from "./ops-random.ts";
 import { recurrentRows } from "./ops-recurrent.ts";
 import { reduceRows } from "./ops-reduce.ts";
 import { resizeRows } from "./ops-resize.ts";
 import { shapeRows } from "./ops-shape.ts";
 import { signalRows } from "./ops-signal.ts";
 import { transformerRows } from "./ops-transformer.ts";
+import { uniqueRows } from "./ops-unique.ts";
 import { windowRows } from "./ops-window.ts";
 
 /** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
@@ -43,6 +45,8 @@ const rows: Rows = {
   ...transformerRows,
   ...attentionRows,
   ...controlRows,
+  ...randomRows,
+  ...uniqueRows,
 };
 
 /** Names of the ops that are imported. */

@@ -1,6 +1,6 @@
 /** @module What spellings of ops in ONNX share: a node with the names of its inputs, and moves of dims. */
 import { type DType, dtypes } from "../../ir/dtype.ts";
-import type { Node } from "../../ir/node.ts";
+import type { Graph, Node } from "../../ir/node.ts";
 import { formatType, range, type Shape, type TensorType } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { GraphWriter } from "./graph-writer.ts";
@@ -11,6 +11,8 @@ export interface Spelled {
   readonly node: Node;
   readonly inputs: readonly string[];
   readonly writer: GraphWriter;
+  /** Spells a graph that the node owns, given the names of its inputs; returns those of its outputs. */
+  readonly spell: (graph: Graph, inputs: readonly string[], writer: GraphWriter) => string[];
 }
 
 /** Adds nodes, and gives the name of the result, or the names of several. */

@@ -1,8 +1,10 @@
 /** @module Rows of products and convolutions, by sums over indices. */
+
+import { roundTo } from "../../../src/ir/dtype.ts";
 import type { HostTensor } from "../../../src/ir/node.ts";
 import { convDims, matmul } from "../../../src/ops/index.ts";
 import type { Row } from "../../support/row.ts";
-import { at, build, floats, given, indices, total } from "../../support/tensors.ts";
+import { at, build, floats, given, indices, ints, total } from "../../support/tensors.ts";
 
 const linear = ["P(sum), R -> P(sum)", "R, P(sum) -> P(sum)"];
 const dims = (xContract: number[], yContract: number[], xBatch: number[] = [], yBatch: number[] = []) => ({
@@ -74,6 +76,27 @@ const dotRows: readonly Row[] = [
     expected: (x, y) => [build([4, 4], (a, b) => at(x, [a, b]) * at(y, [b, a]))],
     gradient: true,
     shardings: ["S(0), S(1) -> S(0)", "S(1), S(0) -> S(1)", ...linear],
+  },
+  ...(["i32", "u8", "i8", "u32"] as const).map(
+    (dtype): Row => ({
+      op: "dot",
+      title: `integers wrap (${dtype})`,
+      inputs: [ints([4, 8], 0, 100, dtype), ints([8, 4], 50, 100, dtype)],
+      attrs: dims([1], [0]),
+      expected: (x, y) => [
+        build([4, 4], (m, n) => roundTo(dtype, total(build([8], (k) => at(x, [m, k]) * at(y, [k, n]))))),
+      ],
+      gradient: false,
+      shardings: ["S(0), R -> S(0)", "R, S(1) -> S(1)", "S(1), S(0) -> P(sum)", ...linear],
+    }),
+  ),
+  {
+    op: "dot",
+    title: "large integers wrap",
+    inputs: [given("i32", [1, 3], [65536, 123456789, -1]), given("i32", [3, 2], [65536, 2, 987654321, 0, 5, 7])],
+    attrs: dims([1], [0]),
+    expected: () => [[-67153024, 131065]],
+    gradient: false,
   },
   {
     op: "dot",

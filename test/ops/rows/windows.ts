@@ -82,6 +82,20 @@ const volumes: Windows = {
   ],
 };
 
+/** More than three dims from the first to the last. */
+const apart: Windows = {
+  op: "max",
+  window: [2, 1, 1, 2, 2],
+  strides: [1, 1, 1, 2, 1],
+  padding: [
+    [0, 0],
+    [0, 0],
+    [0, 0],
+    [1, 0],
+    [0, 0],
+  ],
+};
+
 const folds: { readonly [op in Windows["op"]]?: (values: readonly number[]) => number } = {
   sum: total,
   prod: (values) => values.reduce((a, b) => a * b, 1),
@@ -151,6 +165,8 @@ const windowed = (
 ];
 
 const [batch, channels] = ["S(0) -> S(0)", "S(3) -> S(3)"];
+const unmoved = ["S(1) -> S(1)", "S(2) -> S(2)"];
+const unmovedOfBoth = ["S(1), S(1) -> S(1)", "S(2), S(2) -> S(2)"];
 const [batches, channelsOfBoth] = ["S(0), S(0) -> S(0)", "S(3), S(3) -> S(3)"];
 
 const windowRows: readonly Row[] = [
@@ -178,6 +194,8 @@ const windowRows: readonly Row[] = [
     ["S(0) -> S(0)", "S(4) -> S(4)"],
     [],
   ),
+  ...windowed("dims apart", apart, [3, 4, 2, 3, 2], [2, 4, 2, 2, 1], unmoved, unmovedOfBoth),
+  ...windowed("sums of dims apart", { ...apart, op: "sum" }, [3, 4, 2, 3, 2], [2, 4, 2, 2, 1], unmoved, []),
   {
     op: "reduceWindow",
     title: "or of truth values",

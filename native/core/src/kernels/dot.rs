@@ -4,7 +4,8 @@ use super::epilogue::Epilogue;
 use super::fold::{self, Sum, LANES};
 use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
-use crate::dtype::{for_float, DType};
+use super::whole::{products, Sizes, Whole};
+use crate::dtype::DType;
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
 use crate::program::DotJson;
@@ -41,10 +42,19 @@ fn strides(name: &str, strides: &[isize]) -> Result<[isize; 3]> {
     }
 }
 
+/// One matrix of a batch.
+fn matrix<T>(run: &Run, (at, s): (At, [isize; 3]), batch: usize) -> Matrix<T> {
+    let ptr: *const T = run.ptr::<T>(at);
+    Matrix { ptr: ptr.wrapping_offset(batch as isize * s[0]), rows: s[1], columns: s[2] }
+}
+
 impl Dot {
     pub fn new(json: &DotJson, mut checker: Checker) -> Result<Dot> {
-        if !json.dtype.is_float() {
+        if json.dtype.is_half() || json.dtype == DType::Bool {
             bail!("a product of {} is not supported", json.dtype.name());
+        }
+        if !json.dtype.is_float() && (json.epilogue.bias.is_some() || json.epilogue.relu) {
+            bail!("a product of {} has no epilogue", json.dtype.name());
         }
         let (b, m, k, n) = (json.b, json.m, json.k2, json.n);
         checker.read("x", json.x.at, json.dtype, &[b, m, k], &json.x.strides)?;
@@ -52,7 +62,8 @@ impl Dot {
         checker.write("out", json.out.at, json.dtype, &[b, m, n], &json.out.strides)?;
         let epilogue = Epilogue::new(&json.epilogue, json.dtype, n, &mut checker)?;
         checker.finish(false)?;
-        let pieces = if m * n <= 1 << 14 && k >= 2 * PIECE { (k / PIECE).min(PARTS) } else { 1 };
+        let long = json.dtype.is_float() && m * n <= 1 << 14 && k >= 2 * PIECE;
+        let pieces = if long { (k / PIECE).min(PARTS) } else { 1 };
         // Partial results of all pieces of the contracted dim.
         let extra = if pieces > 1 { pieces * b * m * n * json.dtype.size() } else { 0 };
         Ok(Dot {
@@ -74,15 +85,25 @@ impl Dot {
         if self.b == 0 || self.m == 0 || self.n == 0 {
             return Ok(());
         }
-        for_float!(self.dtype, T => unsafe { self.typed::<T>(run) });
+        unsafe {
+            match self.dtype {
+                DType::F32 => self.typed::<f32>(run),
+                DType::F64 => self.typed::<f64>(run),
+                DType::I64 | DType::U64 => self.whole::<u64>(run),
+                DType::I32 | DType::U32 => self.whole::<u32>(run),
+                _ => self.whole::<u8>(run),
+            }
+        }
         Ok(())
     }
 
+    unsafe fn whole<T: Whole>(&self, run: &Run) {
+        let sizes = Sizes { m: self.m, k: self.k, n: self.n };
+        products::<T>(run, self.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));
+    }
+
     unsafe fn typed<T: Real + Narrow>(&self, run: &Run) {
-        let matrix = |(at, s): (At, [isize; 3]), batch: usize| {
-            let ptr: *const T = run.ptr::<T>(at);
-            Matrix { ptr: ptr.wrapping_offset(batch as isize * s[0]), rows: s[1], columns: s[2] }
-        };
+        let matrix = |one: (At, [isize; 3]), batch: usize| matrix::<T>(run, one, batch);
         let ck = self.pieces;
         let (cm, cn) = self.cut::<T>(run.pool.threads());
         let parts = cm * cn * ck;

@@ -23,4 +23,5 @@ pub mod softmax;
 pub mod sort;
 pub mod transfer;
 pub mod transpose;
+pub mod whole;
 pub mod window;

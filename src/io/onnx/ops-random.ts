@@ -1,0 +1,63 @@
+/**
+ * @module ONNX's random ops. They draw from the key that `apply` is given, each node from a part of its own, or, where a node
+ * has a `seed`, from that: the numbers are Heddle's, not those of another runtime.
+ */
+import { isFloat } from "../../ir/dtype.ts";
+import type { Shape } from "../../ir/shape.ts";
+import * as h from "../../tensor/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import type { NodeContext, Row, Rows } from "./context.ts";
+import { dtypeOfCode } from "./tensors.ts";
+
+const floatCode = 1;
+
+/** The dtype that an attribute asks for, else that of the input, or f32 where there is none. */
+function floatsOf(c: NodeContext, like: boolean): h.Tensor["dtype"] {
+  const dtype = c.hasAttribute("dtype") || !like ? dtypeOfCode(c.int("dtype", floatCode), "its result") : c.dtype();
+  if (!isFloat(dtype)) throw new HeddleError("dtype", `draws floats, not ${dtype}`);
+  return dtype;
+}
+
+const shapeOf = (c: NodeContext, like: boolean): Shape => (like ? c.shape() : c.ints("shape"));
+
+const uniform =
+  (like: boolean) =>
+  (c: NodeContext): h.Tensor => {
+    const [low, high] = [c.float("low", 0), c.float("high", 1)];
+    const drawn = h.random.uniform(c.randomKey(), shapeOf(c, like), { dtype: floatsOf(c, like) });
+    return low === 0 && high === 1 ? drawn : drawn.mul(high - low).add(low);
+  };
+
+const normal =
+  (like: boolean) =>
+  (c: NodeContext): h.Tensor => {
+    const drawn = h.random.normal(c.randomKey(), shapeOf(c, like), { dtype: floatsOf(c, like) });
+    return drawn.mul(c.float("scale", 1)).add(c.float("mean", 0));
+  };
+
+/** 1 with the probability that each element says. */
+function bernoulli(c: NodeContext): h.Tensor {
+  const x = c.x();
+  const drawn = h.random.uniform(c.randomKey(), x.shape, { dtype: x.dtype }).lt(x);
+  return drawn.cast(c.hasAttribute("dtype") ? dtypeOfCode(c.int("dtype"), "its result") : x.dtype);
+}
+
+/** Classes by their unnormalised logarithms `[batch, classes]`: the largest of each with Gumbel noise is so distributed. */
+function multinomial(c: NodeContext): h.Tensor {
+  const [batch, classes] = c.shape() as [number, number];
+  const shape = [batch, c.int("sample_size", 1), classes];
+  const noise = h.random.uniform(c.randomKey(), shape, { dtype: c.dtype() }).log().neg().log().neg();
+  const drawn = c.x().reshape([batch, 1, classes]).add(noise).argMax(-1);
+  return drawn.cast(dtypeOfCode(c.int("dtype", 6), "its result"));
+}
+
+const draws = (since: number, build: Row["build"]): Row => ({ since, build, random: true });
+
+export const randomRows: Rows = {
+  Bernoulli: draws(15, bernoulli),
+  Multinomial: draws(7, multinomial),
+  RandomNormal: draws(1, normal(false)),
+  RandomNormalLike: draws(1, normal(true)),
+  RandomUniform: draws(1, uniform(false)),
+  RandomUniformLike: draws(1, uniform(true)),
+};
