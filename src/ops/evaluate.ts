@@ -60,7 +60,7 @@ export function evaluateNode(
     return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
   } catch (error) {
     const position = positionOf(node);
-    throw position === undefined ? error : refusedBy(position.by?.name ?? node.op.name, error, placeOf(position));
+    throw position === undefined ? error : refusedBy(position.by ?? { name: node.op.name }, error, placeOf(position));
   }
 }
 
