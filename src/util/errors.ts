@@ -78,32 +78,38 @@ export interface Refusal {
   readonly says?: Speaker["says"];
   /** Where the user wrote it. */
   readonly where?: string | undefined;
+  /** {@link SourcePosition.mark} of the node. */
+  readonly mark?: number | undefined;
 }
 
 const refusals = new WeakMap<HeddleError, Refusal>();
 
 /** The error of a run for a value that an op refused: every executor says it in these words. */
 export function refused(refusal: Refusal, cause: unknown): HeddleError {
-  const { name, iterations, says, where } = refusal;
+  const { name, iterations, says, where, mark } = refusal;
   const reason = says?.(refusal.reason) ?? refusal.reason;
   const way = iterations.map((count) => `iteration ${count}: `).join("");
   const message = name === undefined ? reason : `${name}: ${way}${reason}`;
   const error = new HeddleError("value", message, { cause, ...(where === undefined ? {} : { where }) });
-  refusals.set(error, { name, iterations, reason, where });
+  refusals.set(error, { name, iterations, reason, where, mark });
   return error;
 }
 
+/** What is known of the value that was refused, where the error is one of that. */
+export const refusalIn = (error: unknown): Refusal | undefined =>
+  error instanceof HeddleError ? refusals.get(error) : undefined;
+
 /** What an op says in its own name, as said by what users call it; `where` of its node, where that is known. */
-export function refusedBy({ name, says }: Speaker, error: unknown, where?: string): unknown {
+export function refusedBy({ name, says }: Speaker, error: unknown, where?: string, mark?: number): unknown {
   if (!(error instanceof HeddleError) || error.code !== "value" || refusals.has(error)) return error;
   const named = speaker.test(error.plain);
   const reason = error.plain.replace(speaker, "");
-  return refused({ name: named ? name : undefined, iterations: [], reason, says, where }, error);
+  return refused({ name: named ? name : undefined, iterations: [], reason, says, where, mark }, error);
 }
 
 /** The same error, in an iteration of a loop. */
 export function inIteration(count: number, error: unknown): unknown {
-  const refusal = error instanceof HeddleError ? refusals.get(error) : undefined;
+  const refusal = refusalIn(error);
   return refusal === undefined ? error : refused({ ...refusal, iterations: [count, ...refusal.iterations] }, error);
 }
 

@@ -26,6 +26,8 @@ export interface SourcePosition {
   readonly stack?: string;
   /** The function at work; undefined: the user's own. */
   readonly by?: Speaker | undefined;
+  /** Of a node of a program that was read from text: its number, by which whoever sent the text knows it. */
+  readonly mark?: number;
 }
 
 let speaker: Speaker | undefined;

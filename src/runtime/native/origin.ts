@@ -42,6 +42,7 @@ export function refusalOf(
     reason: withoutNumber(reason),
     says: own?.says,
     where: placeOf(position) ?? where,
+    mark: position?.mark,
   };
   const { failure } = error;
   return refused(failure === undefined ? refusal : { ...refusal, name: undefined, reason: failure }, error);
