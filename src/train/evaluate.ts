@@ -57,7 +57,8 @@ export async function evaluateDataset(
     })) {
       await flight.room();
       const place = `batch ${batch.step + 1} of the evaluation`;
-      const refused = (error: unknown): unknown => refusedIn(error, place, batch, { ...settings, data: dataset });
+      const refused = (error: unknown): unknown =>
+        refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);
       const outcome = attempt(() => program.run(params, state, batch.columns), refused);
       const read = async (): Promise<void> =>

@@ -1,24 +1,28 @@
 /** @module Values that an op refuses in a step, such as a label of no class: told with the step, and the example of the data. */
 import { sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { mostParts } from "./accumulate.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";
 
-const labelRow = /\blabel -?\d+ at row (\d+) is outside \[0, \d+\)$/;
+const labelRow = /^([^:]+: )(?:iteration (\d+): )?label (-?\d+) at row (\d+) (is outside \[0, \d+\))$/;
 
-/** The error of a step or an evaluation, in which rows are those of a shuffled batch; `place` says which one. */
+/** The error of a step or an evaluation, in which rows are those of a shuffled batch or of a part of it; `place` says which one. */
 export function refusedIn(error: unknown, place: string, batch: FedBatch, settings: Settings): unknown {
   if (!(error instanceof HeddleError) || error.code !== "value") return error;
-  const row = labelRow.exec(error.plain)?.[1];
-  const source = row === undefined ? undefined : sourceOf(Number(row), batch, settings);
-  const example = source === undefined ? "" : ` (row ${source} of the data)`;
-  return error.saying(`${error.plain}${example}, in ${place}`);
+  return error.saying(`${inBatch(error.plain, batch, settings)}, in ${place}`);
 }
 
-/** The row of the data that a label is of, where the step sees the batch as a whole. */
-function sourceOf(label: number, { sources }: FedBatch, { accumulate, data, target }: Settings): number | undefined {
+/** A label by its row in the whole batch, and in the data where this process sees the batch as a whole. */
+function inBatch(said: string, { rows, sources }: FedBatch, { accumulate, data, target }: Settings): string {
+  const [, who, part, label, row, why] = labelRow.exec(said) ?? [];
   const each = sizeOf(data.columns.get(target)?.shape.slice(1) ?? []);
-  return accumulate === 1 && each > 0 ? sources?.[Math.floor(label / each)] : undefined;
+  const parts = mostParts(rows, accumulate);
+  // Parts have every so manieth row; an iteration may also be one of the model's own.
+  if (why === undefined || sources === undefined || each === 0 || (part === undefined) !== (parts === 1)) return said;
+  const example = Math.floor(Number(row) / each) * parts + Number(part ?? 0);
+  const at = example * each + (Number(row) % each);
+  return `${who}label ${label} at row ${at} ${why} (row ${sources[example]} of the data)`;
 }
 
 /** Which step it is, in words. */
