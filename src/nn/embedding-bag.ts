@@ -146,7 +146,8 @@ const wrongOffset =
   ({ index, position }: OutsideIndex): string =>
     index < 0 ? `offsets[${position}] is ${index}` : `offsets[${position}] is ${index}, but there are ${count} ids`;
 /** The first bag begins behind the first id. */
-const beforeFirst = ({ position }: OutsideIndex): string => `offsets begin behind id ${position}, not at 0`;
+const beforeFirst = ({ position }: OutsideIndex): string =>
+  `offsets do not begin at 0: id ${position} is before the first bag`;
 
 /** The bag of each id: how many begin at its place or before, less one. */
 function bagOf(ids: Tensor, offsets: Tensor): Tensor {

@@ -238,7 +238,7 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
     [
       ["beyond the ids", [0, 5], "offsets[1] is 5, but there are 3 ids"],
       ["below 0", [0, -2], "offsets[1] is -2"],
-      ["that begin too late", [2, 2], "offsets begin behind id 0, not at 0"],
+      ["that begin too late", [2, 2], "offsets do not begin at 0: id 0 is before the first bag"],
     ] as const
   ).map(
     ([what, offsets, said]) =>
