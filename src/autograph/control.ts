@@ -13,7 +13,8 @@ import { isTracing } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 import { type Bounded, within as bodyWithin, checkBound, optionsOf } from "./bound.ts";
-import { type Merged, mergeTrees, missing, type Naming, sourceNode } from "./merge.ts";
+import { asCount, countOf } from "./counts.ts";
+import { type Merged, type MergedLeaf, mergeTrees, missing, type Naming, type Side, sourceNode } from "./merge.ts";
 
 /** The variables of a function that a statement changes, as the transformed source hands them over. */
 export interface State {
@@ -67,12 +68,13 @@ const returning = (ending: Ending): Ending =>
   ending === undefined ? undefined : orNothing(new Signal(false, false, ending.returned, ending.value));
 
 /**
- * A condition as JavaScript sees it, unless it is a traced bool. Tensors of other dtypes are objects, and so true, as ever;
- * outside of a trace a bool is read.
+ * A condition as JavaScript sees it, unless it is a traced bool, or a number that a tensor decides. Tensors of other dtypes are
+ * objects, and so true, as ever; outside of a trace a bool is read.
  *
  * @throws HeddleError `autograph` for a bool tensor that is no scalar.
  */
 export function decide(test: unknown, where: string): boolean | Tensor {
+  if (isTensor(test) && countOf(test) !== undefined) return test.ne(0);
   if (!isTensor(test) || test.dtype !== "bool") return Boolean(test);
   if (test.shape.length > 0)
     throw new HeddleError("autograph", `a condition must be one truth value, got ${formatType(test)}`, {
@@ -144,12 +146,24 @@ export function rethrow(error: unknown): void {
 }
 
 const flat = (tree: unknown): FlatTree<Tensor> => flattenTree(tree, isTensor);
+/** What values are on one side, with what is known of the whole numbers among them. */
+const sideOf = ({ shape, leaves }: FlatTree<Tensor>, when: string): Side => ({
+  shape,
+  leaves: leaves.map((leaf) => ({ type: leaf, count: countOf(leaf) })),
+  when,
+});
+/** Tensors that are whole numbers where those before them were. */
+const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf)[]): Tensor[] =>
+  tensors.map((one, at) => {
+    const known = like[at] as Tensor | MergedLeaf;
+    return asCount(one, isTensor(known) ? countOf(known) : known.count);
+  });
 
 /** Values of the two branches of a traced condition, brought together. */
 function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
   const [left, right] = perhaps(() => [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)] as const);
-  const side = ({ output }: Traced, when: string) => ({ shape: output.shape, leaves: output.leaves, when });
-  const both = mergeTrees(side(left, "where the condition holds"), side(right, "where it does not"), naming);
+  const sides = [sideOf(left.output, "where the condition holds"), sideOf(right.output, "where it does not")] as const;
+  const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
   const finished = [left, right].map((one, place): Traced => {
     const graph = traceGraph(one.graph.name, inputSpecs(one.graph), (...inputs) => {
@@ -161,7 +175,7 @@ function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, nam
   const { graphs, captured } = withSameCaptured(finished);
   const [whenTrue, whenFalse] = graphs as [Traced["graph"], Traced["graph"]];
   const made = ops.cond([test.node, ...capturedNodes(captured)], { onTrue: whenTrue, onFalse: whenFalse });
-  return unflattenTree(both.shape, made.map(Tensor.ofNode));
+  return unflattenTree(both.shape, counted(made.map(Tensor.ofNode), both.leaves));
 }
 
 const namingOf = ({ names, where }: State): Naming => ({
@@ -292,31 +306,28 @@ function stableCarry(first: Packed, iteration: Iteration, state: State, row: Ten
     const given = start;
     const { output } = traceBody("probe", specs, (leaves) =>
       iteration(
-        unflattenTree(given.shape, leaves.slice(0, given.leaves.length)) as Packed,
+        unflattenTree(given.shape, counted(leaves.slice(0, given.leaves.length), given.leaves)) as Packed,
         row === undefined ? undefined : leaves.at(-1),
       ),
     );
-    const carry = mergeTrees(
-      { shape: start.shape, leaves: start.leaves, when: "before an iteration" },
-      { shape: output.shape, leaves: output.leaves, when: "after it" },
-      naming,
-    );
+    const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(output, "after it"), naming, true);
+    if (carry.leaves.every((leaf, at) => isAs(leaf, at, given.leaves))) return { start, carry };
     const nodes = start.leaves.map((leaf) => leaf.node);
     const grown = carry.leaves.map(({ type, sources }) => Tensor.ofNode(sourceNode(sources[0], type, nodes)));
-    if (carry.leaves.every(({ sources: [source] }, at) => "leaf" in source && source.leaf === at))
-      return { start, carry };
-    start = flat(unflattenTree(carry.shape, grown));
+    start = flat(unflattenTree(carry.shape, counted(grown, carry.leaves)));
   }
+}
+
+/** Whether a carry is what the first value is already. */
+function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves: readonly Tensor[]): boolean {
+  const leaf = leaves[at];
+  return "leaf" in source && source.leaf === at && leaf?.dtype === type.dtype && countOf(leaf) === count;
 }
 
 /** The leaves that the next iteration gets. */
 function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
   const made = flat(packed);
-  const again = mergeTrees(
-    { shape: start.shape, leaves: start.leaves, when: "before an iteration" },
-    { shape: made.shape, leaves: made.leaves, when: "after it" },
-    naming,
-  );
+  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(made, "after it"), naming, true);
   const nodes = made.leaves.map((leaf) => leaf.node);
   return carry.leaves.map(({ type }, at) =>
     Tensor.ofNode(sourceNode((again.leaves[at] as (typeof again.leaves)[number]).sources[1], type, nodes as Node[])),
@@ -340,7 +351,8 @@ function tensorLoop(
   };
   const first = pack(state.get(), ending);
   const { start, carry } = stableCarry(first, iteration, state, undefined);
-  const packedOf = (leaves: readonly Tensor[]): Packed => unflattenTree(start.shape, leaves) as Packed;
+  const packedOf = (leaves: readonly Tensor[]): Packed =>
+    unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
   const goesOn = (leaves: readonly Tensor[]): Tensor => {
     const [values, ...flags] = packedOf(leaves);
     state.set(values);
@@ -395,7 +407,8 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
     return pack(state.get(), made);
   };
   const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);
-  const packedOf = (leaves: readonly Tensor[]): Packed => unflattenTree(start.shape, leaves) as Packed;
+  const packedOf = (leaves: readonly Tensor[]): Packed =>
+    unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
   const [made] = scan(
     (leaves: readonly Tensor[], row: Tensor): [readonly Tensor[], Tensor[]] => [
       nextLeaves(iteration(packedOf(leaves), row), carry, namingOf(state), start),

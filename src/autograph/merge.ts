@@ -5,6 +5,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import type { TreeShape } from "../util/tree.ts";
+import { type Count, isCount } from "./counts.ts";
 
 /** Stands for a value that one of two ways does not give, and that nobody will read then. */
 export const missing: unique symbol = Symbol("missing");
@@ -12,9 +13,14 @@ export const missing: unique symbol = Symbol("missing");
 /** Where one side has the leaf of a merged tree: a leaf of its own, or a number that becomes one. */
 export type Source = { readonly leaf: number } | { readonly constant: number };
 
-/** A leaf of a merged tree. */
-export interface MergedLeaf {
+/** A tensor, which may stand for a whole number of the user's. */
+export interface Leaf {
   readonly type: TensorType;
+  readonly count: Count | undefined;
+}
+
+/** A leaf of a merged tree. */
+export interface MergedLeaf extends Leaf {
   readonly sources: readonly [Source, Source];
 }
 
@@ -23,10 +29,10 @@ export interface Merged {
   readonly leaves: readonly MergedLeaf[];
 }
 
-/** A tree of one side, with the types of its leaves in order. */
+/** A tree of one side, with its leaves in order. */
 export interface Side {
   readonly shape: TreeShape;
-  readonly leaves: readonly TensorType[];
+  readonly leaves: readonly Leaf[];
   /** What the side is called in errors, such as `where the condition holds`. */
   readonly when: string;
 }
@@ -39,33 +45,42 @@ export interface Naming {
 
 /**
  * The tree that both sides can give: tensors of one type stay, equal plain values stay, and a number or a truth value that is
- * another one (or a tensor) on the other side becomes a tensor.
+ * another one (or a tensor) on the other side becomes a tensor: of whole numbers i32, of others f32.
  *
+ * @param carried whether the second side is what an iteration makes of the first
  * @throws HeddleError `autograph` naming the variable where the sides cannot be brought together.
  */
-export function mergeTrees(left: Side, right: Side, naming: Naming): Merged {
-  return new Merger([left, right], naming).run();
+export function mergeTrees(left: Side, right: Side, naming: Naming, carried = false): Merged {
+  return new Merger([left, right], naming, carried).run();
 }
 
 /** The leaf as a node, from the leaves of its side. */
 export function sourceNode(source: Source, { dtype, shape }: TensorType, leaves: readonly Node[]): Node {
-  return "leaf" in source ? (leaves[source.leaf] as Node) : ops.full(dtype, shape, source.constant);
+  return "leaf" in source ? ops.cast(leaves[source.leaf] as Node, dtype) : ops.full(dtype, shape, source.constant);
 }
 
-const scalarOf = (value: unknown): TensorType | undefined => {
-  if (typeof value === "number") return { dtype: "f32", shape: [] };
-  return typeof value === "boolean" ? { dtype: "bool", shape: [] } : undefined;
-};
+const float: Leaf = { type: { dtype: "f32", shape: [] }, count: undefined };
+const whole = (count: Count): Leaf => ({ type: { dtype: "i32", shape: [] }, count });
+
+/** Two values of which each is a number or a truth value: what they are as one tensor. */
+function scalarOf(left: unknown, right: unknown): Leaf | undefined {
+  if (isCount(left) && isCount(right)) return whole("sum");
+  if (typeof left === "number" && typeof right === "number") return float;
+  const isBool = typeof left === "boolean" && typeof right === "boolean";
+  return isBool ? { type: { dtype: "bool", shape: [] }, count: undefined } : undefined;
+}
 
 class Merger {
   private readonly sides: readonly [Side, Side];
   private readonly naming: Naming;
   private readonly leaves: MergedLeaf[] = [];
   private readonly next: [number, number] = [0, 0];
+  private readonly carried: boolean;
 
-  constructor(sides: readonly [Side, Side], naming: Naming) {
+  constructor(sides: readonly [Side, Side], naming: Naming, carried: boolean) {
     this.sides = sides;
     this.naming = naming;
+    this.carried = carried;
   }
 
   run(): Merged {
@@ -89,24 +104,39 @@ class Merger {
     return { ...(left as TreeShape & { kind: "array" }), items: merged } as TreeShape;
   }
 
-  private leaf(side: 0 | 1): { source: Source; type: TensorType } {
+  private leaf(side: 0 | 1): Leaf & { source: Source } {
     const leaf = this.next[side]++;
-    return { source: { leaf }, type: this.sides[side].leaves[leaf] as TensorType };
+    return { source: { leaf }, ...(this.sides[side].leaves[leaf] as Leaf) };
   }
 
   private both(path: readonly number[]): TreeShape {
     const [left, right] = [this.leaf(0), this.leaf(1)];
-    if (!sameType(left.type, right.type)) {
+    const joined = this.joined(left, right);
+    if (joined === undefined) {
       const texts = `is ${formatType(left.type)} ${this.sides[0].when} and ${formatType(right.type)} ${this.sides[1].when}`;
       throw this.error(path, texts, "shapes and dtypes are static: pad, mask or cast, so that both are alike");
     }
-    this.leaves.push({ type: left.type, sources: [left.source, right.source] });
+    this.leaves.push({ ...joined, sources: [left.source, right.source] });
     return { kind: "leaf" };
+  }
+
+  /** What two tensors are as one: whole numbers stay such, and beside another scalar they are of its dtype. */
+  private joined(left: Leaf, right: Leaf): Leaf | undefined {
+    if (left.count !== undefined && right.count !== undefined) {
+      if (this.carried) return right.count === "product" ? float : whole("sum");
+      return whole(left.count === "product" ? "product" : right.count);
+    }
+    const isNumber = ({ type: { dtype, shape } }: Leaf): boolean => shape.length === 0 && dtype !== "bool";
+    if (left.count !== undefined && isNumber(right)) return { type: right.type, count: undefined };
+    if (right.count !== undefined && isNumber(left)) return { type: left.type, count: undefined };
+    return sameType(left.type, right.type) ? { type: left.type, count: undefined } : undefined;
   }
 
   /** A tensor on one side, a plain value on the other. */
   private promote(side: 0 | 1, value: unknown, path: readonly number[]): TreeShape {
-    const { source, type } = this.leaf(side);
+    const { source, type: own, count: known } = this.leaf(side);
+    const isFraction = known !== undefined && typeof value === "number" && !isCount(value);
+    const { type, count } = isFraction ? float : { type: own, count: known };
     const fits = type.dtype === "bool" ? typeof value === "boolean" : typeof value === "number";
     if (!fits) {
       const other = value === undefined ? "has no value" : `is ${shown(value)}`;
@@ -116,7 +146,7 @@ class Merger {
       );
     }
     const constant = { constant: Number(value) };
-    this.leaves.push({ type, sources: side === 0 ? [source, constant] : [constant, source] });
+    this.leaves.push({ type, count, sources: side === 0 ? [source, constant] : [constant, source] });
     return { kind: "leaf" };
   }
 
@@ -126,23 +156,23 @@ class Merger {
     path: readonly number[],
   ) {
     if (Object.is(left.value, right.value)) return left;
-    const type = scalarOf(left.value);
-    if (type === undefined || typeof left.value !== typeof right.value) {
+    const scalar = scalarOf(left.value, right.value);
+    if (scalar === undefined) {
       const texts = [left, right].map(({ value }, at) =>
         value === undefined ? `has no value ${this.sides[at]?.when}` : `is ${shown(value)} ${this.sides[at]?.when}`,
       );
       throw this.error(path, texts.join(" and "));
     }
-    this.leaves.push({ type, sources: [{ constant: Number(left.value) }, { constant: Number(right.value) }] });
+    this.leaves.push({ ...scalar, sources: [{ constant: Number(left.value) }, { constant: Number(right.value) }] });
     return { kind: "leaf" } as const;
   }
 
   /** What the other side does not give is zeros there. */
   private oneSided(side: 0 | 1, shape: TreeShape): TreeShape {
     if (shape.kind === "leaf") {
-      const { source, type } = this.leaf(side);
+      const { source, ...leaf } = this.leaf(side);
       const zeros = { constant: 0 };
-      this.leaves.push({ type, sources: side === 0 ? [source, zeros] : [zeros, source] });
+      this.leaves.push({ ...leaf, sources: side === 0 ? [source, zeros] : [zeros, source] });
     } else if ("items" in shape) for (const item of shape.items) this.oneSided(side, item);
     return shape;
   }

@@ -28,6 +28,11 @@ export const binary: { readonly [operator: string]: string } = {
   ">=": "ge",
 };
 
+/** Operators that only numbers have. */
+export const numericOnly: ReadonlySet<string> = new Set(["&", "|", "^", "<<", ">>", ">>>"]);
+/** Whether values are equal, by an operator. */
+export const equalities: ReadonlySet<string> = new Set(["===", "!==", "==", "!="]);
+
 /** Statements that are turned. */
 export type Construct =
   | babel.IfStatement
@@ -262,6 +267,30 @@ export function mutations(
   };
   for (const node of nodes) visit(node);
   return found;
+}
+
+/** What in a statement keeps it from being turned, for the error. */
+export function hindrance(node: Construct): string {
+  if (contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression"))
+    return " with await or yield inside";
+  return contains(node, (one) => one.type === "VariableDeclaration" && one.kind === "var")
+    ? " with var inside, where let could be turned,"
+    : "";
+}
+
+/** Whether the pieces of a statement can become functions. */
+export function canTurn(node: Construct): boolean {
+  if (node.type === "ForOfStatement" && (node.await || node.left.type !== "VariableDeclaration")) return false;
+  return !contains(
+    node,
+    (one) =>
+      one.type === "AwaitExpression" ||
+      one.type === "YieldExpression" ||
+      one.type === "LabeledStatement" ||
+      (one.type === "ForOfStatement" && one.await) ||
+      isVar(one) ||
+      ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
+  );
 }
 
 /** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */

@@ -4,27 +4,30 @@
  */
 import type * as babel from "@babel/types";
 import MagicString from "magic-string";
+import { type Context, closing, pieceOf } from "./context.ts";
 import { directive, hasDirective, parsed } from "./parse.ts";
 import {
   assignedNames,
   binary,
   type Construct,
   canFollow,
+  canTurn,
   childrenOf,
   closureEffects,
   constructs,
-  contains,
   declaredNames,
+  equalities,
   freshNames,
+  hindrance,
   isConstruct,
   isFunction,
   isLiteral,
   isNoValue,
   isPure,
   isTypeOnly,
-  isVar,
   jumps,
   mutations,
+  numericOnly,
   type SyntaxNode,
   unwrapped,
 } from "./syntax.ts";
@@ -33,26 +36,6 @@ export interface Transformed {
   readonly code: string;
   /** A source map of version 3 as JSON: columns too are those of the user's file. */
   readonly map: string;
-}
-
-/** What in a statement keeps it from being turned, for the error. */
-function hindrance(node: Construct): string {
-  if (contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression"))
-    return " with await or yield inside";
-  return contains(node, (one) => one.type === "VariableDeclaration" && one.kind === "var")
-    ? " with var inside, where let could be turned,"
-    : "";
-}
-
-/** What is known around a node. */
-interface Context {
-  /** Whether the directive holds. */
-  readonly on: boolean;
-  /** Whether this is a piece of a function that was made a function of its own: jumps are results. */
-  readonly piece: boolean;
-  /** Whether `break` and `continue` mean a statement of JavaScript within the piece. */
-  readonly plainBreak: boolean;
-  readonly plainContinue: boolean;
 }
 
 /**
@@ -130,7 +113,7 @@ class Transformer {
       }
       const rest = statements.slice(index + 1);
       const leaves = jumps(statement);
-      if (!this.canTurn(statement) || (leaves && !(tail && canFollow(statement, rest)))) {
+      if (!canTurn(statement) || (leaves && !(tail && canFollow(statement, rest)))) {
         this.guard(statement, context);
         continue;
       }
@@ -145,21 +128,6 @@ class Transformer {
         this.after(last, ` })${context.piece ? "" : `, ${this.at(statement)})`}; ${closing(statement)}`);
       return;
     }
-  }
-
-  /** Whether the pieces of a statement can become functions. */
-  private canTurn(node: Construct): boolean {
-    if (node.type === "ForOfStatement" && (node.await || node.left.type !== "VariableDeclaration")) return false;
-    return !contains(
-      node,
-      (one) =>
-        one.type === "AwaitExpression" ||
-        one.type === "YieldExpression" ||
-        one.type === "LabeledStatement" ||
-        (one.type === "ForOfStatement" && one.await) ||
-        isVar(one) ||
-        ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
-    );
   }
 
   /** Leaves a statement to JavaScript; a condition that is a tensor is then an error that names it. */
@@ -307,7 +275,7 @@ class Transformer {
     if (context.on) {
       if (isConstruct(node)) {
         // Not in a list: the only statement of something that stays as it is.
-        if (this.canTurn(node) && !jumps(node)) this.turn(node, [], context, false);
+        if (canTurn(node) && !jumps(node)) this.turn(node, [], context, false);
         else this.guard(node, context);
         return;
       }
@@ -449,24 +417,52 @@ class Transformer {
 
   private unary(node: babel.UnaryExpression, context: Context): boolean {
     const { operator, argument } = node;
-    if ((operator !== "!" && operator !== "-") || isLiteral(argument)) return false;
+    if (!["!", "-", "+", "~"].includes(operator) || isLiteral(argument)) return false;
     this.visit(argument, context);
-    this.between(node.start as number, argument.start as number, operator === "!" ? "$heddle.not(" : "$heddle.neg(");
-    this.after(argument, ")");
+    if (operator === "+" || operator === "~") this.numeric(argument, operator, node);
+    else {
+      this.between(node.start as number, argument.start as number, operator === "!" ? "$heddle.not(" : "$heddle.neg(");
+      this.after(argument, ")");
+    }
     return true;
+  }
+
+  /** An operand that has to be a number. */
+  private numeric(operand: SyntaxNode, operator: string, node: SyntaxNode): void {
+    if (isLiteral(operand)) return;
+    this.before(operand, "$heddle.numeric(");
+    this.after(operand, `, "${operator}", ${this.at(node)})`);
   }
 
   private binaryOperator(node: babel.BinaryExpression, context: Context): boolean {
     const { left, right, operator } = node;
-    const equality = operator === "===" || operator === "!==";
-    const name = equality ? "same" : binary[operator];
-    if (name === undefined || left.type === "PrivateName" || (isLiteral(left) && isLiteral(right))) return false;
-    if (equality && [left, right].some(isNoValue)) return false;
+    if (left.type === "PrivateName" || (isLiteral(left) && isLiteral(right))) return false;
+    if (equalities.has(operator)) return this.equality(node, left, context);
+    const name = binary[operator];
+    if (name === undefined && !numericOnly.has(operator)) return false;
     this.visit(left, context);
     this.visit(right, context);
-    this.before(left, `${operator === "!==" ? "$heddle.not(" : ""}$heddle.${name}(`);
+    if (name === undefined) for (const operand of [left, right]) this.numeric(operand, operator, node);
+    else {
+      this.before(left, `$heddle.${name}(`);
+      this.between(left.end as number, right.start as number, ", ");
+      this.after(right, ")");
+    }
+    return true;
+  }
+
+  private equality(node: babel.BinaryExpression, left: babel.Expression, context: Context): boolean {
+    const { right, operator } = node;
+    if ([left, right].some(isNoValue)) return false;
+    this.visit(left, context);
+    this.visit(right, context);
+    const [one, other] = [unwrapped(left), unwrapped(right)];
+    const self = one.type === "Identifier" && other.type === "Identifier" && one.name === other.name;
+    const how = `operator: "${operator}", where: ${this.at(node)}${self ? ", self: true" : ""}`;
+    const negated = operator.startsWith("!");
+    this.before(left, `${negated ? "$heddle.not(" : ""}$heddle.same(`);
     this.between(left.end as number, right.start as number, ", ");
-    this.after(right, `${equality ? `, ${this.at(node)}` : ""})${operator === "!==" ? ")" : ""}`);
+    this.after(right, `, { ${how} })${negated ? ")" : ""}`);
     return true;
   }
 
@@ -483,16 +479,20 @@ class Transformer {
 
   private compound(node: babel.AssignmentExpression, context: Context): boolean {
     const { left, right, operator } = node;
-    const name = binary[operator.slice(0, -1)];
-    if (left.type !== "Identifier" || name === undefined || !operator.endsWith("=")) return false;
+    const plain = operator.slice(0, -1);
+    const name = binary[plain];
+    if (left.type !== "Identifier" || !operator.endsWith("=")) return false;
+    if (name === undefined && !numericOnly.has(plain)) return false;
     this.visit(right, context);
+    if (name === undefined) {
+      const value = `$heddle.numeric(${left.name}, "${plain}", ${this.at(node)})`;
+      this.numeric(right, plain, node);
+      this.between(left.end as number, right.start as number, ` = ${value} ${plain} (`);
+      this.after(right, ")");
+      return true;
+    }
     this.between(left.end as number, right.start as number, ` = $heddle.${name}(${left.name}, `);
     this.after(right, ")");
     return true;
   }
 }
-
-const pieceOf = (context: Context): Context => ({ ...context, piece: true, plainBreak: false, plainContinue: false });
-
-/** The block around a `for` with its own variables. */
-const closing = (node: Construct): string => (node.type === "ForStatement" ? " }" : "");

@@ -8,10 +8,11 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import { commitFile } from "./commit.ts";
+import { called } from "../util/source.ts";
 import { bytesOfHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read.ts";
+import { writeBytes } from "./write.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
 const largestHeader = 65_536;
@@ -183,13 +184,17 @@ export interface ReadNpyOptions {
 }
 
 /** Reads an npy file. @throws as {@link decodeNpy}; `file` when it cannot be read. */
-export async function readNpy(path: string, options: ReadNpyOptions = {}): Promise<HostTensor> {
-  checkOptions("readNpy", options, ["signal"]);
-  return decodeNpy(await readWhole("readNpy", path, options), path);
+export function readNpy(path: string, options: ReadNpyOptions = {}): Promise<HostTensor> {
+  return called(async () => {
+    checkOptions("readNpy", options, ["signal"]);
+    return decodeNpy(await readWhole("readNpy", path, options), path);
+  });
 }
 
 /** Writes an npy file, which appears whole or not at all. @throws as {@link encodeNpy}; `disk` when it does not fit. */
-export async function writeNpy(path: string, tensor: TensorOrHost): Promise<void> {
-  const bytes = encodeNpy(await toHost(tensor));
-  await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
+export function writeNpy(path: string, tensor: TensorOrHost): Promise<void> {
+  return called(async () => {
+    const bytes = encodeNpy(await toHost(tensor));
+    await writeBytes("writeNpy", path, bytes);
+  });
 }

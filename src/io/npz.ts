@@ -8,12 +8,13 @@ import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
 import { isRecord } from "../util/tree.ts";
-import { commitFile } from "./commit.ts";
 import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
 import { openFile } from "./read.ts";
+import { writeBytes } from "./write.ts";
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
 export interface ReadNpzOptions {
@@ -190,23 +191,25 @@ async function readArrays(source: Source, file: string, options: ReadNpzOptions)
  * @throws HeddleError `format` when it is malformed, cut or damaged; `memory` when the arrays take more than `limit`;
  * `dtype` as {@link decodeNpy}; `file` when it cannot be read.
  */
-export async function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Record<string, HostTensor>> {
-  const handle = await openFile("readNpz", path);
-  try {
-    const { size } = await handle.stat();
-    const read = async (start: number, length: number): Promise<Uint8Array> => {
-      const bytes = new Uint8Array(length);
-      for (let filled = 0; filled < length; ) {
-        const { bytesRead } = await handle.read(bytes, filled, length - filled, start + filled);
-        if (bytesRead === 0) throw malformed(path, "it became shorter while it was read");
-        filled += bytesRead;
-      }
-      return bytes;
-    };
-    return await readArrays({ bytes: size, read }, path, options);
-  } finally {
-    await handle.close();
-  }
+export function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Record<string, HostTensor>> {
+  return called(async () => {
+    const handle = await openFile("readNpz", path);
+    try {
+      const { size } = await handle.stat();
+      const read = async (start: number, length: number): Promise<Uint8Array> => {
+        const bytes = new Uint8Array(length);
+        for (let filled = 0; filled < length; ) {
+          const { bytesRead } = await handle.read(bytes, filled, length - filled, start + filled);
+          if (bytesRead === 0) throw malformed(path, "it became shorter while it was read");
+          filled += bytesRead;
+        }
+        return bytes;
+      };
+      return await readArrays({ bytes: size, read }, path, options);
+    } finally {
+      await handle.close();
+    }
+  });
 }
 
 /** Like {@link readNpz}, of a file in memory. */
@@ -230,18 +233,20 @@ export function encodeNpz(arrays: { readonly [name: string]: HostTensor }, optio
 }
 
 /** Writes an npz file, which appears whole or not at all. @throws as `encodeNpy`; `disk` when it does not fit. */
-export async function writeNpz(
+export function writeNpz(
   path: string,
   arrays: { readonly [name: string]: TensorOrHost },
   options: WriteNpzOptions = {},
 ): Promise<void> {
-  if (!isRecord(arrays))
-    throw new HeddleError(
-      "argument",
-      `writeNpz: takes a record of arrays by name after the path, got ${shown(arrays)}`,
-    );
-  const host: [string, HostTensor][] = [];
-  for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
-  const bytes = encodeNpz(Object.fromEntries(host), options);
-  await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
+  return called(async () => {
+    if (!isRecord(arrays))
+      throw new HeddleError(
+        "argument",
+        `writeNpz: takes a record of arrays by name after the path, got ${shown(arrays)}`,
+      );
+    const host: [string, HostTensor][] = [];
+    for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
+    const bytes = encodeNpz(Object.fromEntries(host), options);
+    await writeBytes("writeNpz", path, bytes);
+  });
 }

@@ -4,11 +4,14 @@ import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 
 /** What Node says of a file, in words. */
-const reasons: { readonly [code: string]: string } = {
+export const reasons: { readonly [code: string]: string } = {
   ENOENT: "no such file",
   EISDIR: "it is a folder",
   ENOTDIR: "a part of its path is a file",
-  EACCES: "it may not be read",
+  EEXIST: "a part of its path is a file",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  EROFS: "the disk is read-only",
 };
 
 /** The error for a file that cannot be read, of code `file`, with Node's as its cause; other errors stay what they are. */
@@ -20,7 +23,7 @@ export function unreadable(what: string, path: string, error: unknown): unknown 
 }
 
 /** @throws HeddleError `argument` unless it is a path. */
-function checkPath(what: string, path: unknown): void {
+export function checkPath(what: string, path: unknown): void {
   if (typeof path === "string" && path !== "") return;
   throw new HeddleError("argument", `${what}: takes the path of a file, got ${String(path) || '""'}`);
 }

@@ -6,8 +6,10 @@
 import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type CommitOptions, commitFile } from "./commit.ts";
+import { called } from "../util/source.ts";
+import type { CommitOptions } from "./commit.ts";
 import { openFile } from "./read.ts";
+import { writeWhole } from "./write.ts";
 
 /** A tensor in ordinary memory. */
 export interface HostTensor {
@@ -156,14 +158,26 @@ export interface SaveSafetensorsOptions extends CommitOptions {
   readonly metadata?: SafetensorsMetadata;
 }
 
-/** Writes a file without copying the tensors; it appears whole or not at all. Throws `disk` when it does not fit. */
-export async function saveSafetensors(
+/**
+ * Writes a file without copying the tensors; it appears whole or not at all.
+ *
+ * @throws HeddleError `file` when it cannot be written, `disk` when it does not fit.
+ */
+export const saveSafetensors = (
+  path: string,
+  tensors: HostTensors,
+  options: SaveSafetensorsOptions = {},
+): Promise<void> => called(() => savedBy("saveSafetensors", path, tensors, options));
+
+/** {@link saveSafetensors} by another function that users call. */
+export async function savedBy(
+  what: string,
   path: string,
   tensors: HostTensors,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
   const layout = layoutSafetensors(tensors, options.metadata);
-  await commitFile(path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
+  await writeWhole(what, path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
 }
 
 function malformed(file: string, problem: string): HeddleError {
@@ -343,7 +357,7 @@ export interface SafetensorsFile {
 
 /** Opens a file and checks its header; of the values nothing is read. @throws HeddleError `format` when it is malformed; `file` when it cannot be read. */
 export function openSafetensors(path: string): Promise<SafetensorsFile> {
-  return openedBy("openSafetensors", path);
+  return called(() => openedBy("openSafetensors", path));
 }
 
 /** Like {@link openSafetensors}, of the function `what` that users call. */
@@ -395,14 +409,16 @@ export async function openedBy(
 }
 
 /** Reads a file, tensor by tensor. Throws `format` when it is malformed, `file` when it cannot be read. */
-export async function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
-  const { only = () => true } = options;
-  const file = await openedBy("readSafetensors", path, options);
-  try {
-    const tensors = new Map<string, HostTensor>();
-    for (const name of file.entries.keys()) if (only(name)) tensors.set(name, await file.read(name));
-    return { tensors, metadata: file.metadata };
-  } finally {
-    await file.close();
-  }
+export function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
+  return called(async () => {
+    const { only = () => true } = options;
+    const file = await openedBy("readSafetensors", path, options);
+    try {
+      const tensors = new Map<string, HostTensor>();
+      for (const name of file.entries.keys()) if (only(name)) tensors.set(name, await file.read(name));
+      return { tensors, metadata: file.metadata };
+    } finally {
+      await file.close();
+    }
+  });
 }

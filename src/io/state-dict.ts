@@ -6,12 +6,13 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import type { Variables } from "../nn/index.ts";
 import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { called } from "../util/source.ts";
 import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import { toHost, toTensor } from "./host.ts";
-import { openedBy, saveSafetensors } from "./safetensors.ts";
+import { openedBy, savedBy } from "./safetensors.ts";
 
 /** Options of {@link loadPyTorch}. */
 export interface LoadPyTorchOptions {
@@ -111,52 +112,57 @@ export function checkFits(path: string, lines: readonly string[], hint?: string)
  * @throws HeddleError `model` naming every variable that is missing in the file, every entry of the file without a variable,
  * and every one that differs in shape or dtype; `format` for a malformed file; `file` when it cannot be read.
  */
-export async function loadPyTorch<V extends Variables>(
+export function loadPyTorch<V extends Variables>(
   path: string,
   variables: V,
   options: LoadPyTorchOptions = {},
 ): Promise<Variables> {
-  checkOptions("loadPyTorch", options, ["names", "ignore", "cast"]);
-  const { params, state } = variables ?? {};
-  if (typeof params !== "object" || typeof state !== "object")
-    throw new HeddleError("argument", "loadPyTorch: takes { params, state } of a model's init after the path");
-  const flat = [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor));
-  const file = await openedBy("loadPyTorch", path);
-  try {
-    const wanted = flat.map(({ leaves, paths }) =>
-      leaves.map((variable, index): Wanted => {
-        const name = paths[index] as string;
-        return { name, inFile: renamed(name, options.names), variable };
-      }),
-    );
-    checkFits(
-      path,
-      mismatches(file.entries, wanted.flat(), options),
-      "map names with the option names, leave out entries of the file with ignore",
-    );
-    const trees: Tensors[] = [];
-    for (const [index, list] of wanted.entries()) {
-      const leaves: Tensor[] = [];
-      for (const { inFile, variable } of list) leaves.push(toTensor(await file.read(inFile)).cast(variable.dtype));
-      trees.push(unflattenTree((flat[index] as (typeof flat)[number]).shape, leaves) as Tensors);
+  return called(async () => {
+    checkOptions("loadPyTorch", options, ["names", "ignore", "cast"]);
+    const { params, state } = variables ?? {};
+    if (typeof params !== "object" || typeof state !== "object")
+      throw new HeddleError("argument", "loadPyTorch: takes { params, state } of a model's init after the path");
+    const flat = [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor));
+    const file = await openedBy("loadPyTorch", path);
+    try {
+      const wanted = flat.map(({ leaves, paths }) =>
+        leaves.map((variable, index): Wanted => {
+          const name = paths[index] as string;
+          return { name, inFile: renamed(name, options.names), variable };
+        }),
+      );
+      checkFits(
+        path,
+        mismatches(file.entries, wanted.flat(), options),
+        "map names with the option names, leave out entries of the file with ignore",
+      );
+      const trees: Tensors[] = [];
+      for (const [index, list] of wanted.entries()) {
+        const leaves: Tensor[] = [];
+        for (const { inFile, variable } of list) leaves.push(toTensor(await file.read(inFile)).cast(variable.dtype));
+        trees.push(unflattenTree((flat[index] as (typeof flat)[number]).shape, leaves) as Tensors);
+      }
+      return { params: trees[0] as Tensors, state: trees[1] as Tensors };
+    } finally {
+      await file.close();
     }
-    return { params: trees[0] as Tensors, state: trees[1] as Tensors };
-  } finally {
-    await file.close();
-  }
+  });
 }
 
 /** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */
-function checkAllTensors(what: string, tree: unknown, path = ""): void {
-  if (isTensor(tree)) return;
-  if (Array.isArray(tree) || isRecord(tree)) {
-    for (const [key, value] of Object.entries(tree)) checkAllTensors(what, value, path === "" ? key : `${path}.${key}`);
-    return;
-  }
-  const place = path === "" ? "" : ` at '${path}'`;
-  throw new HeddleError("argument", `${what}: takes a tree of tensors after the path, got ${shown(tree)}${place}`, {
-    hint: "make tensors of numbers and arrays: tensor(…)",
-  });
+function checkAllTensors(what: string, tree: unknown): void {
+  const isEnd = (value: unknown): value is unknown => isTensor(value) || !(Array.isArray(value) || isRecord(value));
+  const { leaves, paths } = flattenTree<unknown>(tree, isEnd);
+  const at = leaves.findIndex((leaf) => !isTensor(leaf));
+  if (at < 0) return;
+  const place = paths[at] === "" ? "" : ` at '${paths[at]}'`;
+  throw new HeddleError(
+    "argument",
+    `${what}: takes a tree of tensors after the path, got ${shown(leaves[at])}${place}`,
+    {
+      hint: "make tensors of numbers and arrays: tensor(…)",
+    },
+  );
 }
 
 /** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
@@ -181,27 +187,31 @@ export async function hostByName(
  * with `safetensors.torch.load_file`. It appears whole or not at all.
  *
  * @throws HeddleError `argument` for what in the tree is no tensor; `layout` when this process holds only a part of a tensor;
- * `tree` when two have one name; `disk` when it does not fit.
+ * `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it does not fit.
  */
-export async function saveTensors(
+export function saveTensors(
   path: string,
   tensors: Tensors,
   options: { readonly metadata?: { readonly [key: string]: string } } = {},
 ): Promise<void> {
-  checkOptions("saveTensors", options, ["metadata"]);
-  checkAllTensors("saveTensors", tensors);
-  const metadata = new Map(Object.entries(options.metadata ?? {}));
-  await saveSafetensors(path, await hostByName("saveTensors", [tensors], toHost), { metadata });
+  return called(async () => {
+    checkOptions("saveTensors", options, ["metadata"]);
+    within("saveTensors", () => checkAllTensors("saveTensors", tensors));
+    const metadata = new Map(Object.entries(options.metadata ?? {}));
+    await savedBy("saveTensors", path, await hostByName("saveTensors", [tensors], toHost), { metadata });
+  });
 }
 
 /** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`; `file` when it cannot be read. */
-export async function loadTensors(path: string): Promise<Record<string, Tensor>> {
-  const file = await openedBy("loadTensors", path);
-  try {
-    const tensors: [string, Tensor][] = [];
-    for (const name of file.entries.keys()) tensors.push([name, toTensor(await file.read(name))]);
-    return Object.fromEntries(tensors);
-  } finally {
-    await file.close();
-  }
+export function loadTensors(path: string): Promise<Record<string, Tensor>> {
+  return called(async () => {
+    const file = await openedBy("loadTensors", path);
+    try {
+      const tensors: [string, Tensor][] = [];
+      for (const name of file.entries.keys()) tensors.push([name, toTensor(await file.read(name))]);
+      return Object.fromEntries(tensors);
+    } finally {
+      await file.close();
+    }
+  });
 }

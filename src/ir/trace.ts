@@ -13,6 +13,11 @@ export function positionOf(node: Node): SourcePosition | undefined {
   return positions.get(node);
 }
 
+/** Numbers nodes that come from no user's code, but from a text that somebody else has. */
+export function markNodes(nodes: readonly Node[]): void {
+  for (const [mark, node] of nodes.entries()) positions.set(node, { mark });
+}
+
 /** The nodes of one function being traced. Dropped when the trace ends. */
 export class Trace {
   private readonly table = new Map<string, Node>();

@@ -1,8 +1,10 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
+
 import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
+import { checkPath } from "../io/read.ts";
 import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { sameType, type TensorType } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
 import type { Optimizer } from "../optim/index.ts";
@@ -19,6 +21,7 @@ import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
+import { called } from "../util/source.ts";
 import {
   checkClasses,
   datasetOf,
@@ -32,7 +35,7 @@ import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
 import { type MetricList, metricsOf } from "./metrics.ts";
 import { type OptimizerName, optimizerOf } from "./optimizers.ts";
 import { summaryLines } from "./summary.ts";
-import { weightsOf } from "./weights.ts";
+import { checkInput, weightsOf } from "./weights.ts";
 
 /** Options of {@link model}. */
 export interface ModelOptions
@@ -181,25 +184,27 @@ export class Model {
    */
   fit(x: Rows, y: Rows, options?: FitOptions): Promise<History>;
   fit(dataset: Dataset, options?: FitOptions): Promise<History>;
-  async fit(first: Rows | Dataset, second?: Rows | FitOptions, third?: FitOptions): Promise<History> {
-    const compiled = this.ready("fit");
-    if (this.fitting) throw busy("fit");
-    const isDataset = first instanceof Dataset;
-    const options = (isDataset ? (second as FitOptions | undefined) : third) ?? {};
-    checkOptions("fit", options, fitOptions);
-    this.fitting = true;
-    try {
-      const y = isDataset ? undefined : (second as Rows);
-      const { data, evaluate } = await this.data(first, y, options);
-      await checkClasses("fit", data, this.classes);
-      if (evaluate !== undefined) await checkClasses("fit: validationData", evaluate, this.classes);
-      const result = await toldOf("fit", () => this.train(compiled, options, data, evaluate));
-      this.keep(result, true);
-      return historyOf(result.history);
-    } finally {
-      this.fitting = false;
-      this.live = undefined;
-    }
+  fit(first: Rows | Dataset, second?: Rows | FitOptions, third?: FitOptions): Promise<History> {
+    return called(async () => {
+      const compiled = this.ready("fit");
+      if (this.fitting) throw busy("fit");
+      const isDataset = first instanceof Dataset;
+      const options = (isDataset ? (second as FitOptions | undefined) : third) ?? {};
+      checkOptions("fit", options, fitOptions);
+      this.fitting = true;
+      try {
+        const y = isDataset ? undefined : (second as Rows);
+        const { data, evaluate } = await this.data(first, y, options);
+        await checkClasses("fit", data, this.classes);
+        if (evaluate !== undefined) await checkClasses("fit: validationData", evaluate, this.classes);
+        const result = await toldOf("fit", () => this.train(compiled, options, data, evaluate));
+        this.keep(result, true);
+        return historyOf(result.history);
+      } finally {
+        this.fitting = false;
+        this.live = undefined;
+      }
+    });
   }
 
   private async data(
@@ -266,7 +271,10 @@ export class Model {
   private see(data: Dataset): void {
     const column = data.columns.get("x") as Column | undefined;
     if (column === undefined) return;
-    this.input = seenType(column, 1, this.options.dtype ?? "f32");
+    const [before, input] = [this.input, seenType(column, 1, this.options.dtype ?? "f32")];
+    if (before !== undefined && this.values !== undefined && !sameType(before, input))
+      checkInput(this.layer, this.values, before, input);
+    this.input = input;
     this.place();
   }
 
@@ -291,28 +299,30 @@ export class Model {
    */
   evaluate(x: Rows, y: Rows, options?: EvaluateOptions): Promise<{ readonly [name: string]: number }>;
   evaluate(dataset: Dataset, options?: EvaluateOptions): Promise<{ readonly [name: string]: number }>;
-  async evaluate(
+  evaluate(
     first: Rows | Dataset,
     second?: Rows | EvaluateOptions,
     third?: EvaluateOptions,
   ): Promise<{ readonly [name: string]: number }> {
-    const compiled = this.ready("evaluate");
-    const isDataset = first instanceof Dataset;
-    const options = (isDataset ? (second as EvaluateOptions | undefined) : third) ?? {};
-    checkOptions("evaluate", options, ["batchSize", "sampleWeight"]);
-    const { batchSize, sampleWeight } = options;
-    const rows = isDataset
-      ? first
-      : await datasetOf("evaluate", { x: first, y: second as Rows, [weightColumn]: sampleWeight });
-    await checkClasses("evaluate", rows, this.classes);
-    const data = inBatches("evaluate", rows, batchSize);
-    const { loss, metrics } = await toldOf("evaluate", () =>
-      this.beside<Evaluation>(
-        (snapshot) => snapshot.evaluate(data),
-        async () => (await this.opened(data, compiled)).evaluate(data),
-      ),
-    );
-    return { loss, ...metrics };
+    return called(async () => {
+      const compiled = this.ready("evaluate");
+      const isDataset = first instanceof Dataset;
+      const options = (isDataset ? (second as EvaluateOptions | undefined) : third) ?? {};
+      checkOptions("evaluate", options, ["batchSize", "sampleWeight"]);
+      const { batchSize, sampleWeight } = options;
+      const rows = isDataset
+        ? first
+        : await datasetOf("evaluate", { x: first, y: second as Rows, [weightColumn]: sampleWeight });
+      await checkClasses("evaluate", rows, this.classes);
+      const data = inBatches("evaluate", rows, batchSize);
+      const { loss, metrics } = await toldOf("evaluate", () =>
+        this.beside<Evaluation>(
+          (snapshot) => snapshot.evaluate(data),
+          async () => (await this.opened(data, compiled)).evaluate(data),
+        ),
+      );
+      return { loss, ...metrics };
+    });
   }
 
   /**
@@ -320,16 +330,18 @@ export class Model {
    *
    * @throws HeddleError `shape` or `dtype` when the rows do not fit the model
    */
-  async predict(x: Rows | Dataset, options: PredictOptions = {}): Promise<Tensor> {
-    checkOptions("predict", options, ["batchSize"]);
-    const rows = x instanceof Dataset ? x : await datasetOf("predict", { x });
-    const data = inBatches("predict", rows, options.batchSize);
-    return toldOf("predict", () =>
-      this.beside(
-        (snapshot) => snapshot.predict(data),
-        async () => (await this.opened(data, undefined)).predict(data),
-      ),
-    );
+  predict(x: Rows | Dataset, options: PredictOptions = {}): Promise<Tensor> {
+    return called(async () => {
+      checkOptions("predict", options, ["batchSize"]);
+      const rows = x instanceof Dataset ? x : await datasetOf("predict", { x });
+      const data = inBatches("predict", rows, options.batchSize);
+      return toldOf("predict", () =>
+        this.beside(
+          (snapshot) => snapshot.predict(data),
+          async () => (await this.opened(data, undefined)).predict(data),
+        ),
+      );
+    });
   }
 
   /** Works on a copy while the model is being fitted, else on its values. */
@@ -391,22 +403,23 @@ export class Model {
    *
    * @throws HeddleError `build` when the model has no values yet; `disk` or `file` when the file cannot be written
    */
-  async saveWeights(path: string): Promise<void> {
-    if (typeof path !== "string" || path === "")
-      throw new HeddleError("argument", `saveWeights: takes a path, got ${shown(path)}`);
-    const snapshot = this.live?.snapshot();
-    try {
-      const { averaged } = snapshot ?? this.session?.result ?? {};
-      const { params = undefined, state = {} } = snapshot ?? this.values ?? {};
-      if (params === undefined)
-        throw new HeddleError("build", "saveWeights: the model has no weights yet", {
-          hint: "fit, evaluate or predict first",
-        });
-      const tensors = await exportWeights({ params: averaged ?? params, state });
-      if ((readEnvironment().rank ?? 0) === 0) await writeWeights(path, tensors);
-    } finally {
-      snapshot?.dispose();
-    }
+  saveWeights(path: string): Promise<void> {
+    return called(async () => {
+      checkPath("saveWeights", path);
+      const snapshot = this.live?.snapshot();
+      try {
+        const { averaged } = snapshot ?? this.session?.result ?? {};
+        const { params = undefined, state = {} } = snapshot ?? this.values ?? {};
+        if (params === undefined)
+          throw new HeddleError("build", "saveWeights: the model has no weights yet", {
+            hint: "fit, evaluate or predict first",
+          });
+        const tensors = await exportWeights({ params: averaged ?? params, state });
+        if ((readEnvironment().rank ?? 0) === 0) await writeWeights("saveWeights", path, tensors);
+      } finally {
+        snapshot?.dispose();
+      }
+    });
   }
 
   /**
@@ -414,14 +427,16 @@ export class Model {
    *
    * @throws HeddleError `model` when the file is of another model (at the next call, while the shape of the input is not known)
    */
-  async loadWeights(path: string): Promise<void> {
-    if (this.fitting) throw busy("loadWeights");
-    const { tensors } = await readSafetensors(path).catch((error: unknown) => {
-      throw toldBy("loadWeights", error);
+  loadWeights(path: string): Promise<void> {
+    return called(async () => {
+      if (this.fitting) throw busy("loadWeights");
+      const { tensors } = await readSafetensors(path).catch((error: unknown) => {
+        throw toldBy("loadWeights", error);
+      });
+      this.pending = { tensors, path };
+      this.session = undefined;
+      this.place();
     });
-    this.pending = { tensors, path };
-    this.session = undefined;
-    this.place();
   }
 
   private ready(what: string): Compiled {

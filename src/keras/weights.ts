@@ -3,11 +3,44 @@
 import { toTensor } from "../io/host.ts";
 import { checkFits, mismatches } from "../io/state-dict.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { isTensorType, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Layer } from "../nn/index.ts";
-import { evalShape, type Tensors } from "../tensor/index.ts";
+import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import type { StartValues } from "../train/start.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+
+/** The types of a model's parameters and state for an input. */
+function typesFor(layer: Layer, input: TensorType): readonly FlatTree<TensorType>[] {
+  const types = evalShape(
+    (key) => {
+      const { params, state } = layer.init(key, input);
+      return { params, state };
+    },
+    { shape: [2], dtype: "u32" } satisfies TensorType,
+  );
+  return [types.params, types.state].map((group) => flattenTree<TensorType>(group, isTensorType));
+}
+
+/** @throws HeddleError `shape` where values of a model do not go with an input of another type than before. */
+export function checkInput(layer: Layer, { params }: StartValues, before: TensorType, input: TensorType): void {
+  const { leaves, paths } = flattenTree<Tensor>(params, isTensor);
+  const [wanted] = typesFor(layer, input) as [FlatTree<TensorType>];
+  const rows = ({ shape, dtype }: TensorType): string => formatType({ dtype, shape: shape.slice(1) });
+  for (const [index, path] of wanted.paths.entries()) {
+    const own = leaves[paths.indexOf(path)];
+    const type = wanted.leaves[index] as TensorType;
+    if (own === undefined || sameType(own, type)) continue;
+    const told = `the model has learnt from rows of ${rows(before)}, got rows of ${rows(input)}`;
+    throw new HeddleError(
+      "shape",
+      `${told}: its '${path}' is ${formatType(own)}, these would need ${formatType(type)}`,
+      {
+        hint: "give it rows like those before, or make a new model",
+      },
+    );
+  }
+}
 
 /**
  * Values of a model for an input of this type, by their names in a file.
@@ -20,14 +53,7 @@ export function weightsOf(
   tensors: ReadonlyMap<string, HostTensor>,
   path: string,
 ): StartValues {
-  const types = evalShape(
-    (key) => {
-      const { params, state } = layer.init(key, input);
-      return { params, state };
-    },
-    { shape: [2], dtype: "u32" } satisfies TensorType,
-  );
-  const groups = [types.params, types.state].map((group) => flattenTree<TensorType>(group, isTensorType));
+  const groups = typesFor(layer, input);
   const wanted = groups.flatMap(({ leaves, paths }) =>
     leaves.map((variable, index) => ({ name: paths[index] as string, inFile: paths[index] as string, variable })),
   );

@@ -13,7 +13,7 @@ import {
   take,
 } from "../tensor/index.ts";
 import { toIndices } from "../tensor/indices.ts";
-import { HeddleError, within } from "../util/errors.ts";
+import { HeddleError, retold, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
@@ -131,7 +131,11 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
     if (!sameShape(labels.shape, logProbabilities.shape.slice(0, -1)))
       throw new HeddleError("shape", `nll: ${formatType(logProbabilities)} does not fit labels ${formatType(labels)}`);
     const rows = labelled("nll", logProbabilities, labels, options);
-    const single = gather(logProbabilities, rows.indices, labels.shape.length).neg();
+    const single = retold(
+      "nll",
+      ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
+      () => gather(logProbabilities, rows.indices, labels.shape.length).neg(),
+    );
     return ofRows("nll", rows.weights === undefined ? single : single.mul(rows.weights), rows, options, classNames);
   });
 }

@@ -5,7 +5,7 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
 import { toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError, within } from "../util/errors.ts";
+import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
 
@@ -52,7 +52,11 @@ export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOption
     const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
     const path = pathOf(given, blank);
     const steps = logProbabilities.transpose([1, 0, 2]);
-    const emitted = (step: Tensor): Tensor => maximum(gather(step, path.classes, 1), nothing);
+    const emitted = (step: Tensor): Tensor =>
+      maximum(
+        retold("ctc", labelOutside(labels.shape[1] as number), () => gather(step, path.classes, 1)),
+        nothing,
+      );
     const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
     const start = select(path.places.lt(2), emitted(first), nothing);
     const rest = steps.slice([1, 0, 0], [...steps.shape]);
@@ -71,6 +75,14 @@ export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOption
     return reduced("ctc", value, options, names, perLabel);
   });
 }
+
+/** Of a place in the labels with blanks around each, the label. */
+const labelOutside =
+  (length: number) =>
+  ({ index, position, size }: OutsideIndex): string => {
+    const [sequence, place] = [Math.floor(position / (2 * length + 1)), position % (2 * length + 1)];
+    return `label ${index}, number ${(place - 1) / 2} of sequence ${sequence}, is outside [0, ${size})`;
+  };
 
 function checkTypes(logProbabilities: Tensor, labels: Tensor, blank: number): void {
   checkTensors("ctc", logProbabilities, labels);

@@ -2,10 +2,10 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { arange, concat, dotGeneral, gather, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
 import { toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { CountedMetric } from "./metric.ts";
@@ -87,7 +87,8 @@ function membership(name: string, output: Tensor, target: Tensor): readonly [Ten
   return [oneHot(output.argMax(-1), classes), oneHot(toIndices(target), classes)];
 }
 
-function checkClasses(what: string, given: Tensor, classes: number): void {
+/** Classes as they are given: where their values are not at hand, one outside is an error of the run. */
+function checkedClasses(what: string, given: Tensor, classes: number): Tensor {
   if (!isInteger(given.dtype))
     throw new HeddleError("dtype", `confusionMatrix: ${what} must be integers, got ${formatType(given)}`);
   valuesAtHand(given)?.forEach((value, index) => {
@@ -97,11 +98,14 @@ function checkClasses(what: string, given: Tensor, classes: number): void {
       `confusionMatrix: element ${index} of the ${what} is ${value}, outside [0, ${classes})`,
     );
   });
+  const outside = ({ index, position, size }: OutsideIndex): string =>
+    `element ${position} of the ${what} is ${index}, outside [0, ${size})`;
+  return retold("confusionMatrix", outside, () => gather(arange(classes), toIndices(given).reshape([-1])));
 }
 
 /**
  * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Those
- * outside `[0, classes)` are an error where the values are at hand; traced ones count nowhere.
+ * outside `[0, classes)` are an error, of traced ones when it runs.
  *
  * @param labels integers of any shape
  * @param answers integers of that shape; of a model's outputs they are `output.argMax(-1)`
@@ -113,11 +117,9 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
     const [left, right] = [labels, answers].map((x) => (isTensor(x) ? formatType(x) : shown(x)));
     throw new HeddleError("shape", `confusionMatrix: takes labels and answers of one shape, got ${left} and ${right}`);
   }
-  checkClasses("labels", labels, classes);
-  checkClasses("answers", answers, classes);
-  const rows = (x: Tensor): Tensor => oneHot(toIndices(x).reshape([-1]), classes, { dtype: "f64" });
+  const rows = (what: string, x: Tensor): Tensor => oneHot(checkedClasses(what, x, classes), classes, { dtype: "f64" });
   const dims = { xBatch: [], yBatch: [], xContract: [0], yContract: [0] };
-  return dotGeneral(rows(labels), rows(answers), dims).cast("i32");
+  return dotGeneral(rows("labels", labels), rows("answers", answers), dims).cast("i32");
 }
 
 /**

@@ -4,7 +4,7 @@ import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
 import { toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError, within } from "../util/errors.ts";
+import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
 import { type Applied, type ApplyOptions, type Layer, positioned, type Variables } from "./layer.ts";
@@ -141,10 +141,20 @@ interface Combine {
   readonly max: (vectors: Tensor) => Tensor;
 }
 
+const wrongOffset =
+  (count: number) =>
+  ({ index, position }: OutsideIndex): string =>
+    index < 0 ? `offsets[${position}] is ${index}` : `offsets[${position}] is ${index}, but there are ${count} ids`;
+/** The first bag begins behind the first id. */
+const beforeFirst = ({ position }: OutsideIndex): string =>
+  `offsets do not begin at 0: id ${position} is before the first bag`;
+
 /** The bag of each id: how many begin at its place or before, less one. */
 function bagOf(ids: Tensor, offsets: Tensor): Tensor {
   const places = ids.shape[0] as number;
-  const begin = scatterAdd(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1);
+  const begin = retold("embeddingBag", wrongOffset(places), () =>
+    scatterAdd(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1),
+  );
   return cumsum(begin.slice([0], [places])).sub(1);
 }
 
@@ -153,8 +163,8 @@ function combineOf(ids: Tensor, offsets: Tensor | undefined): Combine {
   const bags = offsets.shape[0] as number;
   const of = bagOf(ids, offsets);
   return {
-    sum: (vectors) => segmentSum(vectors, of, bags),
-    max: (vectors) => segmentMax(vectors, of, bags),
+    sum: (vectors) => retold("embeddingBag", beforeFirst, () => segmentSum(vectors, of, bags)),
+    max: (vectors) => retold("embeddingBag", beforeFirst, () => segmentMax(vectors, of, bags)),
   };
 }
 

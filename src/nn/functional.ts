@@ -9,6 +9,7 @@ import { formatType } from "../ir/shape.ts";
 import {
   erf,
   expm1,
+  minimum,
   moveDim,
   oneHot,
   random,
@@ -71,7 +72,13 @@ export function gelu(x: Tensor, options: GeluOptions = {}): Tensor {
     if (approximate === "none") return x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
     if (approximate !== "tanh")
       throw new HeddleError("option", `gelu: approximate must be none or tanh, got ${String(approximate)}`);
-    const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
+    // Beyond 100 tanh is 1 in every dtype; an infinite square would make its slope NaN.
+    const root = Math.sqrt(2 / Math.PI);
+    const inner = x.mul(
+      minimum(x.mul(x), 1e4)
+        .mul(0.044715 * root)
+        .add(root),
+    );
     return x.mul(inner.tanh().add(1)).mul(0.5);
   });
 }

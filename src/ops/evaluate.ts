@@ -61,7 +61,8 @@ export function evaluateNode(
     return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
   } catch (error) {
     const position = positionOf(node);
-    throw position === undefined ? error : refusedBy(position.by?.name ?? node.op.name, error, placeOf(position));
+    if (position === undefined) throw error;
+    throw refusedBy(position.by ?? { name: node.op.name }, error, placeOf(position), position.mark);
   }
 }
 

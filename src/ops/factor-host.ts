@@ -46,29 +46,39 @@ export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, tria
   return x;
 }
 
-/** Q, R and the determinant of a square Q (else 1), by Householder's reflections; the diagonal of R is not negative. */
+/**
+ * Q, R and the determinant of a square Q (else 1), by Householder's reflections; the diagonal of R is not negative. Every number
+ * is the native kernel's, to the bit: what is left on R's diagonal of a matrix that is nearly singular is nothing but rounding.
+ */
 export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   const k = Math.min(m, n);
   const work = Float64Array.from(a);
   const q = new Float64Array(m * k);
   for (let i = 0; i < k; i++) q[i * k + i] = 1;
-  const reflectors: Float64Array[] = [];
+  const reflectors: { readonly v: Matrix; readonly tau: number }[] = [];
   let sign = 1;
   for (let j = 0; j < k; j++) {
-    const v = Float64Array.from({ length: m }, (_unused, i) => (i < j ? 0 : at(work, i * n + j)));
+    const v = Float64Array.from({ length: m - j }, (_unused, i) => at(work, (j + i) * n + j));
     // Sizes near 1, whose squares neither overflow nor vanish; by a power of 2, which changes no digit.
     const largest = v.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
     const scale = 2 ** -Math.max(Math.min(Math.floor(Math.log2(largest)), 1022), -1023);
-    if (largest > 0 && Number.isFinite(largest)) for (let i = j; i < m; i++) v[i] = at(v, i) * scale;
-    const tail = v.reduce((sum, x, i) => (i > j ? sum + x * x : sum), 0);
-    if (tail > 0) {
-      v[j] = at(v, j) + (at(v, j) < 0 ? -1 : 1) * Math.sqrt(at(v, j) ** 2 + tail);
-      reflect(work, n, v);
-      reflectors.push(v);
+    if (largest > 0 && Number.isFinite(largest)) for (let i = 0; i < m - j; i++) v[i] = at(v, i) * scale;
+    let rest = 0;
+    for (let i = 1; i < m - j; i++) rest += at(v, i) * at(v, i);
+    let tau = 0;
+    if (rest > 0) {
+      const [first, norm] = [at(v, 0), Math.sqrt(at(v, 0) * at(v, 0) + rest)];
+      v[0] = first + (first < 0 || Object.is(first, -0) ? -norm : norm);
+      tau = 2 / (at(v, 0) * at(v, 0) + rest);
+      reflect(work, n, j, v, tau);
       sign = -sign;
-    } else reflectors.push(new Float64Array(m));
+    }
+    reflectors.push({ v, tau });
   }
-  for (const v of [...reflectors].reverse()) reflect(q, k, v);
+  for (let j = k - 1; j >= 0; j--) {
+    const { v, tau } = reflectors[j] as (typeof reflectors)[number];
+    if (tau !== 0) reflect(q, k, j, v, tau);
+  }
   const r = new Float64Array(k * n);
   for (let i = 0; i < k; i++) {
     const flip = at(work, i * n + i) < 0 ? -1 : 1;
@@ -79,19 +89,19 @@ export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   return [q, r, Float64Array.of(m === n ? sign : 1)];
 }
 
-/** The rows of a matrix of `n` columns, reflected at the plane across v. */
-function reflect(a: Matrix, n: number, v: Float64Array): void {
-  const square = v.reduce((sum, x) => sum + x * x, 0);
-  if (square === 0) return;
-  for (let column = 0; column < n; column++) {
-    let dot = 0;
-    v.forEach((x, row) => {
-      dot += x * at(a, row * n + column);
-    });
-    v.forEach((x, row) => {
-      a[row * n + column] = at(a, row * n + column) - ((2 * dot) / square) * x;
-    });
-  }
+/** I - tau·v·vᵀ applied to the rows from `from` on of a matrix of `n` columns. */
+function reflect(a: Matrix, n: number, from: number, v: Matrix, tau: number): void {
+  const dots = new Float64Array(n);
+  v.forEach((x, row) => {
+    for (let column = 0; column < n; column++) dots[column] = at(dots, column) + x * at(a, (from + row) * n + column);
+  });
+  v.forEach((x, row) => {
+    const factor = tau * x;
+    for (let column = 0; column < n; column++) {
+      const place = (from + row) * n + column;
+      a[place] = at(a, place) - factor * at(dots, column);
+    }
+  });
 }
 
 /** Column `to` as a unit vector that is orthogonal to the columns before it, of which there are fewer than rows. */

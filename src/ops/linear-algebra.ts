@@ -1,4 +1,6 @@
 /** @module Linear algebra composed of the factorisations: systems, inverses, determinants, norms. */
+
+import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, range, sameShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -19,6 +21,17 @@ function columnOf(a: Node, b: Node): { b: Node; vector: boolean } {
 
 const answer = (x: Node, vector: boolean): Node => (vector ? emit.reshape(x, x.shape.slice(0, -1)) : x);
 
+/**
+ * What is computed of floats in f64 and rounded once at the end: factors that are rounded first would lose a digit for each
+ * one that the condition of the matrix takes, and executors would differ by as many.
+ */
+function inDouble(inputs: readonly Node[], build: (inputs: readonly Node[]) => readonly Node[]): Node[] {
+  const [first] = inputs as [Node];
+  const isAlike = isFloat(first.dtype) && inputs.every(({ dtype }) => dtype === first.dtype);
+  if (!isAlike) return [...build(inputs)];
+  return build(inputs.map((x) => emit.cast(x, "f64"))).map((y) => emit.cast(y, first.dtype));
+}
+
 /** X with A X = B, by QR, for square A; an A with an exact zero on R's diagonal is an error of the run. */
 export function solve(a: Node, given: Node): Node {
   if (a.shape.length < 2 || rows(a) !== last(a))
@@ -35,15 +48,21 @@ export function lstsq(a: Node, given: Node): Node {
     throw new HeddleError("shape", `lstsq: ${formatType(a)} has fewer rows than columns`, {
       hint: "pinv(a).matmul(b) is the shortest of many solutions",
     });
-  const [q, r] = qr(a) as [Node, Node];
-  return answer(triangularSolve(r, matmul(turned(q), b), { lower: false }), vector);
+  const [x] = inDouble([a, b], ([matrix, right]) => {
+    const [q, r] = qr(matrix as Node) as [Node, Node];
+    return [triangularSolve(r, matmul(turned(q), right as Node), { lower: false })];
+  });
+  return answer(x as Node, vector);
 }
 
 /** X with A X = B for symmetric positive definite A, by cholesky of the lower triangle. */
 export function choleskySolve(a: Node, given: Node): Node {
   const { b, vector } = columnOf(a, given);
-  const l = cholesky(a);
-  return answer(triangularSolve(l, triangularSolve(l, b), { transpose: true }), vector);
+  const [x] = inDouble([a, b], ([matrix, right]) => {
+    const l = cholesky(matrix as Node);
+    return [triangularSolve(l, triangularSolve(l, right as Node), { transpose: true })];
+  });
+  return answer(x as Node, vector);
 }
 
 /** The unit matrix, for each matrix of the shape of `like`. */
@@ -58,20 +77,63 @@ export const inverse = (a: Node): Node => solve(a, unit(a));
 
 const diagonalOf = (x: Node): Node => emit.sum(select(emit.eq(unit(x), 1), x, 0), -1);
 
-/** The sign of the determinant, and the logarithm of its size: 0 and -inf for a singular matrix, where gradients are not defined. */
-export function slogdet(a: Node): Node[] {
+/** The diagonal of R and the determinant of Q. */
+function triangle(name: string, a: Node): readonly [diagonal: Node, sign: Node] {
   if (a.shape.length < 2 || rows(a) !== last(a))
-    throw new HeddleError("shape", `slogdet: needs square matrices in the last two dims, got ${formatType(a)}`);
+    throw new HeddleError("shape", `${name}: needs square matrices in the last two dims, got ${formatType(a)}`);
   const [, r, sign] = qrWithSign(a) as [Node, Node, Node];
-  const diagonal = diagonalOf(r);
-  const singular = emit.reduce("or", emit.eq(diagonal, 0), -1);
-  return [select(singular, 0, sign), emit.sum(emit.log(diagonal), -1)];
+  return [diagonalOf(r), sign];
 }
 
+/** The sign of the determinant, and the logarithm of its size: 0 and -inf for a singular matrix, where gradients are not defined. */
+export const slogdet = (a: Node): Node[] =>
+  inDouble([a], ([matrix]) => {
+    const [diagonal, sign] = triangle("slogdet", matrix as Node);
+    const singular = emit.reduce("or", emit.eq(diagonal, 0), -1);
+    return [select(singular, 0, sign), emit.sum(emit.log(diagonal), -1)];
+  });
+
 /** The determinant of square matrices, by QR; its gradient needs a matrix that is not singular. */
-export function determinant(a: Node): Node {
-  const [sign, size] = slogdet(a) as [Node, Node];
-  return mul(sign, emit.exp(size));
+export const determinant = (a: Node): Node =>
+  inDouble([a], ([matrix]) => {
+    const [diagonal, sign] = triangle("determinant", matrix as Node);
+    return [mul(sign, productOf(diagonal))];
+  })[0] as Node;
+
+/** Factors of sizes near 1 whose product stays within f64. */
+const most = 1024;
+
+/**
+ * The product over the last dim of numbers >= 0 of f64, right where it is itself a number of f64, whatever the products on the
+ * way would be: of each factor the power of 2 is counted apart.
+ */
+function productOf(factors: Node): Node {
+  let x = factors;
+  let exponent = emit.full("f64", x.shape.slice(0, -1), 0);
+  do {
+    // Of 0, infinity and NaN there is none.
+    const logs = emit.call("stopGradient", [emit.log2(x)]);
+    const powers = select(emit.isFinite(logs), emit.floor(logs), 0);
+    const single = byPower(x, emit.neg(powers));
+    const [count, lead] = [last(x), x.shape.slice(0, -1)];
+    const groups = Math.max(1, Math.ceil(count / most));
+    const padded = emit.pad(
+      single,
+      emit.constant("f64", 1),
+      [...lead.map(() => 0), 0],
+      [...lead.map(() => 0), groups > 1 ? groups * most - count : 0],
+    );
+    x = emit.prod(emit.reshape(padded, [...lead, groups, groups > 1 ? most : count]), -1);
+    exponent = emit.add(exponent, emit.sum(powers, -1));
+  } while (last(x) > 1);
+  return byPower(emit.reshape(x, x.shape.slice(0, -1)), emit.maximum(emit.minimum(exponent, 4000), -4000));
+}
+
+/** x · 2^n for whole n, which may itself be no number of f64: in four steps of powers that are. */
+function byPower(x: Node, n: Node): Node {
+  const quarter = emit.exp2(emit.floor(mul(n, 0.25)));
+  const rest = emit.exp2(emit.sub(n, mul(emit.floor(mul(n, 0.25)), 3)));
+  return mul(mul(mul(mul(x, quarter), quarter), quarter), rest);
 }
 
 /** Moore and Penrose's inverse, by svd; singular values up to `tolerance` times the largest count as 0. */

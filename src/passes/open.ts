@@ -2,7 +2,7 @@
 import { inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { apply, isGraph } from "../ir/trace.ts";
+import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
 import { bodyGraph, resultsOf } from "../ops/index.ts";
 
@@ -23,9 +23,12 @@ function openInto(graph: Graph, inputs: readonly Node[]): Node[] {
     (node, given) => {
       if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as Node];
       const operands = given.map(([value]) => value as Node);
-      if (!opens(node)) return resultsOf(apply(node.op, operands, openAttrs(node.attrs)));
-      const types = operands.map(({ dtype, shape }) => ({ dtype, shape }));
-      return openInto(bodyGraph(node.op, types, node.attrs), operands);
+      // What is within is the user's too: its own lines and names say more than those of the composite.
+      return atPositionOf(node, () => {
+        if (!opens(node)) return resultsOf(apply(node.op, operands, openAttrs(node.attrs)));
+        const types = operands.map(({ dtype, shape }) => ({ dtype, shape }));
+        return openInto(bodyGraph(node.op, types, node.attrs), operands);
+      });
     },
   );
   return results.map(([result]) => result as Node);

@@ -1,7 +1,8 @@
 /** @module A program: the steps that one device of a class runs. Data that can be printed, read back and counted. */
 import type { Reduction } from "../ir/equation.ts";
-import type { Attrs, Graph } from "../ir/node.ts";
+import type { Attrs, Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
+import { topological } from "../ir/walk.ts";
 
 /** Number of a value of a program; the inputs come first. */
 export type ValueId = number;
@@ -98,6 +99,10 @@ export function programsOf(step: Step): readonly Program[] {
 /** All steps of a program and of the programs that they run. */
 export const stepsWithin = (program: Program): Step[] =>
   program.steps.flatMap((step) => [step, ...programsOf(step).flatMap(stepsWithin)]);
+
+/** The nodes of all its graphs, in an order that is the same when the program is printed and read again. */
+export const nodesRun = (program: Program): Node[] =>
+  stepsWithin(program).flatMap((step) => (step.kind === "run" ? topological(step.region.outputs) : []));
 
 /** What one class of devices does. */
 export interface Program {

@@ -231,7 +231,7 @@ function* runLoop(step: LoopStep, context: Context, given: readonly HostTensor[]
 /** Of a program that is kept for many calls, in the name of the one under way. */
 function saidNow(error: unknown): unknown {
   const by = speakerNow();
-  return by === undefined ? error : refusedBy(by.name, error);
+  return by === undefined ? error : refusedBy(by, error);
 }
 
 /** A run in an iteration of a loop, which its errors name. */

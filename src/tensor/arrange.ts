@@ -1,14 +1,23 @@
 /** @module Moving, repeating, picking and combining elements of tensors, named as in NumPy and PyTorch. */
 import type { Node } from "../ir/node.ts";
-import { formatType, normalizeDim, range } from "../ir/shape.ts";
+import { formatShape, formatType, normalizeDim, range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole } from "./arguments.ts";
 import { arange, type CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
-import { checkTensor, type Dims, operate, type ReduceOptions, type Tensor, type TensorLike } from "./tensor.ts";
+import {
+  checkTensor,
+  type Dims,
+  isTensor,
+  operate,
+  type ReduceOptions,
+  type Tensor,
+  type TensorLike,
+  valuesAtHand,
+} from "./tensor.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;
@@ -54,7 +63,21 @@ export const where = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike
 export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
   operate("takeAlongDim", ops.takeAlong, [x, indices], dim);
 /** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, indices i32. */
-export const gatherNd = (x: Tensor, indices: Tensor): Tensor => operate("gatherNd", ops.gatherNd, [x, indices]);
+export const gatherNd = (x: Tensor, indices: Tensor): Tensor =>
+  placed("gatherNd", x, indices, () => operate("gatherNd", ops.gatherNd, [x, indices]));
+
+/** Runs what looks up by several indices each: the op sees one number for them. */
+function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): Tensor {
+  if (!isTensor(x) || !isTensor(indices)) return body();
+  const parts = indices.shape.at(-1) as number;
+  const { isTraced } = indices;
+  const says = ({ position }: OutsideIndex): string => {
+    const values = isTraced ? undefined : valuesAtHand(indices)?.slice(position * parts, (position + 1) * parts);
+    const what = values === undefined ? "indices" : `indices [${[...values].join(", ")}]`;
+    return `${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`;
+  };
+  return retold(name, says, body);
+}
 
 /** Options of {@link scatter}, {@link scatterNd} and {@link scatterAlongDim}. */
 export interface ScatterOptions {
@@ -83,7 +106,9 @@ export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: Sc
   );
 /** {@link scatter} with `indices[i…, c]` into the first dims: a copy of x with `updates[i…, r…]` combined there. */
 export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
-  operate("scatterNd", ops.scatterNd, [x, indices, updates], opOf("scatterNd", options));
+  placed("scatterNd", x, indices, () =>
+    operate("scatterNd", ops.scatterNd, [x, indices, updates], opOf("scatterNd", options)),
+  );
 /** PyTorch's scatter_reduce: updates go into their own line along a dim, where indices of the same shape say. */
 export const scatterAlongDim = (
   x: Tensor,

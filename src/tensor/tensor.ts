@@ -175,7 +175,7 @@ export class Tensor {
   [Symbol.toPrimitive](hint: string): string {
     if (hint === "string") return this.toString();
     throw new HeddleError("trace", `${formatType(this)} cannot be used as a number or in a comparison`, {
-      hint: "use gt(), select() and the other operations, or item() for the value of a scalar",
+      hint: "write the operators as methods and functions: x.add(y), x.gt(y), x.ne(y), x.cast(dtype), and(x, y), select(test, x, y); item() gives the value of a scalar",
     });
   }
 

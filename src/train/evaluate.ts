@@ -18,6 +18,7 @@ import {
   type TrainState,
 } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
+import { attempt, refusedIn } from "./refused.ts";
 import type { RunParts } from "./run.ts";
 
 /** The dataset in batches: its own, or those of the training's size. */
@@ -55,10 +56,18 @@ export async function evaluateDataset(
       signal,
     })) {
       await flight.room();
-      const outcome = programs.evaluation(dataset, batch.rows).run(params, state, batch.columns);
+      const place = `batch ${batch.step + 1} of the evaluation`;
+      const refused = (error: unknown): unknown =>
+        refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
+      const program = programs.evaluation(dataset, batch.rows);
+      const outcome = attempt(() => program.run(params, state, batch.columns), refused);
+      const read = async (): Promise<void> =>
+        tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows));
       flight.add({
-        settle: async () =>
-          tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows)),
+        settle: () =>
+          read().catch((error: unknown) => {
+            throw refused(error);
+          }),
         release: () => {
           batch.release();
           for (const tensor of [outcome.loss, ...Object.values(outcome.metrics)]) tensor.dispose();

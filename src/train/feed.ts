@@ -45,6 +45,8 @@ export interface FedBatch {
   readonly step: number;
   /** Rows of the whole batch. */
   readonly rows: number;
+  /** Of each row the one of the data; undefined where devices have parts of the batch. */
+  readonly sources: Int32Array | undefined;
   readonly columns: { readonly [name: string]: Tensor };
   /** Gives the memory back; the runs that were queued with it may still read it. */
   release(): void;
@@ -122,7 +124,13 @@ export class Feed {
       const type = columnType(dataset.columns.get(name) as Column, rows);
       return [name, fromShards(this.runtime, batch.columns.get(name) as Shards, type, layout)];
     });
-    return { step: batch.step, rows, columns: Object.fromEntries(columns), release: () => shards.forEach(disposeAll) };
+    return {
+      step: batch.step,
+      rows,
+      sources: batchParts(this.mesh) === 1 ? batch.rows : undefined,
+      columns: Object.fromEntries(columns),
+      release: () => shards.forEach(disposeAll),
+    };
   }
 
   /** Which rank's rows this process asks the loader for, and how they are divided among its devices. */

@@ -59,3 +59,19 @@ export function nextAverage(decay: number, average: Tensors, params: Tensors, co
 /** The parameters to evaluate and predict with: their moving average where one is kept. */
 export const evaluated = (settings: Settings, params: Tensors, kept: Tensors): Tensors =>
   settings.ema === undefined ? params : (unpackKept(settings, kept).average as Tensors);
+
+const parts = [
+  ["average", "a moving average of the parameters", "the option ema"],
+  ["guard", "what rejects steps", 'the options nan: "skip" and lossScale'],
+] as const;
+
+/** What one training keeps beside the optimizer's own state and another does not, by the names in their trees; in words. */
+export function keptDifference(theirs: readonly string[], ours: readonly string[]): string | undefined {
+  const has = (names: readonly string[], part: string): boolean => names.some((name) => name.startsWith(`${part}.`));
+  for (const [part, what, option] of parts) {
+    const [left, right] = [has(theirs, part), has(ours, part)];
+    if (left !== right)
+      return `${left ? "keeps" : "lacks"} ${what}, which this run ${right ? "keeps" : "does not keep"} (${option})`;
+  }
+  return undefined;
+}

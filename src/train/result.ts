@@ -1,6 +1,7 @@
 /** @module What `train` returns. */
 import type { Dataset } from "../data/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
+import { called } from "../util/source.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
 import type { TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
@@ -67,8 +68,8 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
-    evaluate: (dataset) => evaluateDataset(later, evaluated, batched(dataset, settings.data)),
-    predict: async (input) => predictWith(later, whole(), input),
+    evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
+    predict: (input) => called(async () => predictWith(later, whole(), input)),
     print: (text) => {
       if (runtime.rank === 0) console.log(text);
     },

@@ -18,6 +18,7 @@ import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
+import { attempt, placeOfStep, refusedIn } from "./refused.ts";
 import type { Saver } from "./saver.ts";
 import { Copier, disposeState, type Snapshot } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
@@ -208,9 +209,10 @@ export class Run {
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
     const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
-    const { loss, metrics, accepted, end, ...values } = program.run(...inputs);
-    this.values = values;
     const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
+    const refused = (error: unknown): unknown => refusedIn(error, placeOfStep(record, settings), batch, settings);
+    const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(...inputs), refused);
+    this.values = values;
     const { tally } = position;
     this.flight.add({
       settle: async () => {
@@ -220,7 +222,9 @@ export class Run {
           batch.rows,
           tally,
           types,
-        );
+        ).catch((error: unknown) => {
+          throw refused(error);
+        });
         // All ranks read the same sum, of the same step.
         const alone = runtime.processes === undefined;
         const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
@@ -373,15 +377,15 @@ export class Run {
   }
 }
 
-function badLoss(
-  loss: number,
-  { step, epoch, batch, learningRate }: Omit<StepRecord, "loss" | "rejected">,
-  settings: Settings,
-): HeddleError {
-  const where = `step ${step + 1} (epoch ${epoch + 1} of ${settings.epochs}, batch ${batch + 1})`;
-  return new HeddleError("nan", `the loss is ${formatNumber(loss)} at ${where}, with learning rate ${learningRate}`, {
-    hint: 'lower the learning rate, look at the data for NaN, or pass nan: "continue"',
-  });
+function badLoss(loss: number, record: Omit<StepRecord, "loss" | "rejected">, settings: Settings): HeddleError {
+  const where = placeOfStep(record, settings);
+  return new HeddleError(
+    "nan",
+    `the loss is ${formatNumber(loss)} at ${where}, with learning rate ${record.learningRate}`,
+    {
+      hint: 'lower the learning rate, look at the data for NaN, or pass nan: "continue"',
+    },
+  );
 }
 
 /** Mean over the last losses, so that what is shown does not jump. */

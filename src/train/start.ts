@@ -7,6 +7,7 @@ import { checkInteger, nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { ModelTypes, TrainState } from "./functions.ts";
+import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import { wholeData } from "./state.ts";
 
@@ -57,7 +58,7 @@ export async function startValues(
       if (!sameType(leaf, type))
         throw new HeddleError(
           "shape",
-          `train: from: ${group} '${path}' is ${formatType(leaf)}, not ${formatType(type)}`,
+          `train: from: ${group} '${path}' is ${formatType(leaf)}, but of this model and data it is ${formatType(type)}`,
         );
       return distribute(runtime, await wholeData(leaf), type, layouts.kept(`${group}.${path}`));
     };
@@ -72,6 +73,8 @@ export async function startValues(
 }
 
 function checkNames(group: string, given: readonly string[], wanted: readonly string[]): void {
+  const differs = group === "optimizer" ? keptDifference(given, wanted) : undefined;
+  if (differs !== undefined) throw new HeddleError("tree", `train: from: optimizerState ${differs}`);
   const missing = wanted.find((path) => !given.includes(path));
   if (missing !== undefined)
     throw new HeddleError("tree", `train: from: ${group} has no '${missing}'`, {

@@ -11,6 +11,7 @@ import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
 import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
+import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 
@@ -140,19 +141,31 @@ export function importState(
       ),
     ) as TrainState[typeof group];
   };
+  checkTensorNames(checkpoint, types);
   const values = { params: tree("params"), optimizer: tree("optimizer"), state: tree("state") };
-  const expected = groups.reduce(
-    (count, group) => count + flattenTree(types.state[group], isTensorType).leaves.length,
-    0,
-  );
-  if (checkpoint.tensors.size !== expected) {
-    throw mismatch(checkpoint, `it holds ${checkpoint.tensors.size} tensors, this run has ${expected}`);
-  }
   return {
     values,
     key: put({ ...keyType, data: Uint32Array.from(checkpoint.key) }, everywhere),
     position: positionOf(checkpoint),
   };
+}
+
+/** The tensors of a checkpoint are those of the run; where they are not, the option that makes them differ is named. */
+function checkTensorNames(checkpoint: Checkpoint, types: ModelTypes): void {
+  const ours = groups.flatMap((group) =>
+    flattenTree(types.state[group], isTensorType).paths.map((path) => `${group}/${path}`),
+  );
+  const theirs = [...checkpoint.tensors.keys()];
+  const kept = (names: readonly string[]): string[] =>
+    names.filter((name) => name.startsWith("optimizer/")).map((name) => name.slice("optimizer/".length));
+  const differs = keptDifference(kept(theirs), kept(ours));
+  if (differs !== undefined) throw mismatch(checkpoint, `it ${differs}`);
+  const known = new Set(ours);
+  const extra = theirs.filter((name) => !known.has(name));
+  // What it has not, and what differs in type, is found when it is read.
+  if (extra.length === 0 || ours.some((name) => !checkpoint.tensors.has(name))) return;
+  const more = extra.length === 1 ? "" : ` and ${extra.length - 1} more`;
+  throw mismatch(checkpoint, `it has ${extra[0]}${more}, which this run has not`);
 }
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {

@@ -10,6 +10,7 @@ import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
@@ -44,7 +45,11 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
  * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
-export async function train(options: TrainOptions): Promise<TrainResult> {
+export function train(options: TrainOptions): Promise<TrainResult> {
+  return called(() => trained(options));
+}
+
+async function trained(options: TrainOptions): Promise<TrainResult> {
   const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
   const settings = { ...given, ...evaluate };
@@ -83,7 +88,11 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
  *
  * @throws HeddleError as {@link train}
  */
-export async function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
+export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
+  return called(() => prepared(options));
+}
+
+async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
   const settings = resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" });
   const types = modelTypes(settings);
   const runtime = await connectAs(settings);

@@ -1,9 +1,8 @@
 /** @module The weights of a model as a file that any reader of safetensors knows: names as PyTorch's `state_dict`. */
 
-import { type HostTensors, type SaveSafetensorsOptions, saveSafetensors } from "../io/safetensors.ts";
+import { type HostTensors, type SaveSafetensorsOptions, savedBy } from "../io/safetensors.ts";
 import { hostByName } from "../io/state-dict.ts";
 import type { Tensors } from "../tensor/index.ts";
-import { HeddleError } from "../util/errors.ts";
 import { wholeData } from "./state.ts";
 
 /**
@@ -19,17 +18,10 @@ export const exportWeights = (values: { readonly params: Tensors; readonly state
     data: await wholeData(x),
   }));
 
-/** Writes weights; a kill at any instant leaves the file before or the new one. @throws HeddleError `disk` or `file`. */
-export async function writeWeights(
+/** Writes weights for a function that users call; a kill at any instant leaves the file before or the new one. @throws HeddleError `disk` or `file`. */
+export const writeWeights = (
+  what: string,
   path: string,
   tensors: HostTensors,
   options: SaveSafetensorsOptions = {},
-): Promise<void> {
-  try {
-    await saveSafetensors(path, tensors, options);
-  } catch (error) {
-    if (error instanceof HeddleError) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new HeddleError("file", `weights cannot be written to ${path}: ${reason}`, { cause: error });
-  }
-}
+): Promise<void> => savedBy(what, path, tensors, options);

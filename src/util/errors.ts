@@ -1,5 +1,5 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
-import { capturePosition, describePosition, speakerNow, speakingAs } from "./source.ts";
+import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
 /** What can be attached to a {@link HeddleError}. */
 export interface HeddleErrorOptions {
@@ -74,33 +74,42 @@ export interface Refusal {
   /** Of the loops around it, the outermost first. */
   readonly iterations: readonly number[];
   readonly reason: string;
+  /** {@link Speaker.says} */
+  readonly says?: Speaker["says"];
   /** Where the user wrote it. */
   readonly where?: string | undefined;
+  /** {@link SourcePosition.mark} of the node. */
+  readonly mark?: number | undefined;
 }
 
 const refusals = new WeakMap<HeddleError, Refusal>();
 
 /** The error of a run for a value that an op refused: every executor says it in these words. */
 export function refused(refusal: Refusal, cause: unknown): HeddleError {
-  const { name, iterations, reason, where } = refusal;
+  const { name, iterations, says, where, mark } = refusal;
+  const reason = says?.(refusal.reason) ?? refusal.reason;
   const way = iterations.map((count) => `iteration ${count}: `).join("");
   const message = name === undefined ? reason : `${name}: ${way}${reason}`;
   const error = new HeddleError("value", message, { cause, ...(where === undefined ? {} : { where }) });
-  refusals.set(error, refusal);
+  refusals.set(error, { name, iterations, reason, where, mark });
   return error;
 }
 
+/** What is known of the value that was refused, where the error is one of that. */
+export const refusalIn = (error: unknown): Refusal | undefined =>
+  error instanceof HeddleError ? refusals.get(error) : undefined;
+
 /** What an op says in its own name, as said by what users call it; `where` of its node, where that is known. */
-export function refusedBy(name: string, error: unknown, where?: string): unknown {
+export function refusedBy({ name, says }: Speaker, error: unknown, where?: string, mark?: number): unknown {
   if (!(error instanceof HeddleError) || error.code !== "value" || refusals.has(error)) return error;
   const named = speaker.test(error.plain);
   const reason = error.plain.replace(speaker, "");
-  return refused({ name: named ? name : undefined, iterations: [], reason, where }, error);
+  return refused({ name: named ? name : undefined, iterations: [], reason, says, where, mark }, error);
 }
 
 /** The same error, in an iteration of a loop. */
 export function inIteration(count: number, error: unknown): unknown {
-  const refusal = error instanceof HeddleError ? refusals.get(error) : undefined;
+  const refusal = refusalIn(error);
   return refusal === undefined ? error : refused({ ...refusal, iterations: [count, ...refusal.iterations] }, error);
 }
 
@@ -111,6 +120,26 @@ export function within<Result>(name: string, body: () => Result): Result {
   } catch (error) {
     throw toldBy(name, error);
   }
+}
+
+/** An index that an op refused. */
+export interface OutsideIndex {
+  readonly index: number;
+  /** Of the index among all, in row-major order. */
+  readonly position: number;
+  readonly size: number;
+}
+
+const outside = /^(?:index|label) (-?\d+) at (?:position|row) (\d+) is outside \[0, (\d+)\)$/;
+
+/** Runs a piece of a function whose ops see other indices than it was given: `says` tells what is outside in terms of those. */
+export function retold<Result>(name: string, says: (found: OutsideIndex) => string, body: () => Result): Result {
+  const told = (reason: string): string | undefined => {
+    const [index, position, size] = (outside.exec(reason) ?? []).slice(1).map(Number);
+    if (index === undefined || position === undefined || size === undefined) return undefined;
+    return says({ index, position, size });
+  };
+  return speakingAs({ ...(speakerNow() ?? { name }), says: told }, body);
 }
 
 /** Throws for a broken invariant of Heddle itself, never for a user's mistake. */

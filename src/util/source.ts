@@ -17,6 +17,8 @@ export interface Speaker {
   readonly path?: string;
   /** Where the user made it, of a layer: says more than the line that applies the model. */
   readonly made?: SourcePosition | undefined;
+  /** Why an op within refused a value, in terms of what the function was given; undefined: as the op says it. */
+  readonly says?: ((reason: string) => string | undefined) | undefined;
 }
 
 /** A stack that is formatted only when asked for (about 2 us to capture). */
@@ -24,6 +26,8 @@ export interface SourcePosition {
   readonly stack?: string;
   /** The function at work; undefined: the user's own. */
   readonly by?: Speaker | undefined;
+  /** Of a node of a program that was read from text: its number, by which whoever sent the text knows it. */
+  readonly mark?: number;
 }
 
 let speaker: Speaker | undefined;
@@ -52,9 +56,40 @@ export function capturePosition(): SourcePosition {
   return position;
 }
 
+/** Where calls of async functions were written, by their numbers, while they run. */
+const calls = new Map<number, SourcePosition>();
+let nextCall = 0;
+const callName = "heddleCall";
+const callFrame = new RegExp(`^at (?:async )?(?:Object\\.)?${callName}(\\d+) `);
+
+/**
+ * Runs an async function that users call. Behind its first `await` a stack shows only whoever awaits the result, which may be
+ * another line than the call; so its frame has a name by which the call is found.
+ */
+export function called<Result>(body: () => Promise<Result>): Promise<Result> {
+  const number = nextCall++;
+  calls.set(number, capturePosition());
+  const run = async (): Promise<Result> => {
+    try {
+      return await body();
+    } finally {
+      calls.delete(number);
+    }
+  };
+  return Object.defineProperty(run, "name", { value: `${callName}${number}` })();
+}
+
+/** The position that a frame of {@link called} stands for. */
+function callOf(line: string): SourcePosition | undefined {
+  const number = callFrame.exec(line.trim())?.[1];
+  return number === undefined ? undefined : calls.get(Number(number));
+}
+
 /** The innermost frame outside Heddle as `file:line:column`, or undefined. */
 export function describePosition(position: SourcePosition | undefined): string | undefined {
   for (const line of position?.stack?.split("\n") ?? []) {
+    const call = callOf(line);
+    if (call !== undefined) return describePosition(call);
     if (line.includes("node:")) continue;
     const place = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
     if (place === undefined) continue;

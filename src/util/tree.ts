@@ -22,10 +22,22 @@ export interface FlatTree<Leaf> {
 /**
  * Flattens a tree in insertion order of its keys. Values that are neither leaves, arrays nor plain records are kept
  * aside as static parts (numbers, strings, functions).
+ *
+ * @throws HeddleError `tree` for one that contains itself
  */
 export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => value is Leaf): FlatTree<Leaf> {
   const leaves: Leaf[] = [];
   const paths: string[] = [];
+  // The arrays and records around the value.
+  const around: unknown[] = [];
+  const itemsOf = <Item>(value: unknown, path: string, visitAll: () => Item): Item => {
+    if (around.includes(value))
+      throw new HeddleError("tree", `${path === "" ? "the tree" : `"${path}"`} contains itself: it has no end`);
+    around.push(value);
+    const items = visitAll();
+    around.pop();
+    return items;
+  };
   const visit = (value: unknown, path: string): TreeShape => {
     if (isLeaf(value)) {
       leaves.push(value);
@@ -34,11 +46,15 @@ export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => val
     }
     const below = (key: string | number): string => (path === "" ? String(key) : `${path}.${key}`);
     if (Array.isArray(value)) {
-      return { kind: "array", items: value.map((item, index) => visit(item, below(index))) };
+      return { kind: "array", items: itemsOf(value, path, () => value.map((item, at) => visit(item, below(at)))) };
     }
     if (isRecord(value)) {
       const keys = Object.keys(value);
-      return { kind: "record", keys, items: keys.map((key) => visit(value[key], below(key))) };
+      return {
+        kind: "record",
+        keys,
+        items: itemsOf(value, path, () => keys.map((key) => visit(value[key], below(key)))),
+      };
     }
     return { kind: "static", value };
   };

@@ -1,9 +1,9 @@
 /** Files that cannot be read, or that are of another kind, by every function that reads some. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { HeddleError, io, keras, nn } from "heddle";
+import { HeddleError, io, jit, keras, nn, type Tensor, tensor, zeros } from "heddle";
 import { afterAll, expect, test } from "vitest";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-missing-"));
@@ -40,8 +40,53 @@ test.each(rows)("%s", async (_title, name, read, path, said) => {
   expect(error).toMatchObject({ code: "file", plain: `${name}: cannot read ${path}: ${said}` });
 });
 
-test("what is no path", async () => {
-  await expect(io.readNpy(undefined as never)).rejects.toThrow(/^readNpy: takes the path of a file, got undefined/);
+const x = tensor([1]);
+const writers: { readonly [name: string]: (path: string) => Promise<unknown> } = {
+  writeNpy: (path) => io.writeNpy(path, x),
+  writeNpz: (path) => io.writeNpz(path, { x }),
+  saveSafetensors: (path) =>
+    io.saveSafetensors(path, new Map([["x", { dtype: "f32", shape: [1], data: Float32Array.of(1) }]])),
+  saveTensors: (path) => io.saveTensors(path, { x }),
+  saveOnnx: (path) => io.saveOnnx(path, ({ x }: { x: Tensor }) => ({ y: x.add(1) }), { x }),
+  saveWeights: async (path) => {
+    const model = keras.model(nn.linear(1));
+    model.compile({ optimizer: "sgd", loss: "mse" });
+    await model.predict(zeros([1, 1]));
+    await model.saveWeights(path);
+  },
+};
+
+test.each(Object.entries(writers))("%s to where there is no file", async (name, write) => {
+  const before = readdirSync(folder);
+  for (const [path, said] of [
+    [folder, "it is a folder"],
+    [join(fileURLToPath(import.meta.url), "none"), "a part of its path is a file"],
+    [join(fileURLToPath(import.meta.url), "none", "none"), "a part of its path is a file"],
+  ] as const) {
+    const error = await write(path).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(HeddleError);
+    expect(error).toMatchObject({ code: "file", plain: `${name}: cannot write ${path}: ${said}` });
+  }
+  expect(readdirSync(folder)).toEqual(before);
+});
+
+test.each(Object.entries({ ...readers, ...writers }))("%s without a path", async (title, use) => {
+  const name = title.split(":")[0];
+  await expect(use("")).rejects.toThrow(`${name}: takes the path of a file, got ""`);
+  // A network may be left out: the solver names one.
+  if (title === name)
+    await expect(use(undefined as never)).rejects.toThrow(`${name}: takes the path of a file, got undefined`);
+});
+
+test("a tree that contains itself", async () => {
+  const tree: { [key: string]: unknown } = { x };
+  tree["list"] = [{ tree }];
+  await expect(io.saveTensors(join(folder, "x"), tree as never)).rejects.toThrow(
+    /^saveTensors: "list.0.tree" contains itself[\s\S]*missing\.test\.ts/,
+  );
+  expect(() => jit((given: { x: Tensor }) => given.x)(tree as never)).toThrow(/"0.list.0.tree" contains itself/);
+  // The same tree in two places has an end.
+  expect(jit((given: { a: { x: Tensor }; b: { x: Tensor } }) => given.a.x)({ a: { x }, b: { x } }).shape).toEqual([1]);
 });
 
 test("a network in the place of a solver, and the other way round", async () => {

@@ -1,17 +1,20 @@
 /** Values that an op refuses while a program runs: every executor names the user's function and line, not what it is made of. */
 import { describe, expect, test } from "vitest";
-import { losses, nn } from "../../src/index.ts";
+import { losses, metrics, nn } from "../../src/index.ts";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   distribute,
+  gatherNd,
   grad,
   jit,
   linalg,
   random,
+  remat,
   scan,
+  scatterNd,
   segmentSum,
   type Tensor,
   take,
@@ -29,6 +32,7 @@ function below(): void {
   line = Number(/refusals\.test\.ts:(\d+)/.exec(new Error().stack?.split("\n")[2] ?? "")?.[1]) + 1;
 }
 
+const zeros = (count: number): number[] => new Array<number>(count).fill(0);
 const ids = (make: Make, ...list: number[]): Tensor => make(list, [list.length], "i32");
 const square = (make: Make, ...list: number[]): Tensor => make(list, [2, 2]);
 const looked = (table: Tensor, rows: Tensor): Tensor => {
@@ -145,6 +149,32 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
       })(ids(make, 1, 2), ids(make, 1, 0)),
     "rem: integer remainder by zero (i32)",
   ],
+  ...[0, 1, 2].map(
+    (at) =>
+      [
+        `quotient ${at} of several in one group`,
+        (make: Make) =>
+          jit((x: Tensor, y: Tensor, z: Tensor, w: Tensor) => {
+            const lines: number[] = [];
+            const noted = (value: Tensor): Tensor => {
+              lines.push(line);
+              return value;
+            };
+            below();
+            const one = noted(x.div(y));
+            below();
+            const two = noted(x.rem(z).add(one));
+            below();
+            const three = noted(two.div(w));
+            line = lines[at] as number;
+            return three.add(two).add(one);
+          })(
+            ids(make, 1, 2),
+            ...([0, 1, 2].map((other) => ids(make, 1, other === at ? 0 : 1)) as [Tensor, Tensor, Tensor]),
+          ),
+        at === 1 ? "rem: integer remainder by zero (i32)" : "div: integer division by zero (i32)",
+      ] as const,
+  ),
   [
     "a label under grad",
     (make) =>
@@ -160,8 +190,76 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
       jit((x: Tensor, labels: Tensor) => {
         below();
         return losses.ctc(x, labels);
-      })(make([0, 0, 0, 0], [1, 2, 2]), make([3], [1, 1], "i32")),
-    `ctc: ${outside(3, 1, 2)}`,
+      })(make(zeros(12), [2, 3, 2]), make([1, -1, 1, 3], [2, 2], "i32")),
+    "ctc: label 3, number 1 of sequence 1, is outside [0, 2)",
+  ],
+  [
+    "the gradient of a loss that is computed again",
+    (make) => {
+      const labels = ids(make, 0, 5);
+      const loss = remat((x: Tensor): Tensor => {
+        below();
+        return losses.nll(x, labels);
+      });
+      return jit(grad(loss))(square(make, 1, 2, 3, 4));
+    },
+    "nll: label 5 at row 1 is outside [0, 2)",
+  ],
+  [
+    "the gradient of another, twice around it",
+    (make) => {
+      const labels = ids(make, 0, 5);
+      const loss = remat((x: Tensor): Tensor => {
+        below();
+        return losses.softmaxCrossEntropy(x, labels);
+      });
+      return grad(remat((x: Tensor) => loss(x.mul(2))))(square(make, 1, 2, 3, 4));
+    },
+    label,
+  ],
+  [
+    "several indices each",
+    (make) => {
+      below();
+      return gatherNd(square(make, 1, 2, 3, 4), make([0, 0, 1, 2], [2, 2], "i32"));
+    },
+    "gatherNd: indices [1, 2] at position 1 are outside [2,2]",
+  ],
+  [
+    "several indices each, under jit",
+    (make) =>
+      jit((x: Tensor, at: Tensor) => {
+        below();
+        return scatterNd(x, at, x.sum(0));
+      })(square(make, 1, 2, 3, 4), make([0, -1, 1, 1], [2, 2], "i32")),
+    "scatterNd: indices at position 0 are outside [2,2]",
+  ],
+  ...(
+    [
+      ["beyond the ids", [0, 5], "offsets[1] is 5, but there are 3 ids"],
+      ["below 0", [0, -2], "offsets[1] is -2"],
+      ["that begin too late", [2, 2], "offsets do not begin at 0: id 0 is before the first bag"],
+    ] as const
+  ).map(
+    ([what, offsets, said]) =>
+      [
+        `bags ${what}`,
+        (make: Make) =>
+          jit((table: Tensor, given: Tensor, places: Tensor) => {
+            below();
+            return nn.functional.embeddingBag(given, table, { offsets: places });
+          })(square(make, 1, 2, 3, 4), ids(make, 0, 1, 1), ids(make, ...offsets)),
+        `embeddingBag: ${said}`,
+      ] as const,
+  ),
+  [
+    "a class of a confusion matrix under jit",
+    (make) =>
+      jit((labels: Tensor, answers: Tensor) => {
+        below();
+        return metrics.confusionMatrix(labels, answers, 2);
+      })(ids(make, 0, 1), ids(make, 0, 5)),
+    "confusionMatrix: element 1 of the answers is 5, outside [0, 2)",
   ],
   [
     "a layer of a model",

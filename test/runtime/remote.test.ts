@@ -3,11 +3,13 @@ import type { ChildProcess } from "node:child_process";
 import { connect as connectSocket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { losses } from "../../src/index.ts";
 import { mesh, replicated, shardedOn } from "../../src/plan/index.ts";
 import { remoteRuntime } from "../../src/runtime/remote/driver.ts";
 import { serveDrivers, type WaitingWorker } from "../../src/runtime/remote/worker.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
-import { distribute, jit, type Tensor, tensor } from "../../src/tensor/index.ts";
+import { distribute, grad, jit, scan, type Tensor, take, tensor } from "../../src/tensor/index.ts";
+import type { HeddleError } from "../../src/util/errors.ts";
 import { started } from "../cli/heddle-process.ts";
 import { missing } from "../native/evaluate.ts";
 
@@ -70,6 +72,54 @@ describe("one worker", () => {
     // The session goes on.
     expect(await x.sum().item()).toBe(-3);
   });
+
+  test.each(missing === undefined ? (["reference", "native"] as const) : (["reference"] as const))(
+    "%s: a value that is refused is told by the user's function and line, as often as it happens",
+    async (executor) => {
+      const runtime = await drive([await worker({ executor })]);
+      const ids = distribute(runtime, Int32Array.of(0, 9), { shape: [2], dtype: "i32" }, []);
+      const [table, logits] = [whole(runtime, ramp(3)), whole(runtime, ramp(6))];
+      const refused = async (value: Tensor, says: string): Promise<void> => {
+        const error = (await value.data().catch((reason: unknown) => reason)) as HeddleError;
+        expect(error.code).toBe("value");
+        expect(error.plain).toMatch(/^worker 0 at 127\.0\.0\.1:\d+: [^:]+: [^:]*(: [^:]*)?$/);
+        expect(error.plain.replace(/^.*?:\d+: /, "")).toBe(says);
+        expect(error.where).toMatch(new RegExp(`remote\\.test\\.ts:${line}:\\d+$`));
+      };
+      let line = 0;
+      const below = (): void => {
+        line = Number(/remote\.test\.ts:(\d+)/.exec(new Error().stack?.split("\n")[2] ?? "")?.[1]) + 1;
+      };
+      const looked = jit((x: Tensor, rows: Tensor) => {
+        below();
+        return take(x, rows).mul(2);
+      });
+      for (let round = 0; round < 3; round++)
+        await refused(looked(table, ids), "take: index 9 at position 1 is outside [0, 3)");
+      const loss = jit(
+        grad((x: Tensor) => {
+          below();
+          return losses.nll(x.reshape([2, 3]), ids);
+        }),
+      );
+      await refused(loss(logits), "nll: label 9 at row 1 is outside [0, 3)");
+      const summed = (x: Tensor, rows: Tensor): Tensor =>
+        scan(
+          (sum: Tensor, row: Tensor): [Tensor, Tensor] => {
+            below();
+            const next = sum.add(take(x, row.reshape([1])).sum());
+            return [next, next];
+          },
+          x.sum(),
+          rows,
+        )[0];
+      await refused(jit(summed)(table, ids), "take: iteration 1: index 9 at position 0 is outside [0, 3)");
+      below();
+      const eager = take(table, ids);
+      await refused(eager, "take: index 9 at position 1 is outside [0, 3)");
+      expect(await table.sum().item()).toBe(-6);
+    },
+  );
 
   test("another driver is told that it is busy, and taken when the first has gone", async () => {
     const waiting = await worker();
@@ -184,6 +234,19 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
     const { twice, total } = f(x);
     expect(Array.from(await twice.data())).toEqual(Array.from(ramp(8), (value) => 2 * value));
     expect(await total.item()).toBe(4);
+  });
+
+  test("what one worker refuses ends the session of all, and later runs say so once", async () => {
+    const runtime = await remoteRuntime(mesh({ data: 2 }).axes, { workers: addresses, secret, timeout: 20 });
+    open.push(runtime);
+    const x = distribute(runtime, Int32Array.of(1, 0), { shape: [2], dtype: "i32" }, shardedOn(runtime, { data: 0 }));
+    const divided = jit((a: Tensor) => a.div(a).sum());
+    const first = "worker 1 at 127\\.0\\.0\\.1:\\d+: div: integer division by zero \\(i32\\)\n.*remote\\.test\\.ts";
+    await expect(divided(x).item()).rejects.toThrow(new RegExp(`^${first}`));
+    for (let round = 0; round < 2; round++)
+      await expect(divided(x).item()).rejects.toThrow(
+        new RegExp(`^the workers have ended with an earlier run: ${first}`),
+      );
   });
 
   test("a driver that is killed frees its workers; a worker that is killed ends its driver with its name", async () => {

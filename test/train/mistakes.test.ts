@@ -1,13 +1,16 @@
 /** Mistakes in the options of layers, losses, optimizers and trainings: each error says what to write instead. */
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   concat,
   connect,
   customGradient,
+  data,
   distribute,
   grad,
   io,
+  keras,
   layouts,
   losses,
   mesh,
@@ -23,7 +26,7 @@ import {
   vmap,
 } from "heddle";
 import { parseLayout } from "heddle/plan";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { bars, options } from "./synthetic.ts";
 
 const run = (more: object): Promise<unknown> => train(options(more as Partial<TrainOptions>));
@@ -166,6 +169,116 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
     /saveTensors: two tensors have the name 'a\.b'/,
   ],
 ];
+
+/** Twenty rows of which one, number 13, has a label of no class. */
+const rows = (bad: number): data.Dataset =>
+  data.fromArrays({
+    x: { shape: [20, 2], data: Float32Array.from({ length: 40 }, (_one, index) => index / 40) },
+    y: {
+      shape: [20],
+      dtype: "i32",
+      data: Int32Array.from({ length: 20 }, (_one, row) => (row === 13 ? bad : row % 3)),
+    },
+  });
+const onRows = (more: object) => run({ data: rows(7).shuffle().batch(4), epochs: 1, ...more });
+const known = "softmaxCrossEntropy: label 7 at row [0-3] is outside \\[0, 3\\) \\(row 13 of the data\\), in";
+
+const wrongRows: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
+  ["in a step", () => onRows({}), new RegExp(`^${known} step [1-5] \\(epoch 1 of 1, batch [1-5]\\)`)],
+  ["in a part of a batch", () => onRows({ accumulate: 2 }), new RegExp(`^${known} step`)],
+  [
+    "where only a part of a batch is at hand",
+    () => onRows({ mesh: mesh({ data: 2 }), executor: "reference" }),
+    /^softmaxCrossEntropy: label 7 at row [01] is outside \[0, 3\), in step/,
+  ],
+  [
+    "in an evaluation",
+    () => onRows({ data: rows(1).batch(4), evaluate: rows(7) }),
+    new RegExp(`^${known} batch 4 of the evaluation`),
+  ],
+  [
+    "in fit",
+    () => {
+      const made = keras.model(nn.linear(3));
+      made.compile({ optimizer: "sgd", loss: losses.softmaxCrossEntropy });
+      return made.fit(rows(7), { batchSize: 4, verbose: 0 });
+    },
+    new RegExp(`^${known} step 4`),
+  ],
+];
+
+const kept = mkdtempSync(join(tmpdir(), "heddle-mistakes-"));
+afterAll(() => rmSync(kept, { recursive: true }));
+const first = (name: string, more: object) =>
+  onRows({ data: rows(1).batch(4), checkpoint: { directory: join(kept, name) }, ...more });
+const again = (name: string, more: object) => onRows({ data: rows(1).batch(4), resume: join(kept, name), ...more });
+const average = "a moving average of the parameters, which this run";
+
+const others: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
+  [
+    "without an average that was kept",
+    async () => {
+      await first("average", { ema: 0.9 });
+      await again("average", {});
+    },
+    new RegExp(`: it keeps ${average} does not keep \\(the option ema\\)`),
+  ],
+  [
+    "with one that was not kept, of an optimizer without a state",
+    async () => {
+      const optimizer = optim.sgd({ learningRate: 0.1 });
+      await first("plain", { optimizer });
+      await again("plain", { optimizer, ema: 0.9 });
+    },
+    new RegExp(`: it lacks ${average} keeps`),
+  ],
+  [
+    "with rejected steps, which were not",
+    async () => {
+      await first("guard", {});
+      await again("guard", { nan: "skip" });
+    },
+    /: it lacks what rejects steps, which this run keeps \(the options nan: "skip" and lossScale\)/,
+  ],
+  [
+    "from a result that has an average",
+    async () => {
+      const from = await onRows({ data: rows(1).batch(4), ema: 0.9 });
+      await onRows({ data: rows(1).batch(4), from });
+    },
+    new RegExp(`train: from: optimizerState keeps ${average} does not keep`),
+  ],
+  [
+    "from values of another width",
+    async () => {
+      const from = await onRows({ data: rows(1).batch(4) });
+      await run({ data: bars(16).batch(4), epochs: 1, from });
+    },
+    /train: from: params '1\.weight' is f32\[3,2\], but of this model and data it is f32\[3,64\]/,
+  ],
+  [
+    "a model in Keras' manner, with rows of another width",
+    async () => {
+      const made = keras.model(nn.sequential(nn.flatten(), nn.linear(3)));
+      made.compile({ optimizer: "sgd", loss: "softmaxCrossEntropy" });
+      await made.fit(rows(1), { batchSize: 4, verbose: 0 });
+      await made.fit(bars(16), { batchSize: 4, verbose: 0 });
+    },
+    /^fit: the model has learnt from rows of f32\[2\], got rows of f32\[1,8,8\]: its '1\.weight' is f32\[3,2\], these would need f32\[3,64\]/,
+  ],
+];
+
+describe("a label of no class is told with its row", () => {
+  test.each(wrongRows)("%s", async (_what, make, says) => {
+    await expect((async () => make())()).rejects.toThrow(says);
+  });
+});
+
+describe("going on from other values", () => {
+  test.each(others)("%s", async (_what, make, says) => {
+    await expect((async () => make())()).rejects.toThrow(says);
+  });
+});
 
 describe("mistakes", () => {
   test.each(mistakes)("%s", async (_what, make, says) => {

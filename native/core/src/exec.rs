@@ -295,7 +295,7 @@ impl Step {
             Step::TopK(_) => "topK",
             Step::Fft(_) => "fft",
             Step::Factor(_) => "factor",
-            Step::CrossEntropy(_) => "softmaxCrossEntropy",
+            Step::CrossEntropy(step) => step.name(),
             Step::Attention(_) => "attention",
             Step::AttentionGrad(_) => "attentionGrad",
             Step::AxisIndex(_) => "axisIndex",

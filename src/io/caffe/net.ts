@@ -12,6 +12,7 @@ import type { Optimizer } from "../../optim/index.ts";
 import type { Tensor, Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
+import { called } from "../../util/source.ts";
 import { readText } from "../read.ts";
 import { type CaffeLayer, layerOf, outputType } from "./layers.ts";
 import { type CaffeSolver, type Multipliers, solverOf } from "./solver.ts";
@@ -331,18 +332,20 @@ export interface CaffeTraining extends CaffeNet {
  * @param options `net`: the network's file; default the one that the solver names, beside the solver's own
  * @throws as {@link parseCaffeNet}, `file` when one of the two cannot be read, `format` when one is given for the other.
  */
-export async function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
-  checkOptions("loadCaffe", options, ["net"]);
-  const rules = parseCaffeSolver(await readText("loadCaffe", solver), solver);
-  const named = rules.net === undefined ? undefined : join(dirname(solver), rules.net.split("/").at(-1) as string);
-  const path = options.net ?? named;
-  if (path === undefined)
-    throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
-  const net = parseCaffeNet(await readText("loadCaffe", path), path);
-  return {
-    ...net,
-    solver: rules,
-    optimizer: rules.optimizer(net.multipliers),
-    epochs: (dataset) => Math.ceil(rules.maxIterations / dataset.batchesPerEpoch),
-  };
+export function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
+  return called(async () => {
+    checkOptions("loadCaffe", options, ["net"]);
+    const rules = parseCaffeSolver(await readText("loadCaffe", solver), solver);
+    const named = rules.net === undefined ? undefined : join(dirname(solver), rules.net.split("/").at(-1) as string);
+    const path = options.net ?? named;
+    if (path === undefined)
+      throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
+    const net = parseCaffeNet(await readText("loadCaffe", path), path);
+    return {
+      ...net,
+      solver: rules,
+      optimizer: rules.optimizer(net.multipliers),
+      epochs: (dataset) => Math.ceil(rules.maxIterations / dataset.batchesPerEpoch),
+    };
+  });
 }

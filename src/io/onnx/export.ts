@@ -10,9 +10,10 @@ import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
+import { called } from "../../util/source.ts";
 import { flattenTree } from "../../util/tree.ts";
-import { commitFile } from "../commit.ts";
 import { toHost } from "../host.ts";
+import { writeBytes } from "../write.ts";
 import { spellings } from "./export-ops.ts";
 import { GraphWriter } from "./graph-writer.ts";
 import { writeModel } from "./messages.ts";
@@ -81,55 +82,59 @@ function hintFor({ op }: Node): string {
  * @param example types of the inputs by name
  * @throws HeddleError `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
-export async function exportOnnx<Names extends string>(
+export function exportOnnx<Names extends string>(
   fn: ExportableFunction<Names>,
   example: { readonly [Name in Names]: TensorType },
   options: ExportOnnxOptions = {},
 ): Promise<Uint8Array> {
-  checkOptions("exportOnnx", options, ["name", "names"]);
-  if (options.name !== undefined && typeof options.name !== "string")
-    throw new HeddleError("option", `exportOnnx: name must be a string, got ${shown(options.name)}`);
-  const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
-  const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
-  let outputs: readonly string[] = [];
-  const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
-    const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
-    const made = fn(inputs as { readonly [Name in Names]: Tensor });
-    const named = isTensor(made) ? { output: made } : made;
-    outputs = Object.keys(named);
-    return Object.values(named).map(({ node }) => node);
-  });
-  const writer = new GraphWriter(specs.map((spec) => spec.name));
-  const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
-  const names = [...specs.map((spec) => spec.name)];
-  for (const [index, tensor] of captured.entries()) {
-    const place = known.leaves.indexOf(tensor);
-    names.push(writer.weight(place < 0 ? `weight${index}` : (known.paths[place] as string), await toHost(tensor)));
-  }
-  // Scans stack their carries for a gradient, which nobody asks of the file.
-  const results = spell(prune(graph), names, writer);
-  for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
-  const proto = writer.graph(
-    name,
-    specs.map((spec) => [spec.name, spec.type] as const),
-    graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
-    writer.used(),
-  );
-  return writeModel({
-    irVersion,
-    producerName: "heddle",
-    opsetImport: [{ domain: "", version: exportOpset }],
-    graph: proto,
+  return called(async () => {
+    checkOptions("exportOnnx", options, ["name", "names"]);
+    if (options.name !== undefined && typeof options.name !== "string")
+      throw new HeddleError("option", `exportOnnx: name must be a string, got ${shown(options.name)}`);
+    const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
+    const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
+    let outputs: readonly string[] = [];
+    const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
+      const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
+      const made = fn(inputs as { readonly [Name in Names]: Tensor });
+      const named = isTensor(made) ? { output: made } : made;
+      outputs = Object.keys(named);
+      return Object.values(named).map(({ node }) => node);
+    });
+    const writer = new GraphWriter(specs.map((spec) => spec.name));
+    const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
+    const names = [...specs.map((spec) => spec.name)];
+    for (const [index, tensor] of captured.entries()) {
+      const place = known.leaves.indexOf(tensor);
+      names.push(writer.weight(place < 0 ? `weight${index}` : (known.paths[place] as string), await toHost(tensor)));
+    }
+    // Scans stack their carries for a gradient, which nobody asks of the file.
+    const results = spell(prune(graph), names, writer);
+    for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
+    const proto = writer.graph(
+      name,
+      specs.map((spec) => [spec.name, spec.type] as const),
+      graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
+      writer.used(),
+    );
+    return writeModel({
+      irVersion,
+      producerName: "heddle",
+      opsetImport: [{ domain: "", version: exportOpset }],
+      graph: proto,
+    });
   });
 }
 
 /** Writes {@link exportOnnx}'s model to a file, which appears whole or not at all. */
-export async function saveOnnx<Names extends string>(
+export function saveOnnx<Names extends string>(
   path: string,
   fn: ExportableFunction<Names>,
   example: { readonly [Name in Names]: TensorType },
   options: ExportOnnxOptions = {},
 ): Promise<void> {
-  const bytes = await exportOnnx(fn, example, options);
-  await commitFile(path, { bytes: bytes.length, chunks: [bytes] });
+  return called(async () => {
+    const bytes = await exportOnnx(fn, example, options);
+    await writeBytes("saveOnnx", path, bytes);
+  });
 }

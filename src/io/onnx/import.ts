@@ -11,6 +11,7 @@ import { evalShape, isTensor, jit, random, Tensor, type Tensors } from "../../te
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
+import { called } from "../../util/source.ts";
 import { toTensor } from "../host.ts";
 import { readWhole } from "../read.ts";
 import { type BuildGraph, NodeContext, type Result, type Row, Value } from "./context.ts";
@@ -380,12 +381,14 @@ export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMod
  *
  * @throws as {@link parseOnnx}; `file` when it cannot be read.
  */
-export async function loadOnnx(path: string, options: OnnxOptions = {}): Promise<OnnxModel> {
-  checkOptions("loadOnnx", options, ["file"]);
-  const { file = path } = options;
-  const model = readModel(await readWhole("loadOnnx", path), file);
-  const external = new Map<TensorProto, Uint8Array>();
-  for (const proto of model.graph?.initializer ?? [])
-    if (isExternal(proto)) external.set(proto, await readExternal(proto, path));
-  return modelOf(model, file, (proto) => external.get(proto));
+export function loadOnnx(path: string, options: OnnxOptions = {}): Promise<OnnxModel> {
+  return called(async () => {
+    checkOptions("loadOnnx", options, ["file"]);
+    const { file = path } = options;
+    const model = readModel(await readWhole("loadOnnx", path), file);
+    const external = new Map<TensorProto, Uint8Array>();
+    for (const proto of model.graph?.initializer ?? [])
+      if (isExternal(proto)) external.set(proto, await readExternal(proto, path));
+    return modelOf(model, file, (proto) => external.get(proto));
+  });
 }

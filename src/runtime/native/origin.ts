@@ -6,7 +6,7 @@ import type { LoweredStep } from "../../lower/index.ts";
 import { type LowerTarget, lowerProgram, originField } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
-import { placeOf } from "../../util/source.ts";
+import { placeOf, type Speaker } from "../../util/source.ts";
 import { type RunError, type Way, wayOf } from "./error.ts";
 
 /** The program that a device ran. */
@@ -25,7 +25,7 @@ export interface Ran {
 export function refusalOf(
   error: RunError,
   ran: Ran,
-  by: string | undefined,
+  by: Speaker | undefined,
   where: string | undefined,
 ): HeddleError | undefined {
   if (error.code !== "value") return undefined;
@@ -35,12 +35,14 @@ export function refusalOf(
   const { iterations, reason } = way;
   const origin = originOf(way, origins);
   const position = origin === undefined ? undefined : positionOf(origin);
-  const own = position?.by?.name ?? (position === undefined ? by : undefined);
+  const own = position?.by ?? (position === undefined ? by : undefined);
   const refusal = {
-    name: own ?? origin?.op.name ?? ran.program.name,
+    name: own?.name ?? origin?.op.name ?? ran.program.name,
     iterations,
-    reason,
+    reason: withoutNumber(reason),
+    says: own?.says,
     where: placeOf(position) ?? where,
+    mark: position?.mark,
   };
   const { failure } = error;
   return refused(failure === undefined ? refusal : { ...refusal, name: undefined, reason: failure }, error);
@@ -64,10 +66,20 @@ function placesOf(ran: Ran): Places {
   return made;
 }
 
-/** The node that refused: where the calls that can be meant leave one. Groups say whether a quotient or a remainder did. */
+/** What a group says of its quotients and remainders, of which each refuses zeros. */
+const byZero = /^integer (division|remainder) by zero \(\w+\)(, quotient (\d+) of (\d+))?$/;
+
+/** The node that refused: where the calls that can be meant leave one, or groups say which. */
 function originOf({ calls, reason }: Way, origins: Places["origins"]): Node | undefined {
   const found = [...new Set(calls.flatMap((call) => origins[call[originField] as number] ?? []))];
-  const by = /^integer (division|remainder) by zero/.exec(reason)?.[1];
+  const [, by, , number, all] = byZero.exec(reason) ?? [];
+  // In the order of the group's nodes.
+  if (number !== undefined) return found.length === Number(all) ? found[Number(number) - 1] : undefined;
   const meant = by === undefined ? found : found.filter(({ op }) => op.name === (by === "division" ? "div" : "rem"));
   return meant.length === 1 ? meant[0] : undefined;
 }
+
+const withoutNumber = (reason: string): string => {
+  const [, , which] = byZero.exec(reason) ?? [];
+  return which === undefined ? reason : reason.slice(0, -which.length);
+};

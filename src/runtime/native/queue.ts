@@ -52,7 +52,7 @@ export function runFailure(thrown: unknown, what: string, ran?: Ran, position = 
   if (error instanceof RunError && error.during !== undefined) return error;
   const where = describePosition(position) ?? error.where;
   const refusal =
-    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by?.name, where) : undefined;
+    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by, where) : undefined;
   if (refusal !== undefined) return refusal;
   const said = (error instanceof RunError ? error.failure : undefined) ?? error.plain;
   const message = said.startsWith(what) ? said : `${what}: ${said}`;

@@ -5,13 +5,15 @@
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
 import { bytesOf } from "../../ir/shape.ts";
-import { type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
-import { HeddleError } from "../../util/errors.ts";
+import { positionOf } from "../../ir/trace.ts";
+import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
+import { HeddleError, refused } from "../../util/errors.ts";
+import { capturePosition, describePosition, placeOf, type SourcePosition } from "../../util/source.ts";
 import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
 import { allDevices, type Runtime } from "../runtime.ts";
 import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
-import { type Answer, parseAnswer } from "./messages.ts";
+import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
 
 /** Options of {@link remoteRuntime}. */
 export interface RemoteOptions {
@@ -252,6 +254,8 @@ class RemoteExecutor implements Executor {
   private readonly links: readonly Link[];
   private nextBuffer = 1;
   private nextProgram = 1;
+  /** What ended the session of several workers: one's failure leaves the others waiting for it. */
+  private failed: unknown;
 
   constructor(links: readonly Link[]) {
     this.links = links;
@@ -294,6 +298,7 @@ class RemoteExecutor implements Executor {
     ready: Promise<unknown>,
     inputs: readonly (readonly RemoteBuffer[])[],
   ): Run {
+    const position = capturePosition();
     const outputs = programs.map(({ outputs: made, donated }, device) =>
       made.map(({ type }, output) => {
         const giver = donated[output];
@@ -309,12 +314,40 @@ class RemoteExecutor implements Executor {
         outputs: (outputs[device] ?? []).map((buffer) => buffer.number),
       }),
     );
-    // One worker's failure leaves the others waiting for it.
-    for (const run of runs) run.catch((error: unknown) => this.abort(error instanceof Error ? error.message : ""));
-    const done = ready.then(() => rootOf(runs)).then(() => undefined);
+    const told = runs.map((run, device) =>
+      run.catch((error: unknown) => {
+        throw this.fail(toldOf(error, programs[device] as Program, position));
+      }),
+    );
+    // Each may fail before they are waited for.
+    for (const one of told) one.catch(() => {});
+    const done = ready.then(() => this.rootOf(told)).then(() => undefined);
     done.catch(() => {});
     for (const list of outputs) for (const buffer of list) buffer.filledBy(done);
     return { outputs, done };
+  }
+
+  /** Notes the first failure, and frees the workers that wait for the one that has it. */
+  private fail(error: unknown): unknown {
+    if (this.links.length === 1 || this.failed !== undefined || isConsequence(error)) return error;
+    this.failed = error;
+    this.abort(error instanceof HeddleError ? error.plain : String(error));
+    return error;
+  }
+
+  /** Waits for all; of several errors the one that is not the consequence of another is thrown. */
+  private async rootOf(runs: readonly Promise<unknown>[]): Promise<void> {
+    const errors = (await Promise.allSettled(runs)).flatMap((result) =>
+      result.status === "rejected" ? [result.reason as unknown] : [],
+    );
+    if (errors.length === 0) return;
+    const root = errors.find((error) => !isConsequence(error));
+    if (root !== undefined || !(this.failed instanceof HeddleError)) throw root ?? errors[0];
+    const { plain, where } = this.failed;
+    throw new HeddleError("aborted", `the workers have ended with an earlier run: ${plain}`, {
+      ...(where === undefined ? {} : { where }),
+      cause: this.failed,
+    });
   }
 
   abort(reason: string): void {
@@ -329,11 +362,22 @@ class RemoteExecutor implements Executor {
 /** Codes of errors that say that another one has failed. */
 const consequences = ["aborted", "peer", "peerClosed", "peerAborted"];
 
-/** Waits for all; of several errors the one that is not the consequence of another is thrown. */
-async function rootOf(runs: readonly Promise<unknown>[]): Promise<void> {
-  const errors = (await Promise.allSettled(runs)).flatMap((result) =>
-    result.status === "rejected" ? [result.reason as unknown] : [],
-  );
-  const root = errors.find((error) => !(error instanceof HeddleError && consequences.includes(error.code)));
-  if (errors.length > 0) throw root ?? errors[0];
+const isConsequence = (error: unknown): boolean => error instanceof HeddleError && consequences.includes(error.code);
+
+/** A worker's error with the user's line: of the node that it names, else of the run. */
+function toldOf(error: unknown, program: Program, launch: SourcePosition): unknown {
+  if (!(error instanceof WorkerError)) return error;
+  const { peer, said, refusal, code, hint } = error;
+  const node = refusal === undefined ? undefined : nodesRun(program)[refusal.mark];
+  const line = describePosition(launch);
+  if (refusal === undefined || node === undefined) {
+    const more = { ...(hint === undefined ? {} : { hint }), ...(line === undefined ? {} : { where: line }) };
+    return new HeddleError(code, `${peer}: ${said}`, { ...more, cause: error });
+  }
+  const position = positionOf(node);
+  const by = position === undefined ? launch.by : position.by;
+  const { name, iterations, reason } = refusal;
+  const where = placeOf(position) ?? line;
+  const told = refused({ name: by?.name ?? name, iterations, reason, says: by?.says, where }, error);
+  return told.saying(`${peer}: ${told.plain}`);
 }

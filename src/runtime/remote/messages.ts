@@ -1,5 +1,5 @@
 /** @module What a driver may ask of a worker: a closed table. Everything that arrives is checked against it. */
-import { HeddleError } from "../../util/errors.ts";
+import { HeddleError, type Refusal, refusalIn } from "../../util/errors.ts";
 import type { Frame } from "./channel.ts";
 
 /** Requests, in the order in which a session goes. Numbers of buffers and programs are chosen by the driver. */
@@ -102,7 +102,39 @@ export interface Answer {
 export function errorHead(n: number, error: unknown): Frame["head"] {
   const known = error instanceof HeddleError;
   const message = known ? error.plain : error instanceof Error ? error.message : String(error);
-  return { n, error: { code: known ? error.code : "internal", message, hint: known ? error.hint : undefined } };
+  const { mark, name, iterations, reason } = refusalIn(error) ?? {};
+  const refusal = mark === undefined ? undefined : { mark, name, iterations, reason };
+  return {
+    n,
+    error: { code: known ? error.code : "internal", message, hint: known ? error.hint : undefined, refusal },
+  };
+}
+
+/** A value that an op refused: of the node with this number in the program that was sent. */
+export interface RemoteRefusal extends Refusal {
+  readonly mark: number;
+}
+
+/** An error of a worker. */
+export class WorkerError extends HeddleError {
+  readonly peer: string;
+  /** What the worker says. */
+  readonly said: string;
+  readonly refusal: RemoteRefusal | undefined;
+
+  constructor(peer: string, code: string, said: string, hint: string | undefined, refusal: RemoteRefusal | undefined) {
+    super(code, `${peer}: ${said}`, hint === undefined ? {} : { hint });
+    this.peer = peer;
+    this.said = said;
+    this.refusal = refusal;
+  }
+}
+
+/** A refusal as it arrives; undefined for anything that is none. */
+function refusalOf(value: unknown): RemoteRefusal | undefined {
+  const { mark, name, iterations, reason } = (value ?? {}) as { readonly [field: string]: unknown };
+  const proper = count(mark) && (name === undefined || text(name)) && counts(iterations) && text(reason);
+  return proper ? ({ mark, name, iterations, reason } as RemoteRefusal) : undefined;
 }
 
 /** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
@@ -110,16 +142,15 @@ export function parseAnswer({ head, body }: Frame, peer: string): Answer | undef
   const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
   if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
     return undefined;
-  const problem = error as { code?: unknown; message?: unknown; hint?: unknown } | undefined;
+  const problem = error as { code?: unknown; message?: unknown; hint?: unknown; refusal?: unknown } | undefined;
   if (problem !== undefined && !(text(problem?.code) && text(problem?.message))) return undefined;
+  const hint = typeof problem?.hint === "string" ? problem.hint : undefined;
   return {
     n: n as number,
     error:
       problem === undefined
         ? undefined
-        : new HeddleError(problem.code as string, `${peer}: ${problem.message as string}`, {
-            ...(typeof problem.hint === "string" ? { hint: problem.hint } : {}),
-          }),
+        : new WorkerError(peer, problem.code as string, problem.message as string, hint, refusalOf(problem.refusal)),
     port: port as number | undefined,
     arenaBytes: arenaBytes as number,
     calls: calls as number,

@@ -1,6 +1,7 @@
 /** @module A worker that waits for drivers: one session at a time, in which it is a device of the driver's mesh. */
 import { createServer, type Server, type Socket } from "node:net";
-import { parseProgram, verifyProgram } from "../../program/index.ts";
+import { markNodes } from "../../ir/trace.ts";
+import { nodesRun, parseProgram, verifyProgram } from "../../program/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { DeviceBuffer, Executable } from "../executor.ts";
 import { loadNative } from "../native/binding.ts";
@@ -201,6 +202,8 @@ class Session {
   private async compile(number: number, text: string): Promise<{ arenaBytes: number; calls: number }> {
     const program = parseProgram(text);
     verifyProgram(program);
+    // By these the driver finds the lines of what fails.
+    markNodes(nodesRun(program));
     const executable = this.joined.executor.compile(program);
     this.programs.set(number, executable);
     return { arenaBytes: executable.arenaBytes, calls: executable.calls };

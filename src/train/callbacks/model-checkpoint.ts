@@ -57,7 +57,7 @@ export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
       try {
         const { averaged, params, state } = snapshot;
         const tensors = await exportWeights({ params: averaged ?? params, state });
-        if (rank === 0) await writeWeights(fileName(path, record), tensors);
+        if (rank === 0) await writeWeights("modelCheckpoint", fileName(path, record), tensors);
       } finally {
         snapshot.dispose();
       }

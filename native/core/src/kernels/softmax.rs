@@ -22,6 +22,14 @@ pub struct CrossEntropy {
 }
 
 impl CrossEntropy {
+    pub fn name(&self) -> &'static str {
+        if self.dy.is_some() {
+            "softmaxCrossEntropyGrad"
+        } else {
+            "softmaxCrossEntropy"
+        }
+    }
+
     pub fn new(json: &CrossEntropyJson, gradient: bool, mut checker: Checker) -> Result<CrossEntropy> {
         let (rows, cols, dtype) = (json.rows, json.cols, json.dtype);
         if !dtype.is_float() {

@@ -39,10 +39,14 @@ pub(super) fn run(step: &Fused, run: &Run) -> Result<()> {
         unsafe { worker(step, run, base, task * per_task, last, &zero) };
     });
     let failed = zero.load(Ordering::Relaxed);
-    if let Some(Action::RefuseZero { name, dtype, .. }) = step.actions.get(failed) {
-        bail_value!("integer {name} by zero ({})", dtype.name());
-    }
-    Ok(())
+    let Some(Action::RefuseZero { name, dtype, .. }) = step.actions.get(failed) else { return Ok(()) };
+    let refusing = |actions: &[Action]| actions.iter().filter(|a| matches!(a, Action::RefuseZero { .. })).count();
+    // Which one, for whoever knows the lines of each.
+    let which = match refusing(&step.actions) {
+        1 => String::new(),
+        all => format!(", quotient {} of {all}", refusing(&step.actions[..=failed])),
+    };
+    bail_value!("integer {name} by zero ({}){which}", dtype.name());
 }
 
 fn tiles(step: &Fused) -> usize {

@@ -1,0 +1,31 @@
+/** @module Writing the files that users name: what cannot be written is told with the function that was called and the file. */
+import { resolve } from "node:path";
+import { HeddleError } from "../util/errors.ts";
+import { type CommitContent, type CommitOptions, commitFile } from "./commit.ts";
+import { checkPath, reasons } from "./read.ts";
+
+/**
+ * Writes a file whole or not at all; `what` is the function that users call.
+ *
+ * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit; the reason of a signal.
+ */
+export async function writeWhole(
+  what: string,
+  path: string,
+  content: CommitContent,
+  options: CommitOptions = {},
+): Promise<void> {
+  checkPath(what, path);
+  try {
+    await commitFile(path, content, options);
+  } catch (error) {
+    const { code, syscall, message } = (error ?? {}) as NodeJS.ErrnoException;
+    if (error instanceof HeddleError || syscall === undefined) throw error;
+    const reason = reasons[code ?? ""] ?? message;
+    throw new HeddleError("file", `${what}: cannot write ${resolve(path)}: ${reason}`, { cause: error });
+  }
+}
+
+/** {@link writeWhole} of bytes that are there. */
+export const writeBytes = (what: string, path: string, bytes: Uint8Array): Promise<void> =>
+  writeWhole(what, path, { bytes: bytes.length, chunks: [bytes] });

@@ -1,0 +1,93 @@
+/** Systems and determinants where rounding decides: both executors have the same pivots, and no product on the way overflows. */
+import { diag, grad, linalg, type Tensor, tensor } from "heddle";
+import { describe, expect, test } from "vitest";
+import { type DType, dtypes } from "../../src/ir/dtype.ts";
+import { sizeOf } from "../../src/ir/shape.ts";
+import { loadNative } from "../../src/runtime/native/binding.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
+import { distribute } from "../../src/tensor/index.ts";
+import { expectClose } from "../support/close.ts";
+
+/** What both executors make of matrices, or the message of their error. */
+async function both(fn: (...x: Tensor[]) => Tensor, dtype: DType, ...given: (readonly (readonly number[])[])[]) {
+  const found: unknown[] = [];
+  for (const executor of ["reference", "native"] as const) {
+    const runtime = localRuntime({ executor });
+    try {
+      const inputs = given.map((rows) => {
+        const shape = [rows.length, rows[0]?.length ?? 0];
+        const data = dtypes[dtype].create(sizeOf(shape));
+        data.set(rows.flat());
+        return distribute(runtime, data, { shape, dtype }, []);
+      });
+      found.push([...(await fn(...inputs).data())]);
+    } catch (error) {
+      found.push((error as Error).message.split("\n")[0]);
+    } finally {
+      runtime.close();
+    }
+  }
+  return found as [unknown, unknown];
+}
+
+const hilbert = (n: number): number[][] =>
+  Array.from({ length: n }, (_row, i) => Array.from({ length: n }, (_one, j) => 1 / (i + j + 1)));
+const counted = (n: number): number[][] =>
+  Array.from({ length: n }, (_row, i) => Array.from({ length: n }, (_one, j) => i * n + j + 1));
+const column = (n: number): number[][] => Array.from({ length: n }, (_one, i) => [Math.sin(i + 1)]);
+
+describe.skipIf("error" in loadNative())("the same of the reference and the native executor", () => {
+  test.each<readonly [string, number[][]]>([
+    ["rank 2 but for rounding", counted(3)],
+    ["rank 2 but for rounding, larger", counted(7)],
+    ["Hilbert's", hilbert(9)],
+    ["rank 1", [[1, 2], [2, 4]]], // biome-ignore format: a matrix
+    ["rank 1 of thirds", [[1 / 3, 2 / 3], [0.1, 0.2]]], // biome-ignore format: a matrix
+    ["a column of -0", [[-0, 1], [1e-30, 1]]], // biome-ignore format: a matrix
+  ])("%s", async (_what, rows) => {
+    for (const dtype of ["f32", "f64"] as const) {
+      const [reference, native] = await both(linalg.solve, dtype, rows, column(rows.length));
+      // The factors are alike to the bit; the product with f64 between them adds up in another order.
+      if (dtype === "f32" || typeof reference === "string") expect(native).toEqual(reference);
+      else expectClose(native as number[], reference as number[], 1e-10);
+      const [one, other] = await both((x) => linalg.determinant(x), dtype, rows);
+      expectClose(other as number[], one as number[], dtype === "f32" ? 0 : 1e-14, 0);
+    }
+  });
+});
+
+test("a system of f32 is solved in f64 and rounded once", async () => {
+  const rows = hilbert(5);
+  const right = rows.map((row) => [row.reduce((sum, one) => sum + Math.fround(one), 0)]);
+  // What the matrix of f32 takes to these sums, which f32 rounds: less than half a digit more than the sums lose.
+  const [reference, native] = await both(linalg.solve, "f32", rows, right);
+  expect(native).toEqual(reference);
+  const exact = await both(linalg.solve, "f64", rows.map((row) => row.map(Math.fround)), right.map((row) => row.map(Math.fround))); // biome-ignore format: one line
+  expectClose(native as number[], exact[1] as number[], 1e-7);
+});
+
+test.each<readonly [string, DType, readonly number[], number]>([
+  ["sizes that overflow on the way", "f32", [1e20, 1e20, 1e-20, 1e-20], 1],
+  ["sizes that vanish on the way", "f32", [1e-30, 1e-30, 1e30, 1e30], 1],
+  ["many", "f32", Array.from({ length: 40 }, (_one, i) => (i % 2 === 0 ? 3 : 1 / 3)), 1],
+  ["whole numbers", "f32", [3, 5, 7, 11, 13, 17, 19], 4849845],
+  ["an infinite determinant", "f32", [1e30, 1e30], Number.POSITIVE_INFINITY],
+  ["no determinant that is left", "f32", [1e-30, -1e-30], -0],
+  ["zeros beside large numbers", "f64", [1e300, 1e300, 0, 1e300, 1e300, 1e300], 0],
+  ["f64 that overflow on the way", "f64", [1e200, -1e300, 1e-200, 1e-300], -1],
+  ["the least number of f64", "f64", [5e-324, 1], 5e-324],
+  ["f64 of 1100 factors", "f64", Array.from({ length: 1100 }, (_one, i) => (i < 550 ? 1e10 : 1e-10)), 1],
+])("the determinant of %s", async (_what, dtype, diagonal, expected) => {
+  const matrix = diag(tensor([...diagonal], { dtype }));
+  const found = await linalg.determinant(matrix).item();
+  if (expected === 0 || !Number.isFinite(expected)) expect(found + 0).toBe(expected + 0);
+  else expectClose([found], [expected], dtype === "f32" ? 6e-8 * 40 : 1e-12);
+});
+
+test("the slope of a determinant whose factors overflow", async () => {
+  const x = tensor([
+    [1e30, 0],
+    [0, 1e-30],
+  ]);
+  expectClose(await grad((a: Tensor) => linalg.determinant(a))(x).data(), [1e-30, 0, 0, 1e30], 1e-6);
+});
