@@ -17,11 +17,14 @@ import {
   and,
   broadcastInDim,
   type Combination,
+  call,
   concat,
+  constant,
   distinct,
   full,
   gather,
   ge,
+  iota,
   lt,
   maximum,
   minimum,
@@ -33,7 +36,7 @@ import {
   sub,
 } from "../ops/index.ts";
 import { attr, input, isOp, isPointwise } from "./match.ts";
-import { baseOf, type Fact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
+import { baseOf, type Fact, type FoldFact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
 
 /** Before it pays to find out which rows are touched. */
 export interface RowLimits {
@@ -138,6 +141,8 @@ function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[
 class Touched {
   /** Their numbers, i32; what is left over at the front is the first of them, with the sum of none. */
   readonly rows: Node;
+  /** Which of them are not left over. */
+  readonly used: Node;
   /** The gradients' rows. */
   readonly sums: ReadonlyMap<Node, Node>;
   /** Rows of values in the table's place. */
@@ -153,7 +158,9 @@ class Touched {
     const count = all.shape[0] as number;
     const { order, sorted, rank } = distinct(all);
     const unused = sub(count - 1, slice(rank, [count - 1], [count]));
-    const slots = add(rank, broadcastInDim(unused, [count], [0]));
+    const before = broadcastInDim(unused, [count], [0]);
+    const slots = add(rank, before);
+    this.used = ge(iota("i32", [count], 0), before);
     const first = broadcastInDim(slice(sorted, [0], [1]), [count], [0]);
     this.rows = scatter("replace", first, slots, sorted);
     const places = scatter("replace", full("i32", [count], 0), order, slots);
@@ -172,15 +179,18 @@ class Touched {
 function localSource(node: Node, size: number, whole: (node: Node) => Node): { rows: Node; updates: Node } {
   const { updates, indices, start, total } = sourceOf(node) as Source;
   const count = sizeOf(indices.shape);
-  const flat = reshape(whole(indices), [count]);
   const added = reshape(whole(updates), [count, ...node.shape.slice(1)]);
+  const flat = atPositionOf(node, () => checked(reshape(whole(indices), [count]), total ?? size));
   if (start === undefined) return { rows: flat, updates: added };
   const own = sub(flat, broadcastInDim(whole(start), [count], []));
   const inside = and(ge(own, 0), lt(own, size));
-  const known = and(ge(flat, 0), lt(flat, total as number));
-  // An index outside the whole table is outside any part of it, and stays the error that it is.
-  const rows = select(inside, own, select(known, 0, flat));
-  return { rows, updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+  return { rows: select(inside, own, 0), updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+}
+
+/** The indices; one that is outside the whole table is the error that the sum by index would make of it, before ids are sorted. */
+function checked(indices: Node, total: number): Node {
+  const nothing = call("gatherPart", [full("i32", [1], 0), indices, constant("i32", 0)], { batchDims: 0, total });
+  return add(indices, nothing);
 }
 
 /** Makes the graph anew. */
@@ -218,11 +228,15 @@ class RowTrace {
     this.makeRows(node, fact, touched);
     const base = baseOf(fact);
     if (base !== undefined) return scatter("replace", this.whole(base), touched.rows, touched.known.get(node) as Node);
-    const folded = apply(node.op, [touched.known.get(input(node)) as Node], node.attrs);
+    const { atZero } = fact as FoldFact;
+    const rows = touched.known.get(input(node)) as Node;
+    // Zero times what the first row has may be no number.
+    const used = select(broadcastInDim(touched.used, rows.shape, [0]), rows, atZero);
+    const folded = apply(node.op, [used], node.attrs);
     const op = attr<Combination>(node, "op");
-    if (fact.kind !== "fold" || (op !== "max" && op !== "min")) return folded;
+    if (op !== "max" && op !== "min") return folded;
     // There are more rows than were touched, so that the value of the others is one of those compared.
-    return (op === "max" ? maximum : minimum)(folded, fact.atZero);
+    return (op === "max" ? maximum : minimum)(folded, atZero);
   }
 
   private touchedBy(fact: Fact): Touched {

@@ -148,6 +148,42 @@ test.each<[string, (given: Given) => readonly Node[]]>([
   expect(touchedRows(graph, small)).toBe(graph);
 });
 
+describe.each(executors)("at the edge, $name", ({ make: executor }) => {
+  const run = (graph: Graph, values: readonly HostTensor[]) => runPlan(planGraph(graph, mesh({})), values, executor);
+
+  test("rows that are left over add nothing to what is combined, whatever the first row is multiplied by", async () => {
+    const whole = traced(({ q, g }) => [ops.sum(ops.abs(ops.mul(g, q))), ops.max(ops.abs(ops.mul(g, q)), 0)]);
+    const rows = touchedRows(whole, small);
+    expect(wholes(rows)).toEqual([]);
+    const endless = makeTensor(floats(table, 1, 1));
+    endless.data.fill(Infinity, 0, 3);
+    const values = given.with(1, endless);
+    const [expected, found] = [await run(whole, values), await run(rows, values)];
+    expect(found.map(bits)).toEqual(expected.map(bits));
+    expect(found[0]?.data[0]).toBe(Infinity);
+  });
+
+  test.each<[string, (given: Given) => readonly Node[]]>([
+    ["an update", ({ p, g, rate }) => [ops.sub(p, ops.mul(g, rate))]],
+    ["a norm alone", ({ g }) => [ops.sum(ops.mul(g, g))]],
+    ["a bound alone", ({ g }) => [ops.max(g)]],
+  ])("an id outside the table is the error that it was: %s", async (_what, make) => {
+    const rows = touchedRows(traced(make), small);
+    expect(wholes(rows)).toEqual([]);
+    for (const id of [size, -1, 1 << 30]) {
+      const outside = makeTensor({ ...rowIds, values: [7, 63, id, 0, 7] });
+      await expect(run(rows, given.with(2, outside))).rejects.toThrow(
+        new RegExp(`index ${id} at position 2 is outside \\[0, ${size}\\)`),
+      );
+    }
+  });
+});
+
+test("a division by zero that no run reaches is no error of the plan", () => {
+  const graph = traced(({ g }) => [ops.max(ops.div(ops.full("i32", table, 7), ops.cast(g, "i32")))]);
+  expect(touchedRows(graph, small)).toBe(graph);
+});
+
 test("tables that are small, or of which many rows are looked up, are updated whole", () => {
   const graph = traced(byRows["gradient descent"] as (given: Given) => Node[]);
   expect(touchedRows(graph)).toBe(graph);
