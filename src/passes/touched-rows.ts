@@ -42,11 +42,16 @@ import { baseOf, type Fact, type FoldFact, factsOf, keepsRows, type Source, sour
 export interface RowLimits {
   /** So many times more rows than may be touched must be in the table. */
   readonly fewer: number;
+  /** Bytes of a table that are updated in the time that it takes to sort an id: of narrow rows, there must be more. */
+  readonly idBytes: number;
   /** Bytes that the table must have. */
   readonly leastBytes: number;
 }
 
-const defaultLimits: RowLimits = { fewer: 8, leastBytes: 1 << 18 };
+const defaultLimits: RowLimits = { fewer: 8, idBytes: 128, leastBytes: 1 << 18 };
+
+// What is made of a gradient together with others is made for each set of them.
+const mostSets = 16;
 
 /** The graph of one device with updates of large tables by the rows that are touched. */
 export function touchedRows(graph: Graph, limits: RowLimits = defaultLimits): Graph {
@@ -66,7 +71,7 @@ interface Wanted {
 
 /** Decides from the outputs backwards; a gradient that is needed whole after all is the end of what is made of its rows. */
 function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimits): Wanted {
-  const needed = new Set<Node>();
+  const needed = crowded(facts);
   for (;;) {
     const before = needed.size;
     const whole = new Set<Node>();
@@ -88,12 +93,26 @@ function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimit
   }
 }
 
-function pays(fact: Fact, needed: ReadonlySet<Node>, { fewer, leastBytes }: RowLimits): boolean {
+/** Sources of more sets of rows than are worth a program that grows with each: steps without end, all by one momentum. */
+function crowded(facts: ReadonlyMap<Node, Fact>): Set<Node> {
+  const sets = new Map<Node, Set<string>>();
+  for (const fact of facts.values()) {
+    if (fact.kind === "rows" && fact.base === undefined) continue;
+    for (const source of fact.sources) sets.set(source, (sets.get(source) ?? new Set()).add(keyOf(fact)));
+  }
+  return new Set([...sets].flatMap(([source, keys]) => (keys.size > mostSets ? [source] : [])));
+}
+
+/** The set of rows that a value depends on. */
+const keyOf = ({ sources }: Fact): string => sources.map(({ id }) => id).join(" ");
+
+function pays(fact: Fact, needed: ReadonlySet<Node>, { fewer, idBytes, leastBytes }: RowLimits): boolean {
   if (fact.kind === "rows" && fact.base === undefined) return false;
   if (fact.sources.some((source) => needed.has(source))) return false;
   const table = tableOf(fact);
   const touched = touchedBy(fact);
-  return touched > 0 && table.rows >= fewer * touched && bytesOf(table.type) >= leastBytes;
+  const bytes = bytesOf(table.type);
+  return touched > 0 && table.rows >= touched * (fewer + (idBytes * table.rows) / bytes) && bytes >= leastBytes;
 }
 
 function tableOf({ sources }: Fact): { readonly rows: number; readonly type: TensorType } {
@@ -240,7 +259,7 @@ class RowTrace {
   }
 
   private touchedBy(fact: Fact): Touched {
-    const key = fact.sources.map(({ id }) => id).join(" ");
+    const key = keyOf(fact);
     const touched = this.touched.get(key) ?? new Touched(fact, this.whole);
     this.touched.set(key, touched);
     return touched;

@@ -16,7 +16,7 @@ import { runPlan } from "./run.ts";
 
 const size = 64;
 const table = [size, 3];
-const small = { fewer: 4, leastBytes: 0 };
+const small = { fewer: 4, idBytes: 0, leastBytes: 0 };
 const rowIds = { dtype: "i32", shape: [5], values: [7, 63, 7, 0, 7] } as const;
 const otherIds = { dtype: "i32", shape: [2, 2], values: [1, 63, 63, 2] } as const;
 
@@ -187,8 +187,35 @@ test("a division by zero that no run reaches is no error of the plan", () => {
 test("tables that are small, or of which many rows are looked up, are updated whole", () => {
   const graph = traced(byRows["gradient descent"] as (given: Given) => Node[]);
   expect(touchedRows(graph)).toBe(graph);
-  expect(touchedRows(graph, { fewer: size / 5 + 1, leastBytes: 0 })).toBe(graph);
-  expect(touchedRows(graph, { fewer: size / 5, leastBytes: 0 })).not.toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 + 1 })).toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 })).not.toBe(graph);
+  // A row has twelve bytes, so that one is updated in the time in which an id is sorted.
+  expect(touchedRows(graph, { ...small, fewer: size / 5 - 1, idBytes: 12 })).not.toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 - 1, idBytes: 13 })).toBe(graph);
+});
+
+test("a program does not grow with the square of the steps that one momentum leads through", () => {
+  const steps = (count: number): [whole: number, rows: number] => {
+    const graph = traced(({ p, g, rate }) => {
+      const results: Node[] = [];
+      let [next, momentum] = [p, ops.mul(g, 0)];
+      for (let step = 0; step < count; step++) {
+        momentum = ops.add(
+          ops.mul(momentum, 0.9),
+          ops.scatterAdd(ops.slice(next, [0, 0], [1, 3]), ops.full("i32", [1], step), size),
+        );
+        next = ops.sub(next, ops.mul(momentum, rate));
+        results.push(next);
+      }
+      return results;
+    });
+    return [graph, touchedRows(graph, { ...small, fewer: 1 })].map(({ outputs }) => topological(outputs).length) as [
+      number,
+      number,
+    ];
+  };
+  expect(steps(4)[1]).toBeGreaterThan(steps(4)[0]);
+  expect(steps(60)[1]).toBeLessThan(8 * steps(60)[0]);
 });
 
 /** Functions of values of the table's shape: the index says which of those before are the operands. */
