@@ -9,7 +9,7 @@
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
-import { bytesOf, sizeOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import {
@@ -158,7 +158,7 @@ function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[
 
 /** The rows that some gradients touch. */
 class Touched {
-  /** Their numbers, i32; what is left over at the front is the first of them, with the sum of none. */
+  /** Their numbers, i32; what is left over at the front is the first of them again, with the same sums. */
   readonly rows: Node;
   /** Which of them are not left over. */
   readonly used: Node;
@@ -188,9 +188,17 @@ class Touched {
       given.map(({ rows, updates }, index): [Node, Node] => {
         const own = slice(places, [start], [start + (rows.shape[0] as number)]);
         start += rows.shape[0] as number;
-        return [fact.sources[index] as Node, scatterAdd(updates, own, count)];
+        return [fact.sources[index] as Node, this.filled(scatterAdd(updates, own, count), unused)];
       }),
     );
+  }
+
+  /** With the first sum in what is left over: where a row is written several times, it may be open which time is the last. */
+  private filled(sums: Node, unused: Node): Node {
+    const { shape } = sums;
+    const first = reshape(gather(sums, unused), shape.slice(1));
+    const used = broadcastInDim(this.used, shape, [0]);
+    return select(used, sums, broadcastInDim(first, shape, range(shape.length).slice(1)));
   }
 }
 
@@ -249,7 +257,7 @@ class RowTrace {
     if (base !== undefined) return scatter("replace", this.whole(base), touched.rows, touched.known.get(node) as Node);
     const { atZero } = fact as FoldFact;
     const rows = touched.known.get(input(node)) as Node;
-    // Zero times what the first row has may be no number.
+    // What is left over counts once.
     const used = select(broadcastInDim(touched.used, rows.shape, [0]), rows, atZero);
     const folded = apply(node.op, [used], node.attrs);
     const op = attr<Combination>(node, "op");

@@ -148,6 +148,21 @@ test.each<[string, (given: Given) => readonly Node[]]>([
   expect(touchedRows(graph, small)).toBe(graph);
 });
 
+test.each(Object.entries(byRows))("a row that is written several times gets the same each time: %s", (_what, make) => {
+  const rows = touchedRows(traced(make), small);
+  const writes = topological(rows.outputs).filter(({ attrs, shape }) => attrs["op"] === "replace" && shape[0] === size);
+  const outputs = writes.flatMap(({ inputs: [, indices, updates] }) => [indices as Node, updates as Node]);
+  const found = ops.evaluateGraph({ ...rows, outputs }, given);
+  for (let write = 0; write < found.length; write += 2) {
+    const [indices, updates] = [found[write] as HostTensor, found[write + 1] as HostTensor];
+    indices.data.forEach((id, place) => {
+      if (id === indices.data[0])
+        expect(updates.data.slice(place * 3, place * 3 + 3)).toEqual(updates.data.slice(0, 3));
+    });
+    expect(new Set(indices.data).size).toBeLessThan(indices.data.length);
+  }
+});
+
 describe.each(executors)("at the edge, $name", ({ make: executor }) => {
   const run = (graph: Graph, values: readonly HostTensor[]) => runPlan(planGraph(graph, mesh({})), values, executor);
 
