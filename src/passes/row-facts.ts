@@ -7,6 +7,7 @@ import { dtypes, isFloat } from "../ir/dtype.ts";
 import type { HostTensor, Node } from "../ir/node.ts";
 import { sameShape, type TensorType } from "../ir/shape.ts";
 import { type Combination, evaluateNode, identityOf } from "../ops/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { attr, input, isAll, isOp, isPointwise, repeatedValue } from "./match.ts";
 
 /** What a value is in a row that no lookup has touched: a number, what another value is there, or not known. */
@@ -173,7 +174,13 @@ function evaluated(node: Node, given: readonly number[]): number | undefined {
     const type: TensorType = { dtype, shape: [] };
     return { ...type, data: dtypes[dtype].create([given[index] as number]) };
   });
-  const [result] = evaluateNode({ ...node, types: [{ dtype: node.dtype, shape: [] }] }, inputs);
-  const value: unknown = result?.data[0];
-  return typeof value === "number" && !Number.isNaN(value) ? value + 0 : undefined;
+  try {
+    const [result] = evaluateNode({ ...node, types: [{ dtype: node.dtype, shape: [] }] }, inputs);
+    const value: unknown = result?.data[0];
+    return typeof value === "number" && !Number.isNaN(value) ? value + 0 : undefined;
+  } catch (error) {
+    // Division by zero is an error of the run, and only if it is reached.
+    if (error instanceof HeddleError && error.code === "value") return undefined;
+    throw error;
+  }
 }

@@ -9,7 +9,7 @@
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
-import { bytesOf, sizeOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import {
@@ -17,11 +17,14 @@ import {
   and,
   broadcastInDim,
   type Combination,
+  call,
   concat,
+  constant,
   distinct,
   full,
   gather,
   ge,
+  iota,
   lt,
   maximum,
   minimum,
@@ -33,17 +36,22 @@ import {
   sub,
 } from "../ops/index.ts";
 import { attr, input, isOp, isPointwise } from "./match.ts";
-import { baseOf, type Fact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
+import { baseOf, type Fact, type FoldFact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
 
 /** Before it pays to find out which rows are touched. */
 export interface RowLimits {
   /** So many times more rows than may be touched must be in the table. */
   readonly fewer: number;
+  /** Bytes of a table that are updated in the time that it takes to sort an id: of narrow rows, there must be more. */
+  readonly idBytes: number;
   /** Bytes that the table must have. */
   readonly leastBytes: number;
 }
 
-const defaultLimits: RowLimits = { fewer: 8, leastBytes: 1 << 18 };
+const defaultLimits: RowLimits = { fewer: 8, idBytes: 128, leastBytes: 1 << 18 };
+
+// What is made of a gradient together with others is made for each set of them.
+const mostSets = 16;
 
 /** The graph of one device with updates of large tables by the rows that are touched. */
 export function touchedRows(graph: Graph, limits: RowLimits = defaultLimits): Graph {
@@ -63,7 +71,7 @@ interface Wanted {
 
 /** Decides from the outputs backwards; a gradient that is needed whole after all is the end of what is made of its rows. */
 function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimits): Wanted {
-  const needed = new Set<Node>();
+  const needed = crowded(facts);
   for (;;) {
     const before = needed.size;
     const whole = new Set<Node>();
@@ -85,12 +93,26 @@ function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimit
   }
 }
 
-function pays(fact: Fact, needed: ReadonlySet<Node>, { fewer, leastBytes }: RowLimits): boolean {
+/** Sources of more sets of rows than are worth a program that grows with each: steps without end, all by one momentum. */
+function crowded(facts: ReadonlyMap<Node, Fact>): Set<Node> {
+  const sets = new Map<Node, Set<string>>();
+  for (const fact of facts.values()) {
+    if (fact.kind === "rows" && fact.base === undefined) continue;
+    for (const source of fact.sources) sets.set(source, (sets.get(source) ?? new Set()).add(keyOf(fact)));
+  }
+  return new Set([...sets].flatMap(([source, keys]) => (keys.size > mostSets ? [source] : [])));
+}
+
+/** The set of rows that a value depends on. */
+const keyOf = ({ sources }: Fact): string => sources.map(({ id }) => id).join(" ");
+
+function pays(fact: Fact, needed: ReadonlySet<Node>, { fewer, idBytes, leastBytes }: RowLimits): boolean {
   if (fact.kind === "rows" && fact.base === undefined) return false;
   if (fact.sources.some((source) => needed.has(source))) return false;
   const table = tableOf(fact);
   const touched = touchedBy(fact);
-  return touched > 0 && table.rows >= fewer * touched && bytesOf(table.type) >= leastBytes;
+  const bytes = bytesOf(table.type);
+  return touched > 0 && table.rows >= touched * (fewer + (idBytes * table.rows) / bytes) && bytes >= leastBytes;
 }
 
 function tableOf({ sources }: Fact): { readonly rows: number; readonly type: TensorType } {
@@ -136,8 +158,10 @@ function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[
 
 /** The rows that some gradients touch. */
 class Touched {
-  /** Their numbers, i32; what is left over at the front is the first of them, with the sum of none. */
+  /** Their numbers, i32; what is left over at the front is the first of them again, with the same sums. */
   readonly rows: Node;
+  /** Which of them are not left over. */
+  readonly used: Node;
   /** The gradients' rows. */
   readonly sums: ReadonlyMap<Node, Node>;
   /** Rows of values in the table's place. */
@@ -153,7 +177,9 @@ class Touched {
     const count = all.shape[0] as number;
     const { order, sorted, rank } = distinct(all);
     const unused = sub(count - 1, slice(rank, [count - 1], [count]));
-    const slots = add(rank, broadcastInDim(unused, [count], [0]));
+    const before = broadcastInDim(unused, [count], [0]);
+    const slots = add(rank, before);
+    this.used = ge(iota("i32", [count], 0), before);
     const first = broadcastInDim(slice(sorted, [0], [1]), [count], [0]);
     this.rows = scatter("replace", first, slots, sorted);
     const places = scatter("replace", full("i32", [count], 0), order, slots);
@@ -162,9 +188,17 @@ class Touched {
       given.map(({ rows, updates }, index): [Node, Node] => {
         const own = slice(places, [start], [start + (rows.shape[0] as number)]);
         start += rows.shape[0] as number;
-        return [fact.sources[index] as Node, scatterAdd(updates, own, count)];
+        return [fact.sources[index] as Node, this.filled(scatterAdd(updates, own, count), unused)];
       }),
     );
+  }
+
+  /** With the first sum in what is left over: where a row is written several times, it may be open which time is the last. */
+  private filled(sums: Node, unused: Node): Node {
+    const { shape } = sums;
+    const first = reshape(gather(sums, unused), shape.slice(1));
+    const used = broadcastInDim(this.used, shape, [0]);
+    return select(used, sums, broadcastInDim(first, shape, range(shape.length).slice(1)));
   }
 }
 
@@ -172,15 +206,18 @@ class Touched {
 function localSource(node: Node, size: number, whole: (node: Node) => Node): { rows: Node; updates: Node } {
   const { updates, indices, start, total } = sourceOf(node) as Source;
   const count = sizeOf(indices.shape);
-  const flat = reshape(whole(indices), [count]);
   const added = reshape(whole(updates), [count, ...node.shape.slice(1)]);
+  const flat = atPositionOf(node, () => checked(reshape(whole(indices), [count]), total ?? size));
   if (start === undefined) return { rows: flat, updates: added };
   const own = sub(flat, broadcastInDim(whole(start), [count], []));
   const inside = and(ge(own, 0), lt(own, size));
-  const known = and(ge(flat, 0), lt(flat, total as number));
-  // An index outside the whole table is outside any part of it, and stays the error that it is.
-  const rows = select(inside, own, select(known, 0, flat));
-  return { rows, updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+  return { rows: select(inside, own, 0), updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+}
+
+/** The indices; one that is outside the whole table is the error that the sum by index would make of it, before ids are sorted. */
+function checked(indices: Node, total: number): Node {
+  const nothing = call("gatherPart", [full("i32", [1], 0), indices, constant("i32", 0)], { batchDims: 0, total });
+  return add(indices, nothing);
 }
 
 /** Makes the graph anew. */
@@ -218,15 +255,19 @@ class RowTrace {
     this.makeRows(node, fact, touched);
     const base = baseOf(fact);
     if (base !== undefined) return scatter("replace", this.whole(base), touched.rows, touched.known.get(node) as Node);
-    const folded = apply(node.op, [touched.known.get(input(node)) as Node], node.attrs);
+    const { atZero } = fact as FoldFact;
+    const rows = touched.known.get(input(node)) as Node;
+    // What is left over counts once.
+    const used = select(broadcastInDim(touched.used, rows.shape, [0]), rows, atZero);
+    const folded = apply(node.op, [used], node.attrs);
     const op = attr<Combination>(node, "op");
-    if (fact.kind !== "fold" || (op !== "max" && op !== "min")) return folded;
+    if (op !== "max" && op !== "min") return folded;
     // There are more rows than were touched, so that the value of the others is one of those compared.
-    return (op === "max" ? maximum : minimum)(folded, fact.atZero);
+    return (op === "max" ? maximum : minimum)(folded, atZero);
   }
 
   private touchedBy(fact: Fact): Touched {
-    const key = fact.sources.map(({ id }) => id).join(" ");
+    const key = keyOf(fact);
     const touched = this.touched.get(key) ?? new Touched(fact, this.whole);
     this.touched.set(key, touched);
     return touched;

@@ -16,7 +16,7 @@ import { runPlan } from "./run.ts";
 
 const size = 64;
 const table = [size, 3];
-const small = { fewer: 4, leastBytes: 0 };
+const small = { fewer: 4, idBytes: 0, leastBytes: 0 };
 const rowIds = { dtype: "i32", shape: [5], values: [7, 63, 7, 0, 7] } as const;
 const otherIds = { dtype: "i32", shape: [2, 2], values: [1, 63, 63, 2] } as const;
 
@@ -148,11 +148,85 @@ test.each<[string, (given: Given) => readonly Node[]]>([
   expect(touchedRows(graph, small)).toBe(graph);
 });
 
+test.each(Object.entries(byRows))("a row that is written several times gets the same each time: %s", (_what, make) => {
+  const rows = touchedRows(traced(make), small);
+  const writes = topological(rows.outputs).filter(({ attrs, shape }) => attrs["op"] === "replace" && shape[0] === size);
+  const outputs = writes.flatMap(({ inputs: [, indices, updates] }) => [indices as Node, updates as Node]);
+  const found = ops.evaluateGraph({ ...rows, outputs }, given);
+  for (let write = 0; write < found.length; write += 2) {
+    const [indices, updates] = [found[write] as HostTensor, found[write + 1] as HostTensor];
+    indices.data.forEach((id, place) => {
+      if (id === indices.data[0])
+        expect(updates.data.slice(place * 3, place * 3 + 3)).toEqual(updates.data.slice(0, 3));
+    });
+    expect(new Set(indices.data).size).toBeLessThan(indices.data.length);
+  }
+});
+
+describe.each(executors)("at the edge, $name", ({ make: executor }) => {
+  const run = (graph: Graph, values: readonly HostTensor[]) => runPlan(planGraph(graph, mesh({})), values, executor);
+
+  test("rows that are left over add nothing to what is combined, whatever the first row is multiplied by", async () => {
+    const whole = traced(({ q, g }) => [ops.sum(ops.abs(ops.mul(g, q))), ops.max(ops.abs(ops.mul(g, q)), 0)]);
+    const rows = touchedRows(whole, small);
+    expect(wholes(rows)).toEqual([]);
+    const endless = makeTensor(floats(table, 1, 1));
+    endless.data.fill(Infinity, 0, 3);
+    const values = given.with(1, endless);
+    const [expected, found] = [await run(whole, values), await run(rows, values)];
+    expect(found.map(bits)).toEqual(expected.map(bits));
+    expect(found[0]?.data[0]).toBe(Infinity);
+  });
+
+  test.each<[string, (given: Given) => readonly Node[]]>([
+    ["an update", ({ p, g, rate }) => [ops.sub(p, ops.mul(g, rate))]],
+    ["a norm alone", ({ g }) => [ops.sum(ops.mul(g, g))]],
+    ["a bound alone", ({ g }) => [ops.max(g)]],
+  ])("an id outside the table is the error that it was: %s", async (_what, make) => {
+    const rows = touchedRows(traced(make), small);
+    expect(wholes(rows)).toEqual([]);
+    for (const id of [size, -1, 1 << 30]) {
+      const outside = makeTensor({ ...rowIds, values: [7, 63, id, 0, 7] });
+      await expect(run(rows, given.with(2, outside))).rejects.toThrow(
+        new RegExp(`index ${id} at position 2 is outside \\[0, ${size}\\)`),
+      );
+    }
+  });
+});
+
+test("a division by zero that no run reaches is no error of the plan", () => {
+  const graph = traced(({ g }) => [ops.max(ops.div(ops.full("i32", table, 7), ops.cast(g, "i32")))]);
+  expect(touchedRows(graph, small)).toBe(graph);
+});
+
 test("tables that are small, or of which many rows are looked up, are updated whole", () => {
   const graph = traced(byRows["gradient descent"] as (given: Given) => Node[]);
   expect(touchedRows(graph)).toBe(graph);
-  expect(touchedRows(graph, { fewer: size / 5 + 1, leastBytes: 0 })).toBe(graph);
-  expect(touchedRows(graph, { fewer: size / 5, leastBytes: 0 })).not.toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 + 1 })).toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 })).not.toBe(graph);
+  // A row has twelve bytes, so that one is updated in the time in which an id is sorted.
+  expect(touchedRows(graph, { ...small, fewer: size / 5 - 1, idBytes: 12 })).not.toBe(graph);
+  expect(touchedRows(graph, { ...small, fewer: size / 5 - 1, idBytes: 13 })).toBe(graph);
+});
+
+test("a program does not grow with the square of the steps that one momentum leads through", () => {
+  const sizes = (count: number): number[] => {
+    const graph = traced(({ p, rate }) => {
+      const tables = [p];
+      let momentum: Node | undefined;
+      for (let step = 0; step < count; step++) {
+        const before = tables[step] as Node;
+        const gradient = ops.scatterAdd(ops.slice(before, [0, 0], [1, 3]), ops.full("i32", [1], step), size);
+        momentum = momentum === undefined ? gradient : ops.add(ops.mul(momentum, 0.9), gradient);
+        tables.push(ops.sub(before, ops.mul(momentum, rate)));
+      }
+      return tables;
+    });
+    return [graph, touchedRows(graph, { ...small, fewer: 1 })].map(({ outputs }) => topological(outputs).length);
+  };
+  const [many, few] = [sizes(50), sizes(8)] as [[number, number], [number, number]];
+  expect(few[1]).toBeGreaterThan(2 * few[0]);
+  expect(many[1]).toBeLessThan(2 * many[0]);
 });
 
 /** Functions of values of the table's shape: the index says which of those before are the operands. */

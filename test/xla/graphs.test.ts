@@ -2,8 +2,9 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
 import { type DType, type Graph, type HostTensor, type Node, traceGraph } from "../../src/ir/index.ts";
-import { evaluateGraph, mean, softmaxCrossEntropy, sum } from "../../src/ops/index.ts";
+import { evaluateGraph, gather, mean, mul, softmaxCrossEntropy, sub, sum } from "../../src/ops/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
+import { touchedRows } from "../../src/passes/touched-rows.ts";
 import { mesh, parseLayout, planGraph } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
 import { attentionStep, inputsFor } from "../lower/graphs.ts";
@@ -61,6 +62,22 @@ describe("whole graphs in XLA", () => {
       return [loss, first, second];
     });
     await compare(graph, inputsFor(graph));
+  });
+
+  test("an update of a table by the rows that were looked up", async () => {
+    const specs = [
+      { name: "table", type: { dtype: "f32" as const, shape: [64, 3] } },
+      { name: "ids", type: { dtype: "i32" as const, shape: [5] } },
+    ];
+    const whole = traceGraph("rows", specs, (table, ids) => {
+      const found = gather(table as Node, ids as Node, 0);
+      const [gradient] = gradients(sum(mul(found, found)), [table as Node]) as [Node];
+      return [sub(table as Node, mul(gradient, 0.1)), sum(mul(gradient, gradient))];
+    });
+    const rows = touchedRows(whole, { fewer: 4, idBytes: 0, leastBytes: 0 });
+    expect(rows).not.toBe(whole);
+    const [table] = inputsFor(whole) as [HostTensor];
+    await compare(rows, [table, { dtype: "i32", shape: [5], data: Int32Array.of(7, 63, 7, 2, 7) }]);
   });
 
   test("graphs drawn at random, with NaN, infinities and -0", async () => {
