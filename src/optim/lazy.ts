@@ -2,6 +2,7 @@
 import { range, sameShape } from "../ir/shape.ts";
 import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
 
@@ -19,7 +20,7 @@ import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
  * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), ({ name }) => name === "embedding.weight")
  */
 export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
-  const { name, learningRate } = optimizer;
+  const { name, learningRate } = checkOptimizer(optimizer);
   if (typeof parameters !== "function")
     throw new HeddleError("option", `lazy: parameters must be a function of a parameter, got ${String(parameters)}`);
   if (name === "lbfgs") throw new HeddleError("option", "lazy: lbfgs steps along all parameters together");
@@ -35,6 +36,11 @@ export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
       return { params: kept(touched, params, updated.params), state: Object.fromEntries(slots) };
     },
   };
+}
+
+function checkOptimizer(optimizer: Optimizer): Optimizer {
+  if (typeof optimizer?.update === "function" && typeof optimizer.init === "function") return optimizer;
+  throw new HeddleError("option", `lazy: takes an optimizer, such as optim.adam(…), got ${shown(optimizer)}`);
 }
 
 /** The parameters that are lazy, by name: their shape, and which of their elements are in rows that have a gradient. */
