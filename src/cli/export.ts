@@ -28,7 +28,7 @@ export function exportCommand({ finish, signal }: CommandContext): Command {
     .description("Writes the graph of a file's training step as text: StableHLO, which XLA compiles.")
     .argument("<file>", "the file that would be run")
     .argument("[args...]", "arguments for the file, after --")
-    .addOption(new Option("--to <language>", "the language").choices(["stablehlo"]).makeOptionMandatory())
+    .addOption(new Option("--to <language>", "the language (required)").choices(["stablehlo"]).makeOptionMandatory())
     .option("-m, --mesh <axes>", "named axes with their sizes, such as data=8", meshText, "data=1")
     .option("-o, --output <path>", "the file to write (default: the output)")
     .addHelpText("after", notes)

@@ -77,6 +77,7 @@ export function heddleCommand(context: CommandContext): Command {
   const commands = [runCommand, planCommand, exportCommand, profileCommand, workerCommand, doctorCommand];
   for (const command of commands.map((make) => make(context))) {
     program.addCommand(command.copyInheritedSettings(program));
+    command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
   for (const command of [program, ...program.commands]) {
     // Errors are thrown to `main`, which gives the status; commander has printed them by then.

@@ -30,7 +30,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
     .argument("<file>", "the file that would be run")
     .argument("[args...]", "arguments for the file, after --")
-    .requiredOption("-m, --mesh <axes>", "named axes with their sizes, such as data=8,model=4", meshText)
+    .requiredOption("-m, --mesh <axes>", "named axes with their sizes, such as data=8,model=4 (required)", meshText)
     .addOption(new Option("--graph", "print the graph of one device instead").conflicts(["program", "json"]))
     .addOption(new Option("--program", "print the program of one device instead").conflicts(["graph", "json"]))
     .addOption(new Option("--json", "machine-readable").conflicts(["graph", "program"]))

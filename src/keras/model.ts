@@ -273,7 +273,7 @@ export class Model {
     if (column === undefined) return;
     const [before, input] = [this.input, seenType(column, 1, this.options.dtype ?? "f32")];
     if (before !== undefined && this.values !== undefined && !sameType(before, input))
-      checkInput(this.layer, this.values, before, input);
+      checkInput(this.layer, this.values, before, input, this.options.dtype);
     this.input = input;
     this.place();
   }
@@ -281,7 +281,7 @@ export class Model {
   private place(): void {
     if (this.pending === undefined || this.input === undefined) return;
     const { tensors, path } = this.pending;
-    this.values = weightsOf(this.layer, this.input, tensors, path);
+    this.values = weightsOf(this.layer, this.input, { tensors, path }, this.options.dtype);
     this.pending = undefined;
   }
 
@@ -389,7 +389,7 @@ export class Model {
       });
     if ((readEnvironment().rank ?? 0) !== 0) return;
     const { print = console.log } = options;
-    for (const line of summaryLines(this.layer, this.input)) print(line);
+    for (const line of summaryLines(this.layer, this.input, this.options.dtype)) print(line);
   }
 
   /** The parameters, as a named tree; undefined before the first `fit`, `evaluate` or `predict`. */

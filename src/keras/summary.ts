@@ -1,5 +1,6 @@
 /** @module A table of a model's layers: what each makes, and how many parameters it has. */
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer } from "../nn/index.ts";
 import { evalShape, type Tensors } from "../tensor/index.ts";
 import { formatCount, formatTable } from "../util/text.ts";
@@ -16,8 +17,8 @@ interface Row {
 const keyType: TensorType = { shape: [2], dtype: "u32" };
 
 /** The lines of the table, for an input of this type; its first dim, the batch, is shown as a dash. */
-export function summaryLines(layer: Layer, input: TensorType): string[] {
-  const rows = rowsOf("", layer, input);
+export function summaryLines(layer: Layer, input: TensorType, dtype: FloatDType = "f32"): string[] {
+  const rows = withFloats(dtype, () => rowsOf("", layer, input));
   const total = (pick: (row: Row) => number): number => rows.reduce((sum, row) => sum + pick(row), 0);
   const [parameters, state] = [total((row) => row.parameters), total((row) => row.state)];
   const cells = rows.map(({ name, kind, output, parameters: count }) => [

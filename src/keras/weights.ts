@@ -4,6 +4,7 @@ import { toTensor } from "../io/host.ts";
 import { checkFits, mismatches } from "../io/state-dict.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
+import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer } from "../nn/index.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import type { StartValues } from "../train/start.ts";
@@ -11,10 +12,10 @@ import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** The types of a model's parameters and state for an input. */
-function typesFor(layer: Layer, input: TensorType): readonly FlatTree<TensorType>[] {
+function typesFor(layer: Layer, input: TensorType, dtype: FloatDType): readonly FlatTree<TensorType>[] {
   const types = evalShape(
     (key) => {
-      const { params, state } = layer.init(key, input);
+      const { params, state } = withFloats(dtype, () => layer.init(key, input));
       return { params, state };
     },
     { shape: [2], dtype: "u32" } satisfies TensorType,
@@ -23,9 +24,15 @@ function typesFor(layer: Layer, input: TensorType): readonly FlatTree<TensorType
 }
 
 /** @throws HeddleError `shape` where values of a model do not go with an input of another type than before. */
-export function checkInput(layer: Layer, { params }: StartValues, before: TensorType, input: TensorType): void {
+export function checkInput(
+  layer: Layer,
+  { params }: StartValues,
+  before: TensorType,
+  input: TensorType,
+  dtype: FloatDType = "f32",
+): void {
   const { leaves, paths } = flattenTree<Tensor>(params, isTensor);
-  const [wanted] = typesFor(layer, input) as [FlatTree<TensorType>];
+  const [wanted] = typesFor(layer, input, dtype) as [FlatTree<TensorType>];
   const rows = ({ shape, dtype }: TensorType): string => formatType({ dtype, shape: shape.slice(1) });
   for (const [index, path] of wanted.paths.entries()) {
     const own = leaves[paths.indexOf(path)];
@@ -50,10 +57,10 @@ export function checkInput(layer: Layer, { params }: StartValues, before: Tensor
 export function weightsOf(
   layer: Layer,
   input: TensorType,
-  tensors: ReadonlyMap<string, HostTensor>,
-  path: string,
+  { tensors, path }: { readonly tensors: ReadonlyMap<string, HostTensor>; readonly path: string },
+  dtype: FloatDType = "f32",
 ): StartValues {
-  const groups = typesFor(layer, input);
+  const groups = typesFor(layer, input, dtype);
   const wanted = groups.flatMap(({ leaves, paths }) =>
     leaves.map((variable, index) => ({ name: paths[index] as string, inFile: paths[index] as string, variable })),
   );

@@ -47,7 +47,7 @@ export interface EmbeddingBagLayer extends Layer {
 export function embeddingBag(count: number, size: number, options: EmbeddingBagOptions = {}): EmbeddingBagLayer {
   checkOptions("embeddingBag", options, ["dtype", "paddingIdx", "mode"]);
   checkTable("embeddingBag", count, size, options);
-  const { dtype = "f32", paddingIdx, mode = "mean" } = options;
+  const { paddingIdx, mode = "mean" } = options;
   checkMode(mode);
   return positioned(
     {
@@ -56,7 +56,11 @@ export function embeddingBag(count: number, size: number, options: EmbeddingBagO
         checkIds(input);
         if (input.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
         const weight = table(key, count, size, options);
-        return { params: { weight }, state: {}, output: { dtype, shape: [...input.shape.slice(0, -1), size] } };
+        return {
+          params: { weight },
+          state: {},
+          output: { dtype: weight.dtype, shape: [...input.shape.slice(0, -1), size] },
+        };
       },
       apply({ params }, x, given: ApplyOptions & Bags = {}) {
         const { offsets, weights } = given;

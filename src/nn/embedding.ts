@@ -6,11 +6,12 @@ import { arange, gather, random, select, stopGradient, type Tensor } from "../te
 import { toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { floatDType } from "./float-dtype.ts";
 import { type Layer, positioned } from "./layer.ts";
 
 /** Options of {@link embedding}. */
 export interface EmbeddingOptions {
-  /** Of the vectors; default `"f32"`. */
+  /** Of the vectors; default that of the training, which is `"f32"` unless `train` or `keras.model` is told otherwise. */
   readonly dtype?: "f32" | "f64";
   /** Id of a row that begins as zeros and has no gradient. */
   readonly paddingIdx?: number;
@@ -21,7 +22,7 @@ export function table(
   key: Tensor,
   count: number,
   size: number,
-  { dtype = "f32", paddingIdx }: EmbeddingOptions,
+  { dtype = floatDType(), paddingIdx }: EmbeddingOptions,
 ): Tensor {
   const drawn = random.normal(random.foldIn(key, 0), [count, size], { dtype });
   return paddingIdx === undefined
@@ -63,13 +64,13 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
 export function embedding(count: number, size: number, options: EmbeddingOptions = {}): Layer {
   checkOptions("embedding", options, ["dtype", "paddingIdx"]);
   checkTable("embedding", count, size, options);
-  const { dtype = "f32", paddingIdx } = options;
+  const { paddingIdx } = options;
   return positioned({
     kind: "embedding",
     init(key, input) {
       checkIds(input);
       const weight = table(key, count, size, options);
-      return { params: { weight }, state: {}, output: { dtype, shape: [...input.shape, size] } };
+      return { params: { weight }, state: {}, output: { dtype: weight.dtype, shape: [...input.shape, size] } };
     },
     apply({ params }, x) {
       checkIds(x);

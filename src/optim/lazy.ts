@@ -1,5 +1,5 @@
 /** @module Optimizers that leave rows without a gradient as they are. */
-import { range, sameShape } from "../ir/shape.ts";
+import { range, sameShape, type TensorType } from "../ir/shape.ts";
 import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -16,7 +16,7 @@ import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
  * momentum or weight decay, and for `adagrad`, that is so anyway: they do nothing where the gradient is zero.
  *
  * @param parameters which parameters: of at least one dim
- * @throws HeddleError `option` for `lbfgs`, whose steps are of all parameters together.
+ * @throws HeddleError `option` for `lbfgs`, whose steps are of all parameters together, and from `init` when no parameter is lazy.
  * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), ({ name }) => name === "embedding.weight")
  */
 export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
@@ -27,7 +27,10 @@ export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
   return {
     name: `lazy ${name}`,
     learningRate,
-    init: (params) => optimizer.init(params),
+    init(params) {
+      checkNamed(params, parameters);
+      return optimizer.init(params);
+    },
     update(grads, state, params, options) {
       const updated = optimizer.update(grads, state, params, options);
       const touched = touchedRows(name, grads, params, parameters);
@@ -43,6 +46,17 @@ function checkOptimizer(optimizer: Optimizer): Optimizer {
   throw new HeddleError("option", `lazy: takes an optimizer, such as optim.adam(…), got ${shown(optimizer)}`);
 }
 
+const isLazy = (name: string, { shape, dtype }: TensorType, wanted: DecayMask): boolean =>
+  shape.length > 0 && wanted({ name, shape, dtype });
+
+function checkNamed(params: Tensors, wanted: DecayMask): void {
+  const { leaves, paths } = flattenTree(params, isTensor);
+  if (leaves.length === 0 || leaves.some((leaf, index) => isLazy(paths[index] as string, leaf, wanted))) return;
+  throw new HeddleError("option", `lazy: none of the parameters is one: ${paths.join(", ")}`, {
+    hint: 'say which by name, such as ({ name }) => name === "0.weight"',
+  });
+}
+
 /** The parameters that are lazy, by name: their shape, and which of their elements are in rows that have a gradient. */
 type Touched = ReadonlyMap<string, { readonly rows: Tensor; readonly parameter: Tensor }>;
 
@@ -52,8 +66,8 @@ function touchedRows(name: string, grads: Tensors, params: Tensors, wanted: Deca
   return new Map(
     leaves.flatMap((parameter, index) => {
       const path = paths[index] as string;
-      const { shape, dtype } = parameter;
-      if (shape.length === 0 || !wanted({ name: path, shape, dtype })) return [];
+      const { shape } = parameter;
+      if (!isLazy(path, parameter, wanted)) return [];
       const moves = gradients(path).ne(0);
       const rows = any(moves, range(shape.length).slice(1), { keepDims: true });
       return [[path, { rows, parameter }]];

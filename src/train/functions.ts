@@ -3,6 +3,7 @@ import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { formatType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
+import { withFloats } from "../nn/float-dtype.ts";
 import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
@@ -75,7 +76,7 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const { model, data, dtype, optimizer, input } = settings;
   const type = seenType(data.columns.get(input) as Column, data.batchSizes[0] as number, dtype);
   return (seedKey) => {
-    const { params, state } = model.init(scopeKey(seedKey, "init"), type);
+    const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
     const slots = optimizer.init(params);
     return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
   };
@@ -112,7 +113,7 @@ export function modelTypes(settings: Settings): ModelTypes {
   const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
   let output: TensorType | undefined;
   const { key, ...state } = evalShape((seedKey) => {
-    output = model.init(seedKey, type(input)).output;
+    output = withFloats(dtype, () => model.init(seedKey, type(input)).output);
     return initialiser(settings)(seedKey);
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");

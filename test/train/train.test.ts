@@ -1,4 +1,4 @@
-import { type Callbacks, data, losses, nn, optim, type StepRecord, type Tensor, tensor, train } from "heddle";
+import { type Callbacks, data, keras, losses, nn, optim, type StepRecord, type Tensor, tensor, train } from "heddle";
 import { describe, expect, test, vi } from "vitest";
 import { mesh } from "../../src/plan/index.ts";
 import { isTensor } from "../../src/tensor/index.ts";
@@ -74,6 +74,24 @@ describe("training", () => {
     expect(await (result.params["bias"] as Tensor).item()).toBeCloseTo(-2, 4);
     expect(result.history[0]?.metrics).toEqual({});
     expect(result.accuracy).toBeUndefined();
+  });
+
+  test("vectors of ids are of the dtype of the run", async () => {
+    const [x, y] = [Int32Array.of(0, 1, 2, 3, 4, 5), Float64Array.of(1, 2, 3)];
+    const bags = data.fromArrays({ x: { shape: [3, 2], data: x }, y: { shape: [3, 1], data: y } }).batch(3);
+    const layers = [
+      [nn.embedding(6, 2), nn.flatten(), nn.linear(1)],
+      [nn.embeddingBag(6, 2), nn.linear(1)],
+    ];
+    for (const list of layers) {
+      const [model, loss] = [nn.sequential(...list), losses.mse];
+      const { params } = await train(options({ model, data: bags, loss, metrics: {}, dtype: "f64", epochs: 1 }));
+      expect((params as { readonly [layer: string]: { weight: Tensor } })["0"]?.weight.dtype).toBe("f64");
+      const kept = keras.model(model, { dtype: "f64" });
+      kept.compile({ optimizer: "sgd", loss: "mse" });
+      for (let times = 0; times < 2; times++) await kept.fit(bags, { epochs: 1, verbose: 0 });
+      expect((await kept.predict(bags)).dtype).toBe("f64");
+    }
   });
 
   test("metrics of one's own", async () => {
