@@ -2,7 +2,7 @@
  * @module Which tensors of an ONNX file are weights. The format keeps numbers, statistics and weights alike as initializers;
  * what trains may change weights alone.
  */
-import { isFloat } from "../../ir/dtype.ts";
+import { dtypes, isFloat } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import type { GraphProto, ModelProto, NodeProto } from "./messages.ts";
 
@@ -68,7 +68,7 @@ function addReached(graph: GraphProto, initial: ReadonlyMap<string, HostTensor>,
 
 /**
  * The names of the weights among the tensors of a file: of floats, used other than as a constant input, and, unless Heddle wrote the
- * file, of a dim at least and without infinities: others are numbers and masks.
+ * file, of a dim at least and without infinities or the lowest number there is: others are numbers and masks.
  */
 export function weightsOf(
   { producerName: by, producerVersion: version }: ModelProto,
@@ -79,7 +79,7 @@ export function weightsOf(
   const reached = new Set<string>();
   addReached(graph, initial, reached);
   const isWeight = (host: HostTensor): boolean =>
-    own || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) === Infinity));
+    own || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) >= dtypes[host.dtype].highest));
   const floats = [...initial].filter(([, { dtype }]) => isFloat(dtype));
   return new Set(floats.filter(([name, host]) => reached.has(name) && isWeight(host)).map(([name]) => name));
 }
