@@ -23,6 +23,11 @@ export class Value {
     this.folds = options.folds ?? !isTensor(held);
   }
 
+  /** As the result of a row: known where it is no weight, which may be another now than in the file. */
+  get result(): Tensor | HostTensor {
+    return this.folds && this.host !== undefined ? this.host : this.tensor;
+  }
+
   get tensor(): Tensor {
     if (this.#tensor !== undefined) return this.#tensor;
     const host = this.host as HostTensor;

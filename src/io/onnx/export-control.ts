@@ -58,7 +58,7 @@ function scan(spelled: Spelled): string[] {
     return withTypes(spell(body, given, inner), body.outputs);
   });
   const count = counted
-    ? [writer.weight("iterations", { dtype: "i32", shape: [length], data: Int32Array.from(range(length)) })]
+    ? [writer.constant("iterations", { dtype: "i32", shape: [length], data: Int32Array.from(range(length)) })]
     : [];
   const directions = (number: number): number[] => range(number).map(() => Number(reverse));
   const stacks = body.outputs.length - carries;

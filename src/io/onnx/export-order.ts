@@ -141,7 +141,7 @@ function mirrored(writer: GraphWriter, half: string, { dtype, shape }: TensorTyp
     shape.map((_size, each) => (each === dim ? 1 : 0)),
     shape.map((size, each) => (each === dim ? 1 + rest : size)),
   );
-  const signs = writer.weight("conjugate", { dtype, shape: [2], data: dtypes[dtype].create([1, -1]) });
+  const signs = writer.constant("conjugate", { dtype, shape: [2], data: dtypes[dtype].create([1, -1]) });
   return writer.add("Concat", [half, writer.add("Mul", [reversed(writer, tail, [dim]), signs])], { axis: dim });
 }
 

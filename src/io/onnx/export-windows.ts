@@ -109,7 +109,7 @@ function reduceWindow({ node, inputs, writer }: Spelled): string {
     // AveragePool has gaps from opset 19 on only; a convolution by ones sums, too.
     if (dilations.some((gap) => gap !== 1)) {
       const ones = dtypes[dtype].create(range(sizeOf(kernel)).map(() => 1));
-      const weight = writer.weight("ones", { dtype, shape: [1, 1, ...kernel], data: ones });
+      const weight = writer.constant("ones", { dtype, shape: [1, 1, ...kernel], data: ones });
       return writer.add("Conv", [x, weight], { ...rules, dilations });
     }
     const means = writer.add("AveragePool", [x], { ...rules, kernel_shape: kernel, count_include_pad: 1 });

@@ -2,21 +2,23 @@
 import { interpretGraph } from "../../ir/graph.ts";
 import { elementOp } from "../../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
-import { formatType, type TensorType, typeOf } from "../../ir/shape.ts";
+import { formatType, isTensorType, type TensorType, typeOf } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
 import { prune } from "../../passes/prune.ts";
+import { checkDType, checkFunction, checkShape } from "../../tensor/arguments.ts";
 import { isTensor, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
-import { flattenTree } from "../../util/tree.ts";
+import { flattenTree, isRecord } from "../../util/tree.ts";
 import { toHost } from "../host.ts";
 import { writeBytes } from "../write.ts";
 import { spellings } from "./export-ops.ts";
 import { GraphWriter } from "./graph-writer.ts";
 import { writeModel } from "./messages.ts";
+import { producerName, producerVersion } from "./weights.ts";
 
 /** The opset that is written. */
 export const exportOpset = 18;
@@ -27,7 +29,10 @@ const irVersion = 8;
 export interface ExportOnnxOptions {
   /** Name of the graph; default that of the function. */
   readonly name?: string;
-  /** A tree of the tensors that the function uses, such as `params`: its dotted names become those of the weights. */
+  /**
+   * A tree of the tensors that are weights, such as `params`: its dotted names become theirs in the file. Other tensors that the
+   * function uses, such as the statistics of a batch norm, become constants. Default: all are weights, under numbers.
+   */
   readonly names?: unknown;
 }
 
@@ -74,56 +79,104 @@ function hintFor({ op }: Node): string {
 
 /**
  * An ONNX model (opset 18) of a function, for inference elsewhere. Shapes are those of the example; tensors that the function
- * uses from outside become weights in the file.
+ * uses from outside become weights in the file (initializers), or, where `names` has them not, constants (nodes).
  *
  *     const bytes = await io.exportOnnx(({ images }) => ({ logits: model.apply(variables, images).y }),
  *       { images: { shape: [1, 1, 28, 28], dtype: "f32" } }, { names: variables.params });
  *
  * @param example types of the inputs by name
- * @throws HeddleError `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
+ * @throws HeddleError `argument` for an example that is no record of types, or a function that makes something else than tensors by
+ * name; `option`; `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
 export function exportOnnx<Names extends string>(
   fn: ExportableFunction<Names>,
   example: { readonly [Name in Names]: TensorType },
   options: ExportOnnxOptions = {},
 ): Promise<Uint8Array> {
-  return called(async () => {
-    checkOptions("exportOnnx", options, ["name", "names"]);
-    if (options.name !== undefined && typeof options.name !== "string")
-      throw new HeddleError("option", `exportOnnx: name must be a string, got ${shown(options.name)}`);
-    const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
-    const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
-    let outputs: readonly string[] = [];
-    const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
-      const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
-      const made = fn(inputs as { readonly [Name in Names]: Tensor });
-      const named = isTensor(made) ? { output: made } : made;
-      outputs = Object.keys(named);
-      return Object.values(named).map(({ node }) => node);
-    });
-    const writer = new GraphWriter(specs.map((spec) => spec.name));
-    const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
-    const names = [...specs.map((spec) => spec.name)];
-    for (const [index, tensor] of captured.entries()) {
-      const place = known.leaves.indexOf(tensor);
-      names.push(writer.weight(place < 0 ? `weight${index}` : (known.paths[place] as string), await toHost(tensor)));
-    }
-    // Scans stack their carries for a gradient, which nobody asks of the file.
-    const results = spell(prune(graph), names, writer);
-    for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
-    const proto = writer.graph(
-      name,
-      specs.map((spec) => [spec.name, spec.type] as const),
-      graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
-      writer.used(),
-    );
-    return writeModel({
-      irVersion,
-      producerName: "heddle",
-      opsetImport: [{ domain: "", version: exportOpset }],
-      graph: proto,
-    });
+  return called(() => bytesOf("exportOnnx", fn, example, options));
+}
+
+async function bytesOf<Names extends string>(
+  what: string,
+  fn: ExportableFunction<Names>,
+  example: { readonly [Name in Names]: TensorType },
+  options: ExportOnnxOptions,
+): Promise<Uint8Array> {
+  checkArguments(what, fn, example, options);
+  const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
+  const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
+  let outputs: readonly string[] = [];
+  const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
+    const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
+    const named = outputsOf(what, fn(inputs as { readonly [Name in Names]: Tensor }), example);
+    outputs = Object.keys(named);
+    return Object.values(named).map(({ node }) => node);
   });
+  const writer = new GraphWriter([...specs.map((spec) => spec.name), ...outputs]);
+  const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
+  const names = specs.map((spec) => spec.name);
+  for (const [index, tensor] of captured.entries()) {
+    const [place, host] = [known.leaves.indexOf(tensor), await toHost(tensor)];
+    if (place >= 0) names.push(writer.weight(known.paths[place] as string, host));
+    else
+      names.push(options.names === undefined ? writer.weight(`weight${index}`, host) : writer.constant("kept", host));
+  }
+  // Scans stack their carries for a gradient, which nobody asks of the file.
+  const results = spell(prune(graph), names, writer);
+  for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
+  const proto = writer.whole(
+    name,
+    specs.map((spec) => [spec.name, spec.type] as const),
+    graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
+  );
+  return writeModel({
+    irVersion,
+    producerName,
+    producerVersion,
+    opsetImport: [{ domain: "", version: exportOpset }],
+    graph: proto,
+  });
+}
+
+/** Whether what is handed to {@link exportOnnx} is of the types that it says. */
+function checkArguments(what: string, fn: unknown, example: unknown, options: ExportOnnxOptions): void {
+  checkFunction(what, fn);
+  const hint = 'write { x: { shape: [1, 784], dtype: "f32" } }';
+  if (!isRecord(example) || isTensor(example)) {
+    throw new HeddleError("argument", `${what}: the example is a record of inputs by name, got ${shown(example)}`, {
+      hint,
+    });
+  }
+  for (const [input, type] of Object.entries(example)) {
+    const port = `${what}: input "${input}"`;
+    if (!isTensorType(type))
+      throw new HeddleError("argument", `${port} is ${shown(type)}, not { shape, dtype }`, { hint });
+    checkDType(port, type.dtype);
+    checkShape(port, type.shape);
+  }
+  checkOptions(what, options, ["name", "names"]);
+  const { name, names } = options;
+  if (name !== undefined && typeof name !== "string")
+    throw new HeddleError("option", `${what}: name must be a string, got ${shown(name)}`);
+  if (names !== undefined && (typeof names !== "object" || names === null))
+    throw new HeddleError("option", `${what}: names must be a tree of tensors, such as params, got ${shown(names)}`);
+}
+
+/** What the function made, by name. @throws HeddleError `argument` unless there are tensors, under names that no input has. */
+function outputsOf(what: string, made: unknown, example: object): { readonly [name: string]: Tensor } {
+  const named = isTensor(made) ? { output: made } : made;
+  const wrong = (said: string): HeddleError =>
+    new HeddleError("argument", `${what}: the function must make a tensor or tensors by name, ${said}`, {
+      hint: "let it return { y: tensor }",
+    });
+  if (!isRecord(named)) throw wrong(`but made ${shown(made)}`);
+  const entries = Object.entries(named);
+  if (entries.length === 0) throw wrong("but made none");
+  for (const [name, value] of entries) {
+    if (!isTensor(value)) throw wrong(`but "${name}" is ${shown(value)}`);
+    if (Object.hasOwn(example, name)) throw wrong(`but "${name}" is an input too`);
+  }
+  return named as { readonly [name: string]: Tensor };
 }
 
 /** Writes {@link exportOnnx}'s model to a file, which appears whole or not at all. */
@@ -134,7 +187,7 @@ export function saveOnnx<Names extends string>(
   options: ExportOnnxOptions = {},
 ): Promise<void> {
   return called(async () => {
-    const bytes = await exportOnnx(fn, example, options);
+    const bytes = await bytesOf("saveOnnx", fn, example, options);
     await writeBytes("saveOnnx", path, bytes);
   });
 }

@@ -1,10 +1,10 @@
-/** @module Nodes and weights of an ONNX graph being written, each under a name of its own. */
+/** @module Nodes, weights and constants of an ONNX graph being written, each under a name of its own. */
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import type { TensorType } from "../../ir/shape.ts";
 import { bytesOfHost } from "../host.ts";
 import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo } from "./messages.ts";
-import { codeOfDType } from "./tensors.ts";
+import { codeOfDType, int64 } from "./tensors.ts";
 
 /** Attributes as JavaScript values: whole numbers are ints, `{ f: … }` floats, `{ g: … }` graphs. */
 export interface GivenAttributes {
@@ -35,10 +35,19 @@ const namesRead = (nodes: readonly NodeProto[]): string[] =>
     ...attribute.flatMap(({ g }) => (g === undefined ? [] : namesRead(g.node))),
   ]);
 
-/** What a graph and those within it have in common: no name may be given twice, and all weights are kept outside. */
+const constantNode = (t: TensorProto): NodeProto => ({
+  input: [],
+  output: [t.name ?? ""],
+  name: t.name ?? "",
+  opType: "Constant",
+  attribute: [{ name: "value", t, type: 4 }],
+});
+
+/** What a graph and those within it have in common: no name may be given twice, and all tensors are kept outside. */
 interface Shared {
   readonly names: Set<string>;
   readonly weights: TensorProto[];
+  readonly constants: TensorProto[];
   readonly lists: Map<string, string>;
   count: number;
 }
@@ -48,8 +57,9 @@ export class GraphWriter {
   readonly nodes: NodeProto[] = [];
   readonly #shared: Shared;
 
-  constructor(inputs: readonly string[], shared?: Shared) {
-    this.#shared = shared ?? { names: new Set(inputs), weights: [], lists: new Map(), count: 0 };
+  /** @param reserved names that inputs and outputs have */
+  constructor(reserved: readonly string[], shared?: Shared) {
+    this.#shared = shared ?? { names: new Set(reserved), weights: [], constants: [], lists: new Map(), count: 0 };
   }
 
   /** The writer of a graph within this one, which sees the values of this one by their names. */
@@ -66,20 +76,18 @@ export class GraphWriter {
     return name;
   }
 
-  /** The graph of the nodes so far; one within another has no weights of its own. */
-  graph(
-    name: string,
-    inputs: readonly Port[],
-    outputs: readonly Port[],
-    initializer: readonly TensorProto[] = [],
-  ): GraphProto {
-    return { node: this.nodes, name, initializer, input: inputs.map(infoOf), output: outputs.map(infoOf) };
+  /** The graph of the nodes so far, within another: it has no tensors of its own. */
+  graph(name: string, inputs: readonly Port[], outputs: readonly Port[]): GraphProto {
+    return { node: this.nodes, name, initializer: [], input: inputs.map(infoOf), output: outputs.map(infoOf) };
   }
 
-  /** The tensors that nodes read, here or in graphs within: a loop that never runs reads nothing. */
-  used(): TensorProto[] {
+  /** The outermost graph: with the tensors that nodes read, here or in graphs within (a loop that never runs reads nothing). */
+  whole(name: string, inputs: readonly Port[], outputs: readonly Port[]): GraphProto {
     const names = new Set(namesRead(this.nodes));
-    return this.#shared.weights.filter(({ name = "" }) => names.has(name));
+    const read = ({ name = "" }: TensorProto): boolean => names.has(name);
+    const constants = this.#shared.constants.filter(read).map(constantNode);
+    const graph = this.graph(name, inputs, outputs);
+    return { ...graph, node: [...constants, ...this.nodes], initializer: this.#shared.weights.filter(read) };
   }
 
   /** One node with one result, whose name is returned. */
@@ -100,11 +108,20 @@ export class GraphWriter {
     return output;
   }
 
-  /** A tensor that is kept in the file. */
+  /** A tensor that is one of the model's weights: an initializer. */
   weight(wanted: string, host: HostTensor): string {
+    return this.#kept(this.#shared.weights, wanted, host);
+  }
+
+  /** A tensor that is no weight: a node, since readers take initializers for what can be trained. */
+  constant(wanted: string, host: HostTensor): string {
+    return this.#kept(this.#shared.constants, wanted, host);
+  }
+
+  #kept(place: TensorProto[], wanted: string, host: HostTensor): string {
     const name = this.name(wanted);
     const { dtype, shape } = host;
-    this.#shared.weights.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: bytesOfHost(host) });
+    place.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: bytesOfHost(host) });
     return name;
   }
 
@@ -113,29 +130,23 @@ export class GraphWriter {
     const key = values.join(",");
     const known = this.#shared.lists.get(key);
     if (known !== undefined) return known;
-    const name = this.name("list");
-    const data = BigInt64Array.from(values, BigInt);
-    this.#shared.weights.push({ dims: [values.length], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
+    const name = this.constant("list", { dtype: int64, shape: [values.length], data: dtypes[int64].create(values) });
     this.#shared.lists.set(key, name);
     return name;
   }
 
   /** A whole number as a scalar of int64, as an axis is given. */
   index(value: number): string {
-    const name = this.name("index");
-    const data = BigInt64Array.of(BigInt(value));
-    this.#shared.weights.push({ dims: [], dataType: 7, name, rawData: new Uint8Array(data.buffer) });
-    return name;
+    return this.constant("index", { dtype: int64, shape: [], data: dtypes[int64].create([value]) });
   }
 
   /** One number. */
   scalar(dtype: HostTensor["dtype"], value: number): string {
-    return this.weight("number", { dtype, shape: [], data: dtypes[dtype].create([value]) });
+    return this.constant("number", { dtype, shape: [], data: dtypes[dtype].create([value]) });
   }
 
   /** Gives an output its name: a node of its own, since it may be an input or another output too. */
   rename(from: string, to: string): void {
-    this.#shared.names.add(to);
     this.nodes.push({ input: [from], output: [to], name: `output ${to}`, opType: "Identity", attribute: [] });
   }
 }

@@ -2,7 +2,7 @@
  * @module Reading an ONNX model: its nodes are composed of tensors' operations, by the table of `ops.ts`, whenever the
  * model is applied, so that it can be compiled, differentiated and sharded as any function.
  */
-import { type DType, isFloat } from "../../ir/dtype.ts";
+import type { DType } from "../../ir/dtype.ts";
 import type { HostTensor, Node } from "../../ir/node.ts";
 import { formatType, sizeOf } from "../../ir/shape.ts";
 import type { Layer } from "../../nn/index.ts";
@@ -18,6 +18,7 @@ import { type BuildGraph, NodeContext, type Result, type Row, Value } from "./co
 import { type GraphProto, type ModelProto, type NodeProto, readModel, type TensorProto } from "./messages.ts";
 import { newestOpset, oldestOpset, rowOf } from "./ops.ts";
 import { dtypeOfCode, hostOfProto, readExternal } from "./tensors.ts";
+import { isConstantInput, weightsOf } from "./weights.ts";
 
 /** An input or output of a model: sizes that are not fixed are named, or `"?"`. */
 export interface OnnxPort {
@@ -55,24 +56,31 @@ export class OnnxModel {
   readonly opset: number;
   /** The ops that the model consists of, each once. */
   readonly ops: readonly string[];
-  /** The float tensors of the file by name: weights, which can be trained. */
+  /** The weights of the file by name, which can be trained: its float initializers, without those that are constants. */
   readonly params: { readonly [name: string]: Tensor };
   readonly #graph: GraphProto;
-  readonly #constants: ReadonlyMap<string, HostTensor>;
+  readonly #initial: ReadonlyMap<string, Value>;
   readonly #file: string;
   readonly #compiled: (params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) => Record<string, Tensor>;
 
   /** @internal */
-  constructor(graph: GraphProto, constants: ReadonlyMap<string, HostTensor>, opset: number, file: string) {
+  constructor(model: ModelProto, graph: GraphProto, initial: ReadonlyMap<string, HostTensor>, file: string) {
+    const opset = opsetOf(model, file);
     this.#graph = graph;
-    this.#constants = constants;
     this.#file = file;
     this.opset = opset;
     this.ops = [...new Set(opsOf(graph))].sort();
-    this.inputs = graph.input.filter(({ name }) => !constants.has(name ?? "")).map((info) => portOf(info, file));
+    this.inputs = graph.input.filter(({ name }) => !initial.has(name ?? "")).map((info) => portOf(info, file));
     this.outputs = graph.output.map((info) => portOf(info, file));
-    const weights = [...constants].filter(([, host]) => isFloat(host.dtype));
-    this.params = Object.fromEntries(weights.map(([name, host]) => [name, toTensor(host)]));
+    const weights = weightsOf(model, graph, initial);
+    const values = [...initial].map(([name, host]) => {
+      const value = weights.has(name) ? new Value(toTensor(host), { host }) : new Value(host);
+      return [name, value] as const;
+    });
+    this.#initial = new Map(values);
+    this.params = Object.fromEntries(
+      values.filter(([name]) => weights.has(name)).map(([name, { tensor }]) => [name, tensor]),
+    );
     this.#compiled = jit((params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) =>
       this.apply(inputs as OnnxInputs, params, drawn),
     );
@@ -81,7 +89,7 @@ export class OnnxModel {
   /**
    * The outputs by name: an ordinary function of tensors, for use within `jit`, `grad` or a model of one's own.
    *
-   * @param params weights in place of the file's
+   * @param params weights in place of the file's, by name; other tensors of the file may be replaced too
    * @param options `key` for nodes that draw random numbers
    * @throws HeddleError `argument` for a missing input or key; `dynamic` where a shape depends on values; what an op refuses, each
    * with the node and the file.
@@ -89,10 +97,7 @@ export class OnnxModel {
   apply(inputs: OnnxInputs, params: Tensors = this.params, options: OnnxRunOptions = {}): Record<string, Tensor> {
     checkOptions(`${this.#file}: apply`, options, ["key"]);
     const values = new Map<string, Value>();
-    for (const [name, host] of this.#constants) {
-      const tensor = (params as { readonly [name: string]: Tensor })[name];
-      values.set(name, tensor === undefined ? new Value(host) : new Value(tensor, { host }));
-    }
+    for (const [name, value] of this.#initial) values.set(name, this.#held(name, value, params));
     for (const port of this.inputs) values.set(port.name, new Value(this.#given(port, inputs)));
     const names = new Set(this.inputs.map(({ name }) => name));
     const unknown = Object.keys(inputs).find((name) => !names.has(name));
@@ -147,6 +152,13 @@ export class OnnxModel {
       }),
       apply: ({ params }, x, { key } = {}) => ({ y: apply(params, x, key), state: {} }),
     };
+  }
+
+  /** A tensor of the file, or what is given in its place. Only weights are known by what the file has where they are replaced. */
+  #held(name: string, value: Value, params: Tensors): Value {
+    const given = (params as { readonly [name: string]: Tensor })[name];
+    if (given === undefined) return value.folds ? value : new Value(value.host as HostTensor);
+    return value.folds ? new Value(given) : new Value(given, { host: value.host as HostTensor });
   }
 
   #given({ name, dtype, shape }: OnnxPort, inputs: OnnxInputs): Tensor | HostTensor {
@@ -235,7 +247,9 @@ class Builder {
       return value;
     };
     for (const node of graph.node) {
-      const inputs = node.input.map((name) => (name === "" ? undefined : found(name, `${describe(node)} takes`)));
+      const inputs = node.input.map((name, index) =>
+        name === "" ? undefined : asTaken(node, index, found(name, `${describe(node)} takes`)),
+      );
       const results = this.#node(node, inputs, find);
       node.output.forEach((name, index) => {
         const result = results[index];
@@ -258,6 +272,8 @@ class Builder {
   }
 
   #node(node: NodeProto, inputs: readonly (Value | undefined)[], find: (name: string) => Value | undefined): Value[] {
+    // A name for the same value, which stays known.
+    if (node.opType === "Identity" && inputs[0] !== undefined) return [inputs[0]];
     const row = rowOf(node, this.#opset, this.#file);
     const build = (graph: GraphProto, given: readonly Value[]): Value[] => {
       const values = new Map(graph.input.map(({ name = "" }, index) => [name, given[index] as Value]));
@@ -305,6 +321,10 @@ class Builder {
   }
 }
 
+/** A weight that is also what ONNX means as a constant is one there: files keep equal tensors once. */
+const asTaken = (node: NodeProto, index: number, value: Value): Value =>
+  value.host !== undefined && !value.folds && isConstantInput(node, index, value.host) ? new Value(value.host) : value;
+
 /** A known value as a node of a trace, which rows may also ask for its numbers. */
 const standIn = (value: Value, node: Node): Value => new Value(Tensor.ofNode(node), { host: value.host as HostTensor });
 
@@ -338,7 +358,6 @@ function checkOps(graph: GraphProto, opset: number, file: string): void {
 function modelOf(model: ModelProto, file: string, external: (proto: TensorProto) => Uint8Array | undefined): OnnxModel {
   const { graph } = model;
   if (graph === undefined) throw new HeddleError("format", `${file} is not a valid ONNX file: it has no graph`);
-  const opset = opsetOf(model, file);
   if ((model.functions ?? []).length > 0) {
     throw new HeddleError("model", `${file} defines functions of its own (${model.functions?.[0]?.name})`, {
       hint: "inline them with onnx.inliner.inline_local_functions",
@@ -346,14 +365,14 @@ function modelOf(model: ModelProto, file: string, external: (proto: TensorProto)
   }
   if ((graph.sparseInitializer ?? []).length > 0)
     throw new HeddleError("model", `${file} has sparse initializers, which are not read`);
-  checkOps(graph, opset, file);
+  checkOps(graph, opsetOf(model, file), file);
   const constants = new Map<string, HostTensor>();
   for (const proto of graph.initializer) {
     const name = proto.name ?? "";
     if (constants.has(name)) throw new HeddleError("format", `${file} has two initializers "${name}"`);
     constants.set(name, hostOfProto(proto, file, external(proto)));
   }
-  return new OnnxModel(graph, constants, opset, file);
+  return new OnnxModel(model, graph, constants, file);
 }
 
 const isExternal = (proto: TensorProto): boolean => proto.dataLocation === 1;

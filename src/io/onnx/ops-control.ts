@@ -13,7 +13,7 @@ function branch(c: NodeContext): Result[] {
   const { host } = c.value(0);
   if (host !== undefined) {
     const chosen = Number(host.data[0]) !== 0 ? "then_branch" : "else_branch";
-    return c.buildGraph(c.graph(chosen), []).map((value) => value.host ?? value.tensor);
+    return c.buildGraph(c.graph(chosen), []).map((value) => value.result);
   }
   return h.cond(
     c.x().reshape([]),
@@ -89,7 +89,7 @@ function loop(c: NodeContext): Result[] {
       0,
     );
   });
-  return [...held.map((value) => value.host ?? value.tensor), ...ys];
+  return [...held.map((value) => value.result), ...ys];
 }
 
 /** The rest of a loop from iteration `start` on, as long as its condition, which is computed, holds. */

@@ -5,6 +5,7 @@ import * as ops from "../../ops/index.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { operate } from "../../tensor/tensor.ts";
+import { elu, hardSigmoid, lowerSlope, thresholdedRelu } from "./activations.ts";
 import { type NodeContext, type Row, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";
 
@@ -51,12 +52,6 @@ function shift(c: NodeContext): Tensor {
   return c.string("direction") === "LEFT"
     ? operate("shiftLeft", ops.shiftLeft, [c.x(0), c.x(1)])
     : operate("shiftRight", ops.shiftRight, [c.x(0), c.x(1)]);
-}
-
-const lowerSlope = (x: Tensor, slope: Tensor | number): Tensor => h.select(x.lt(0), x.mul(slope), x);
-
-function elu(x: Tensor, alpha: number): Tensor {
-  return h.select(x.gt(0), x, h.expm1(x.minimum(0)).mul(alpha));
 }
 
 function shrink(c: NodeContext): Tensor {
@@ -117,7 +112,7 @@ export const elementwiseRows: Rows = {
   ),
   Greater: binary(9, h.gt),
   GreaterOrEqual: binary(12, h.ge),
-  HardSigmoid: row(6, (c) => c.x().mul(c.float("alpha", 0.2)).add(c.float("beta", 0.5)).maximum(0).minimum(1)),
+  HardSigmoid: row(6, (c) => hardSigmoid(c.x(), c.float("alpha", 0.2), c.float("beta", 0.5))),
   HardSwish: unary(14, (x) =>
     x.mul(
       x
@@ -167,7 +162,7 @@ export const elementwiseRows: Rows = {
   Swish: row(24, (c) => c.x().mul(h.sigmoid(c.x().mul(c.float("alpha", 1))))),
   Tan: unary(7, h.tan),
   Tanh: unary(6, h.tanh),
-  ThresholdedRelu: row(10, (c) => h.select(c.x().gt(c.float("alpha", 1)), c.x(), h.zerosLike(c.x()))),
+  ThresholdedRelu: row(10, (c) => thresholdedRelu(c.x(), c.float("alpha", 1))),
   Where: row(9, (c) => h.select(c.x(0), c.x(1), c.x(2))),
   Xor: binary(7, h.xor),
 };

@@ -1,22 +1,14 @@
 /** @module ONNX's recurrent layers: one scan over the sequence for each direction. */
 import { range } from "../../ir/shape.ts";
-import { functional as f } from "../../nn/index.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { type Activation, activationsNamed } from "./activations.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 
-type Activation = (x: Tensor) => Tensor;
-
-/** The activations without parameters of their own. */
-const activations: { readonly [name: string]: Activation } = {
-  relu: (x) => x.maximum(0),
-  sigmoid: h.sigmoid,
-  softplus: h.softplus,
-  softsign: f.softsign,
-  tanh: h.tanh,
-};
+/** The place of the activation of the cell state, after those of the gates and the cell: an LSTM's. */
+const outputOfCell = 2;
 
 /** What a step computes: next states, of which the first is the output. */
 type Step = (gates: Tensor, states: readonly Tensor[], own: Direction) => readonly Tensor[];
@@ -60,13 +52,14 @@ function activationsOf(c: NodeContext, cell: Cell, directions: number): Activati
     "activations",
     range(directions).flatMap(() => cell.activations),
   );
+  const wanted = directions * cell.activations.length;
+  if (names.length !== wanted)
+    throw new HeddleError("format", `has ${names.length} activations where there are to be ${wanted}`);
   const limit = c.float("clip", 0);
-  return names.map((name) => {
-    const known = name.toLowerCase();
-    const fn = Object.hasOwn(activations, known) ? activations[known] : undefined;
-    if (fn === undefined) throw new HeddleError("op", `activation ${name} is not imported`);
-    return limit === 0 ? fn : (x) => fn(x.maximum(-limit).minimum(limit));
-  });
+  return activationsNamed(names, c.floats("activation_alpha", []), c.floats("activation_beta", [])).map((fn, index) =>
+    // ONNX clips "the input of activations"; as in ONNX Runtime the gates' are meant, not the cell state that is the output's.
+    limit === 0 || index % cell.activations.length === outputOfCell ? fn : (x) => fn(x.maximum(-limit).minimum(limit)),
+  );
 }
 
 /** One direction: `[time, batch, hidden]`, and the last states. */

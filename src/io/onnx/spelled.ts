@@ -56,5 +56,5 @@ export function placesAlong(writer: GraphWriter, dtype: DType, shape: Shape, dim
   const size = shape[dim] as number;
   const data = dtypes[dtype].create(range(size));
   const sizes = shape.map((_size, each) => (each === dim ? size : 1));
-  return writer.add("Expand", [writer.weight("iota", { dtype, shape: sizes, data }), writer.list(shape)]);
+  return writer.add("Expand", [writer.constant("iota", { dtype, shape: sizes, data }), writer.list(shape)]);
 }
