@@ -38,7 +38,14 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
       return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
     },
     apply({ params }, x) {
-      const product = linearly(x, { weight: params["weight"] as Tensor });
+      const weight = params["weight"] as Tensor;
+      const size = weight.shape[1];
+      if (x.shape.at(-1) !== size)
+        throw new HeddleError(
+          "shape",
+          `takes […, ${size}], as its weight ${formatType(weight)} does, got ${formatType(x)}`,
+        );
+      const product = linearly(x, { weight });
       return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
     },
   });
