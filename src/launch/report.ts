@@ -66,10 +66,14 @@ function describe(failure: WorkerFailure, workers: number): string {
           : "";
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
-  if (workers > 1) return `${who} failed${where}: ${error.message}`;
+  // An error that names its step is of that one; others may have been begun since.
+  const own = stepNamed.test(error.message) ? place({ ...failure, step: undefined }) : where;
+  if (workers > 1) return `${who} failed${own}: ${error.message}`;
   // The error of a single script speaks for itself; one that is shown in full is not said twice.
   return error.stack === undefined ? error.message : "the script failed";
 }
+
+const stepNamed = /\bstep \d+ \(epoch \d+ of \d+, batch \d+\)/;
 
 function place({ step, during }: WorkerFailure): string {
   const parts = [step === undefined ? "" : ` at step ${step}`, during === undefined ? "" : `, during ${during}`];

@@ -204,8 +204,9 @@ export class Run {
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
     const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
-    reportToLauncher({ type: "progress", step });
-    runtime.processes?.setStep(step);
+    // Counted as every message to users counts: from 1.
+    reportToLauncher({ type: "progress", step: step + 1 });
+    runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
     const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
