@@ -5,7 +5,7 @@ import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey } from "./layer.ts";
+import { checkWidth, type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {
@@ -39,12 +39,7 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
     },
     apply({ params }, x) {
       const weight = params["weight"] as Tensor;
-      const size = weight.shape[1];
-      if (x.shape.at(-1) !== size)
-        throw new HeddleError(
-          "shape",
-          `takes […, ${size}], as its weight ${formatType(weight)} does, got ${formatType(x)}`,
-        );
+      checkWidth(x, weight.shape[1] as number);
       const product = linearly(x, { weight });
       return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
     },

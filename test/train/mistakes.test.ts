@@ -235,7 +235,7 @@ const wrongRows: readonly (readonly [what: string, make: () => unknown, says: Re
   [
     "an id in an evaluation",
     () => onIds(0, { evaluate: withIds(7) }),
-    /^layer 0 \(embedding\): index 7 in row 13 of the batch .*row 13 of the data\), in batch 1 of the/,
+    new RegExp(`${knownId(7)} batch 2 of the evaluation`),
   ],
   [
     "in an evaluation",
