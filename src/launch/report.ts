@@ -47,7 +47,12 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   const stack = first.error?.stack;
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
-  for (const other of others) lines.push(`  then ${firstLine(describe(other, workers))}`);
+  // Which step they had begun by then would be a second number for the same one.
+  const told = stepNamed.test(first.error?.message ?? "");
+  for (const other of others) {
+    const known = told ? { ...other, step: undefined } : other;
+    lines.push(`  then ${firstLine(describe(known, workers))}`);
+  }
   return lines.join("\n");
 }
 

@@ -177,7 +177,7 @@ export class Run {
         batch.release();
         break;
       }
-      this.launch(batch);
+      await this.launched(batch);
       if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
@@ -191,6 +191,16 @@ export class Run {
     }
     this.endAt = undefined;
     this.stopped = (await this.parts.ending.decide(position.steps)) || position.steps >= this.lastStep;
+  }
+
+  /** {@link launch}; where a step under way has failed, and the next one with what it was to give, that one says why. */
+  private async launched(batch: FedBatch): Promise<void> {
+    try {
+      this.launch(batch);
+    } catch (error) {
+      await this.flight.drain();
+      throw error;
+    }
   }
 
   /** Enqueues one step. */

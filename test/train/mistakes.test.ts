@@ -214,6 +214,11 @@ const wrongRows: readonly (readonly [what: string, make: () => unknown, says: Re
     new RegExp(`^${known} step`),
   ],
   ["an id", () => onIds(20, { executor: "native" }), new RegExp(`${knownId(20)} step 2`)],
+  [
+    "an id, while the next step is under way",
+    () => onIds(20, { data: withIds(20).batch(2), executor: "native" }),
+    /^layer 0 \(embedding\): index 20 in row 1 of the batch .* \(row 13 of the data\), in step 7 /,
+  ],
   ["an id in a part of a batch", () => onIds(-1, { accumulate: 5 }), new RegExp(`${knownId(-1)} step 2`)],
   ["an id on one of two devices", () => onIds(20, { mesh: mesh({ data: 2 }) }), new RegExp(`${knownId(20)} step 2`)],
   [
