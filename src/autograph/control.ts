@@ -112,12 +112,21 @@ let lastThrown: { readonly error: unknown; readonly where: string } | undefined;
 /** Errors that came out of one of them: whether they are thrown, nobody knows. */
 const escaped = new WeakSet<object>();
 
-/** Traces what runs only if a tensor says so. */
-function perhaps<T>(piece: () => T): T {
+/** The most of them at once since there were none, and where the last one was written. */
+let deepest = { undecided: 0, where: "" };
+/** No program that ends nests so many; a stack has room for more. */
+const recursive = 32;
+
+/** Traces what runs only if a tensor says so, by a condition that is written at `where`. */
+function perhaps<T>(where: string, piece: () => T): T {
+  if (undecided === 0) deepest = { undecided: 0, where };
   undecided += 1;
+  if (undecided > deepest.undecided) deepest = { undecided, where };
   try {
     return piece();
   } catch (error) {
+    // The innermost ones have no room on the stack for more than to pass it on.
+    if (undecided === 1 && error instanceof RangeError && deepest.undecided >= recursive) throw endlessRecursion(error);
     const known = lastThrown !== undefined && Object.is(lastThrown.error, error) ? refusedThrow(lastThrown) : error;
     if (typeof known === "object" && known !== null) escaped.add(known);
     throw known;
@@ -131,6 +140,13 @@ const refusedThrow = ({ error, where }: { readonly error: unknown; readonly wher
   new HeddleError("autograph", `throw under a condition that is a tensor: ${String(error)}`, {
     where,
     hint: "both branches of such a condition are traced, so it would always be thrown: return a value that says so instead",
+  });
+
+const endlessRecursion = (cause: RangeError): HeddleError =>
+  new HeddleError("autograph", "recursion under a condition that is a tensor has no end", {
+    where: deepest.where,
+    hint: "both branches of such a condition are traced, so every call makes another one: write a loop, or let a plain number end it",
+    cause,
   });
 
 /** What `throw` throws: where it leaves a branch on a tensor, its place is known. */
@@ -161,7 +177,10 @@ const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf
 
 /** Values of the two branches of a traced condition, brought together. */
 function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
-  const [left, right] = perhaps(() => [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)] as const);
+  const [left, right] = perhaps(
+    naming.where,
+    () => [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)] as const,
+  );
   const sides = [sideOf(left.output, "where the condition holds"), sideOf(right.output, "where it does not")] as const;
   const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
@@ -274,6 +293,8 @@ export function loop(parts: LoopParts, state: State, rest?: () => Ending): Endin
     const go = (iterations === 0 && parts.bodyFirst === true) || decide(parts.test(), state.where);
     if (typeof go !== "boolean" || (parts.endless === true && ending !== undefined)) {
       ending = tensorLoop({ ...parts, body }, state, ending, bounded, iterations);
+      // Without a `break` in it, only a `return` ends such a loop.
+      if (parts.endless === true && ending?.broke === false) ending = returned(ending.value);
       break;
     }
     if (!go) break;
@@ -345,8 +366,8 @@ function tensorLoop(
   refuse(state);
   const iteration: Iteration = ([values]) => {
     state.set(values);
-    const made = perhaps(() => leaving(body()));
-    perhaps(() => update?.());
+    const made = perhaps(state.where, () => leaving(body()));
+    perhaps(state.where, () => update?.());
     return pack(state.get(), made);
   };
   const first = pack(state.get(), ending);
@@ -401,7 +422,7 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
   refuse(state);
   const iteration: Iteration = ([values, ...flags], row) => {
     state.set(values);
-    const made = perhaps(() =>
+    const made = perhaps(state.where, () =>
       leaving(onward(orNothing(new Signal(...flags)), () => bodyWithin(unbounded, () => body(row)), state)),
     );
     return pack(state.get(), made);

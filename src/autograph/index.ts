@@ -23,6 +23,7 @@ export {
 export {
   add,
   and,
+  compared,
   div,
   type Equality,
   first,

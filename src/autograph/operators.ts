@@ -77,6 +77,21 @@ export function same(x: unknown, y: unknown, { operator, where, self = false }: 
   return operator.length === 2 ? left == right : left === right;
 }
 
+/**
+ * What a `switch` compares, or a case of it. A bool tensor that is there is its value, as in a condition.
+ *
+ * @throws HeddleError `autograph` for any other tensor, which would be equal to no value
+ */
+export function compared(x: unknown, where: string): unknown {
+  if (!isTensor(x)) return x;
+  const decided = isBool(x) ? decide(x, where) : x;
+  if (typeof decided === "boolean") return decided;
+  throw new HeddleError("autograph", `switch on ${formatType(x)}: it compares identity, and a tensor is no number`, {
+    where,
+    hint: "write if (x === 1) … else …, which is turned; of a value that is there, switch (await x.item())",
+  });
+}
+
 /** What to write instead of operators that have another meaning for numbers than any op of tensors. */
 const instead: { readonly [operator: string]: string } = {
   "+": 'x.cast("f32") for a float of every element, or x itself',

@@ -326,6 +326,15 @@ export const isPure = (node: SyntaxNode): boolean =>
 export const isLiteral = ({ type }: SyntaxNode): boolean =>
   type === "NumericLiteral" || type === "StringLiteral" || type === "BigIntLiteral" || type === "TemplateLiteral";
 
+/** Whether the condition of a loop is literally true, or left out. */
+export function isEndless({ test }: babel.WhileStatement | babel.DoWhileStatement | babel.ForStatement): boolean {
+  const literal = test == null ? undefined : unwrapped(test);
+  if (literal === undefined) return true;
+  return (
+    (literal.type === "BooleanLiteral" && literal.value) || (literal.type === "NumericLiteral" && literal.value !== 0)
+  );
+}
+
 /** What no tensor is ever compared with by value. */
 export const isNoValue = (node: SyntaxNode): boolean =>
   ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||

@@ -3,8 +3,8 @@
  * whether it is JavaScript's or the graph's. Nothing moves to another line, so lines of errors are those of the user's file.
  */
 import type * as babel from "@babel/types";
-import MagicString from "magic-string";
 import { type Context, closing, pieceOf } from "./context.ts";
+import { Edited, type Transformed } from "./edited.ts";
 import { directive, hasDirective, parsed } from "./parse.ts";
 import {
   assignedNames,
@@ -20,6 +20,7 @@ import {
   freshNames,
   hindrance,
   isConstruct,
+  isEndless,
   isFunction,
   isLiteral,
   isNoValue,
@@ -32,11 +33,7 @@ import {
   unwrapped,
 } from "./syntax.ts";
 
-export interface Transformed {
-  readonly code: string;
-  /** A source map of version 3 as JSON: columns too are those of the user's file. */
-  readonly map: string;
-}
+export type { Transformed };
 
 /**
  * Transforms a file, where it or a function in it says `"use heddle"`; undefined where none does.
@@ -50,18 +47,8 @@ export function transformSource(source: string, file: string): Transformed | und
   return transformer.run() ? transformer.result() : undefined;
 }
 
-class Transformer {
-  private readonly source: string;
-  private readonly file: string;
-  private readonly text: MagicString;
-  private changed = false;
+class Transformer extends Edited {
   private effects: ReturnType<typeof closureEffects> = new Map();
-
-  constructor(source: string, file: string) {
-    this.source = source;
-    this.file = file;
-    this.text = new MagicString(source);
-  }
 
   run(): boolean {
     const { program } = parsed(this.source, this.file);
@@ -71,38 +58,6 @@ class Transformer {
     this.list(program.body, context, false);
     return this.changed;
   }
-
-  result(): Transformed {
-    const place = `function $at(place) { return ${JSON.stringify(`${this.file}:`)} + place; }`;
-    this.text.append(`\nimport * as $heddle from "heddle/autograph"; ${place}\n`);
-    const map = this.text.generateMap({ source: this.file, includeContent: true, hires: true });
-    return { code: this.text.toString(), map: map.toString() };
-  }
-
-  /** Replaces what lies between two pieces by other text; its line ends stay. */
-  private between(start: number, end: number, text: string): void {
-    this.changed = true;
-    const lines = "\n".repeat(this.source.slice(start, end).split("\n").length - 1);
-    if (start === end) this.text.appendLeft(start, text);
-    else this.text.overwrite(start, end, text + lines);
-  }
-
-  private before(node: SyntaxNode, text: string): void {
-    this.changed = true;
-    this.text.prependRight(node.start as number, text);
-  }
-
-  private after(node: SyntaxNode, text: string): void {
-    this.changed = true;
-    this.text.appendLeft(node.end as number, text);
-  }
-
-  private place(node: SyntaxNode): string {
-    const { line, column } = (node.loc as babel.SourceLocation).start;
-    return `${line}:${column + 1}`;
-  }
-
-  private at = (node: SyntaxNode): string => `$at("${this.place(node)}")`;
 
   /** Statements one after the other. `tail`: nothing of the function (or of the piece) follows them. */
   private list(statements: readonly babel.Statement[], context: Context, tail: boolean): void {
@@ -139,6 +94,18 @@ class Transformer {
     // Around what the test itself has become.
     this.before(test, "$heddle.plain(");
     this.after(test, `, "this ${constructs[node.type]}${hindrance(node)}", ${this.at(node)})`);
+  }
+
+  /** `switch` stays JavaScript's, which compares identity: a tensor in it is an error, where a case may be a value. */
+  private guardSwitch({ discriminant, cases }: babel.SwitchStatement): void {
+    const tests = cases.flatMap(({ test }) => (test == null || isNoValue(unwrapped(test)) ? [] : [test]));
+    if (tests.length === 0) return;
+    for (const one of [discriminant, ...tests]) {
+      if (isLiteral(one) || one.type === "BooleanLiteral") continue;
+      // Around what it has become itself.
+      this.before(one, "$heddle.compared(");
+      this.after(one, `, ${this.at(one)})`);
+    }
   }
 
   /** The variables that a construct and what follows it change. */
@@ -192,7 +159,7 @@ class Transformer {
       this.between(
         node.start as number,
         node.body.start as number,
-        `${head}$heddle.loop({ bodyFirst: true, body: () => `,
+        `${head}$heddle.loop({ ${isEndless(node) ? "endless: true, " : ""}bodyFirst: true, body: () => `,
       );
       this.body(node.body, piece);
       this.between(node.body.end as number, node.test.start as number, ", test: () => (");
@@ -201,7 +168,7 @@ class Transformer {
       return;
     }
     const { test, body } = node;
-    const endless = test == null || (test.type === "BooleanLiteral" && test.value) ? "endless: true, " : "";
+    const endless = isEndless(node) ? "endless: true, " : "";
     let from = node.start as number;
     let text = "";
     if (node.type === "ForStatement") {
@@ -284,6 +251,7 @@ class Transformer {
       if (this.throwing(node, context)) return;
     }
     this.children(node, context);
+    if (context.on && node.type === "SwitchStatement") this.guardSwitch(node);
   }
 
   private children(node: SyntaxNode, context: Context): void {

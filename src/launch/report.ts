@@ -47,7 +47,12 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   const stack = first.error?.stack;
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
-  for (const other of others) lines.push(`  then ${firstLine(describe(other, workers))}`);
+  // Which step they had begun by then would be a second number for the same one.
+  const told = stepNamed.test(first.error?.message ?? "");
+  for (const other of others) {
+    const known = told ? { ...other, step: undefined } : other;
+    lines.push(`  then ${firstLine(describe(known, workers))}`);
+  }
   return lines.join("\n");
 }
 
@@ -66,10 +71,14 @@ function describe(failure: WorkerFailure, workers: number): string {
           : "";
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
-  if (workers > 1) return `${who} failed${where}: ${error.message}`;
+  // An error that names its step is of that one; others may have been begun since.
+  const own = stepNamed.test(error.message) ? place({ ...failure, step: undefined }) : where;
+  if (workers > 1) return `${who} failed${own}: ${error.message}`;
   // The error of a single script speaks for itself; one that is shown in full is not said twice.
   return error.stack === undefined ? error.message : "the script failed";
 }
+
+const stepNamed = /\bstep \d+ \(epoch \d+ of \d+, batch \d+\)/;
 
 function place({ step, during }: WorkerFailure): string {
   const parts = [step === undefined ? "" : ` at step ${step}`, during === undefined ? "" : `, during ${during}`];

@@ -40,7 +40,7 @@ function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignore
   if (weight !== undefined && !sameShape(weight.shape, [classes]))
     throw new HeddleError("shape", `${name}: weight must be [${classes}], got ${formatType(weight)}`);
   if (ignoreIndex !== undefined) checkInteger(name, "ignoreIndex", ignoreIndex, -(2 ** 31), 2 ** 31 - 1);
-  const given = toIndices(labels);
+  const given = toIndices(labels, { kind: "label", size: classes });
   const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
   const indices = counts === undefined ? given : select(counts, given, 0);
   const own = weight === undefined ? undefined : take(weight.cast(logits.dtype), indices);

@@ -109,14 +109,17 @@ function checkedClasses(what: string, given: Tensor, classes: number): Tensor {
  *
  * @param labels integers of any shape
  * @param answers integers of that shape; of a model's outputs they are `output.argMax(-1)`
- * @throws HeddleError `shape` when they differ in it; `dtype` when they are no integers; `value` for one outside `[0, classes)`.
+ * @throws HeddleError `argument` unless they are tensors; `shape` when they differ in it; `dtype` when they are no integers; `value` for one outside `[0, classes)`.
  */
 export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number): Tensor {
   checkInteger("confusionMatrix", "classes", classes, 1);
-  if (!isTensor(labels) || !isTensor(answers) || !sameShape(labels.shape, answers.shape)) {
-    const [left, right] = [labels, answers].map((x) => (isTensor(x) ? formatType(x) : shown(x)));
+  const [left, right] = [labels, answers].map((x) => (isTensor(x) ? formatType(x) : shown(x)));
+  if (!isTensor(labels) || !isTensor(answers))
+    throw new HeddleError("argument", `confusionMatrix: labels and answers must be tensors, got ${left} and ${right}`, {
+      hint: 'make tensors of them: tensor(labels, { dtype: "i32" })',
+    });
+  if (!sameShape(labels.shape, answers.shape))
     throw new HeddleError("shape", `confusionMatrix: takes labels and answers of one shape, got ${left} and ${right}`);
-  }
   const rows = (what: string, x: Tensor): Tensor => oneHot(checkedClasses(what, x, classes), classes, { dtype: "f64" });
   const dims = { xBatch: [], yBatch: [], xContract: [0], yContract: [0] };
   return dotGeneral(rows("labels", labels), rows("answers", answers), dims).cast("i32");

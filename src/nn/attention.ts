@@ -20,7 +20,15 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn, xavierUniform } from "./initialise.ts";
-import { type Applied, type ApplyOptions, type Layer, positioned, scopeKey, type Variables } from "./layer.ts";
+import {
+  type Applied,
+  type ApplyOptions,
+  checkWidth,
+  type Layer,
+  positioned,
+  scopeKey,
+  type Variables,
+} from "./layer.ts";
 import { linearly } from "./linear.ts";
 
 /** Options of {@link rotaryEmbedding}. */
@@ -191,6 +199,7 @@ function attended(settings: Settings, params: Tensors, x: Tensor, options: Atten
     in_proj_bias?: Tensor;
     out_proj: { weight: Tensor; bias?: Tensor };
   };
+  checkWidth(x, weight.shape[1] as number);
   // Of one input all three are one product; queries and a memory take their rows each.
   const rows = (from: number, to: number): { weight: Tensor; bias?: Tensor } => ({
     weight: weight.slice([from, 0], [to, size]),

@@ -2,7 +2,7 @@
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { lookedUp, toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
@@ -177,7 +177,7 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
   const { mode, paddingIdx, offsets, weights } = settings;
   const ids = toIndices(x);
   const combine = combineOf(ids, offsets);
-  const found = gather(weight, ids);
+  const found = lookedUp("embeddingBag", x, weight.shape[0] as number, () => gather(weight, ids));
   const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);
   const without = (value: number): Tensor => (padding === undefined ? found : select(padding, value, found));
   // Rows of no ids have no largest.

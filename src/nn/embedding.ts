@@ -3,7 +3,7 @@
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { arange, gather, random, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { lookedUp, toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { floatDType } from "./float-dtype.ts";
@@ -74,10 +74,9 @@ export function embedding(count: number, size: number, options: EmbeddingOptions
     },
     apply({ params }, x) {
       checkIds(x);
-      const ids = toIndices(x);
-      const found = gather(params["weight"] as Tensor, ids);
+      const found = lookedUp("embedding", x, count, (ids) => gather(params["weight"] as Tensor, ids));
       if (paddingIdx === undefined) return { y: found, state: {} };
-      return { y: select(isPadding(ids, paddingIdx), stopGradient(found), found), state: {} };
+      return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
     },
   });
 }

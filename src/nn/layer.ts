@@ -6,7 +6,7 @@
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
 import { type DType, dtypeNames, isFloat } from "../ir/dtype.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
@@ -144,6 +144,13 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   // What a layer keeps is of the dtype that it began with.
   const kept = after.leaves.map((leaf, index) => castFloat(leaf, types[index] ?? leaf.dtype));
   return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
+}
+
+/** @throws HeddleError `shape` for an input of another width than the parameters of a layer are for. */
+export function checkWidth(x: TensorType, size: number, dim = -1): void {
+  if (x.shape.at(dim) === size) return;
+  const wanted = dim === -1 ? `[…, ${size}]` : `[batch, ${size}, …]`;
+  throw new HeddleError("shape", `takes ${wanted}, as its parameters are for ${size} features, got ${formatType(x)}`);
 }
 
 /** Floats of another dtype in this one; the value itself where none is given. */

@@ -5,7 +5,7 @@ import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey } from "./layer.ts";
+import { checkWidth, type Layer, positioned, scopeKey } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {
@@ -38,7 +38,9 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
       return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
     },
     apply({ params }, x) {
-      const product = linearly(x, { weight: params["weight"] as Tensor });
+      const weight = params["weight"] as Tensor;
+      checkWidth(x, weight.shape[1] as number);
+      const product = linearly(x, { weight });
       return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
     },
   });

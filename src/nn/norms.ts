@@ -7,7 +7,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { type Layer, positioned } from "./layer.ts";
+import { checkWidth, type Layer, positioned } from "./layer.ts";
 
 function checkFloat(input: TensorType): void {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
@@ -83,6 +83,7 @@ export function batchNorm(options: BatchNormOptions = {}): Layer {
       const spread = perChannel(x.shape.length);
       if (!train && trackRunningStats) {
         const { running_mean: mean, running_var: variance } = state as Statistics;
+        checkWidth(x, mean.shape[0] as number, 1);
         const scale = rsqrt(variance.add(epsilon));
         return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
       }
@@ -170,7 +171,11 @@ export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean 
       const shape = lastDims(input, dims);
       return { params: learned ? affineParams(shape, input.dtype, bias) : {}, state: {}, output: input };
     },
-    apply: ({ params }, x) => ({ y: affine(overLast(x, dims, epsilon, true), params), state: {} }),
+    apply({ params }, x) {
+      const { weight } = params as { weight?: Tensor };
+      if (weight !== undefined) checkWidth(x, weight.shape.at(-1) as number);
+      return { y: affine(overLast(x, dims, epsilon, true), params), state: {} };
+    },
   });
 }
 
@@ -265,6 +270,7 @@ export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { rea
       const spread = perChannel(x.shape.length);
       if (!train && trackRunningStats) {
         const { running_mean: mean, running_var: variance } = state as Statistics;
+        checkWidth(x, mean.shape[0] as number, 1);
         const scale = rsqrt(variance.add(epsilon));
         return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
       }

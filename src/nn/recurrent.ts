@@ -11,7 +11,16 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn } from "./initialise.ts";
-import { type Applied, type ApplyOptions, type Layer, ofLayer, positioned, scopeKey, type Variables } from "./layer.ts";
+import {
+  type Applied,
+  type ApplyOptions,
+  checkWidth,
+  type Layer,
+  ofLayer,
+  positioned,
+  scopeKey,
+  type Variables,
+} from "./layer.ts";
 import { type Cell, gruCellRule, joined, lstmCellRule, plainCell, type RecurrentState } from "./recurrent-cells.ts";
 
 /** Options of {@link lstm} and {@link gru}. */
@@ -186,6 +195,7 @@ function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorT
 
 /** All layers, over `[time, batch, features]`. */
 function through(cell: Cell, settings: Settings, params: Tensors, x: Tensor, options: RunOptions): RunResult {
+  checkWidth(x, (params["weight_ih_l0"] as Tensor).shape[1] as number);
   const swap = (value: Tensor): Tensor => (settings.batchFirst ? value.transpose([1, 0, 2]) : value);
   let sequence = swap(x);
   const batch = sequence.shape[1] as number;
@@ -283,6 +293,7 @@ const named = (params: Tensors, suffix = ""): CellParams => ({
 });
 
 const mapped = (x: Tensor, weight: Tensor, bias: Tensor | undefined): Tensor => {
+  checkWidth(x, weight.shape[1] as number);
   const product = x.matmul(weight.transpose());
   return bias === undefined ? product : product.add(bias);
 };

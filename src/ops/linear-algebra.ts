@@ -13,6 +13,35 @@ const { mul, matmul, select } = emit;
 const last = (x: Node): number => x.shape.at(-1) as number;
 const rows = (x: Node): number => x.shape.at(-2) as number;
 
+/** Checks in the user's own operands, of which casts and reshapes make others. */
+function checkFloats(name: string, ...inputs: readonly Node[]): void {
+  if (!inputs.every(({ dtype }) => isFloat(dtype) && dtype === inputs[0]?.dtype))
+    throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${inputs.map(formatType).join(", ")}`);
+}
+
+function checkSquare(name: string, a: Node, hint?: string): void {
+  if (a.shape.length >= 2 && rows(a) === last(a)) return;
+  const text = `${name}: needs square matrices in the last two dims, got ${formatType(a)}`;
+  throw new HeddleError("shape", text, hint === undefined ? {} : { hint });
+}
+
+/** The right side of systems: as many rows as the matrices have, and one for each matrix. */
+function checkSystem(name: string, a: Node, b: Node): void {
+  checkFloats(name, a, b);
+  if (a.shape.length < 2)
+    throw new HeddleError("shape", `${name}: needs matrices in the last two dims, got ${formatType(a)}`);
+  const [lead, count] = [a.shape.slice(0, -2), rows(a)];
+  if (columnOf(a, b).vector || (sameShape(b.shape.slice(0, -2), lead) && b.shape.length >= 2 && rows(b) === count))
+    return;
+  const wanted = [
+    [...lead, count, "n"],
+    [...lead, count],
+  ].map((shape) => `[${shape.join(",")}]`);
+  throw new HeddleError("shape", `${name}: ${formatType(a)} and ${formatType(b)} are no systems`, {
+    hint: `the second operand is ${wanted.join(" or ")}`,
+  });
+}
+
 /** A vector for each matrix, where the second operand has one dim less, as a matrix of one column. */
 function columnOf(a: Node, b: Node): { b: Node; vector: boolean } {
   const vector = b.shape.length === a.shape.length - 1 && sameShape(b.shape, a.shape.slice(0, -1));
@@ -34,15 +63,14 @@ function inDouble(inputs: readonly Node[], build: (inputs: readonly Node[]) => r
 
 /** X with A X = B, by QR, for square A; an A with an exact zero on R's diagonal is an error of the run. */
 export function solve(a: Node, given: Node): Node {
-  if (a.shape.length < 2 || rows(a) !== last(a))
-    throw new HeddleError("shape", `solve: needs square matrices in the last two dims, got ${formatType(a)}`, {
-      hint: "lstsq solves systems that are not square",
-    });
+  checkSquare("solve", a, "lstsq solves systems that are not square");
+  checkSystem("solve", a, given);
   return lstsq(a, given);
 }
 
 /** The X with the least |A X - B|, by QR, for A of at least as many rows as columns, of full rank. */
 export function lstsq(a: Node, given: Node): Node {
+  checkSystem("lstsq", a, given);
   const { b, vector } = columnOf(a, given);
   if (rows(a) < last(a))
     throw new HeddleError("shape", `lstsq: ${formatType(a)} has fewer rows than columns`, {
@@ -57,6 +85,8 @@ export function lstsq(a: Node, given: Node): Node {
 
 /** X with A X = B for symmetric positive definite A, by cholesky of the lower triangle. */
 export function choleskySolve(a: Node, given: Node): Node {
+  checkSquare("choleskySolve", a);
+  checkSystem("choleskySolve", a, given);
   const { b, vector } = columnOf(a, given);
   const [x] = inDouble([a, b], ([matrix, right]) => {
     const l = cholesky(matrix as Node);
@@ -73,32 +103,39 @@ function unit(like: Node): Node {
 }
 
 /** The inverse of square matrices, by {@link solve}: its errors are the same. */
-export const inverse = (a: Node): Node => solve(a, unit(a));
+export function inverse(a: Node): Node {
+  checkSquare("inverse", a);
+  return solve(a, unit(a));
+}
 
 const diagonalOf = (x: Node): Node => emit.sum(select(emit.eq(unit(x), 1), x, 0), -1);
 
 /** The diagonal of R and the determinant of Q. */
-function triangle(name: string, a: Node): readonly [diagonal: Node, sign: Node] {
-  if (a.shape.length < 2 || rows(a) !== last(a))
-    throw new HeddleError("shape", `${name}: needs square matrices in the last two dims, got ${formatType(a)}`);
+function triangle(a: Node): readonly [diagonal: Node, sign: Node] {
   const [, r, sign] = qrWithSign(a) as [Node, Node, Node];
   return [diagonalOf(r), sign];
 }
 
 /** The sign of the determinant, and the logarithm of its size: 0 and -inf for a singular matrix, where gradients are not defined. */
-export const slogdet = (a: Node): Node[] =>
-  inDouble([a], ([matrix]) => {
-    const [diagonal, sign] = triangle("slogdet", matrix as Node);
+export function slogdet(a: Node): Node[] {
+  checkFloats("slogdet", a);
+  checkSquare("slogdet", a);
+  return inDouble([a], ([matrix]) => {
+    const [diagonal, sign] = triangle(matrix as Node);
     const singular = emit.reduce("or", emit.eq(diagonal, 0), -1);
     return [select(singular, 0, sign), emit.sum(emit.log(diagonal), -1)];
   });
+}
 
 /** The determinant of square matrices, by QR; its gradient needs a matrix that is not singular. */
-export const determinant = (a: Node): Node =>
-  inDouble([a], ([matrix]) => {
-    const [diagonal, sign] = triangle("determinant", matrix as Node);
+export function determinant(a: Node): Node {
+  checkFloats("determinant", a);
+  checkSquare("determinant", a);
+  return inDouble([a], ([matrix]) => {
+    const [diagonal, sign] = triangle(matrix as Node);
     return [mul(sign, productOf(diagonal))];
   })[0] as Node;
+}
 
 /** Factors of sizes near 1 whose product stays within f64. */
 const most = 1024;

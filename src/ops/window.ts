@@ -50,19 +50,30 @@ function windowShape(name: string, input: TensorType, attrs: WindowAttrs): numbe
   return input.shape.map((size, dim) => {
     // Also where there is nothing: no window needs to fit.
     if (untouched(attrs, dim)) return size;
+    const fault = faultOf(attrs, dim, size);
+    if (fault !== undefined)
+      throw new HeddleError("shape", `${name}: ${fault}, along dim ${dim} of ${formatType(input)}`);
     const [low, high] = attrs.padding[dim] as readonly [number, number];
-    const [window, stride] = [attrs.window[dim] as number, attrs.strides[dim] as number];
-    const [gap, span] = [attrs.dilation?.[dim] ?? 1, spanOf(attrs, dim)];
-    // A window that lies in the padding alone has no extreme.
-    const outside = low < 0 || high < 0 || low >= span || high >= span || size + low + high < span;
-    if (window < 1 || stride < 1 || gap < 1 || outside || !meetsInput(attrs, dim, size)) {
-      throw new HeddleError(
-        "shape",
-        `${name}: a window of ${window} by ${stride} with padding ${low}, ${high} does not fit dim ${dim} of ${formatType(input)}`,
-      );
-    }
-    return Math.floor((size + low + high - span) / stride) + 1;
+    return Math.floor((size + low + high - spanOf(attrs, dim)) / (attrs.strides[dim] as number)) + 1;
   });
+}
+
+/** What no windows along a dim can have, or that they do not fit there; undefined where they do. */
+function faultOf(attrs: WindowAttrs, dim: number, size: number): string | undefined {
+  const [low, high] = attrs.padding[dim] as readonly [number, number];
+  const [window, stride] = [attrs.window[dim] as number, attrs.strides[dim] as number];
+  const [gap, span] = [attrs.dilation?.[dim] ?? 1, spanOf(attrs, dim)];
+  const named = Object.entries({ window, strides: stride, dilation: gap }).find(([, value]) => value < 1);
+  if (named !== undefined) return `${named.join(" ")} is less than 1`;
+  const least = Math.min(low, high);
+  if (least < 0) return `padding ${least} is less than 0`;
+  const spread = gap === 1 ? `window ${window}` : `window ${window} with dilation ${gap}, which spans ${span},`;
+  const padded = low === 0 && high === 0 ? "" : `, with padding ${low} and ${high}`;
+  if (size + low + high < span) return `${spread} does not fit into the ${size} elements${padded}`;
+  // A window that lies in the padding alone has no extreme.
+  const most = Math.max(low, high);
+  if (most >= span) return `padding ${most} holds a whole window of ${span}`;
+  return meetsInput(attrs, dim, size) ? undefined : `${spread} steps over all ${size} elements${padded}`;
 }
 
 /** Whether every window has an element inside: with gaps between its elements it may step over a short input. */

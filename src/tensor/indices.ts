@@ -1,11 +1,28 @@
 /** @module Integers that users give as indices and labels, in the dtype in which lookups read them. */
+import { isLong } from "../ir/dtype.ts";
+import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { maximum, minimum } from "./functions.ts";
-import type { Tensor } from "./tensor.ts";
+import { type Tensor, valuesAtHand } from "./tensor.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
 
-/** As i32; what that cannot hold becomes its least or largest number, which is outside of every table, rather than wrap into it. */
-export function toIndices(x: Tensor): Tensor {
+/** What integers are in messages: ids in a table of so many rows, or labels of so many classes. */
+export interface IndexRole {
+  readonly kind: "index" | "label";
+  readonly size: number;
+}
+
+/** The nearest number of i32, which is outside of every table too. */
+export const clamped = (value: number | bigint): number =>
+  value > most ? most : value < least ? least : Number(value);
+
+/**
+ * As i32; what that cannot hold becomes its least or largest number, which is outside of every table, rather than wrap into it.
+ *
+ * @throws HeddleError `value` for such a one, where a role is given and the values are there
+ */
+export function toIndices(x: Tensor, role?: IndexRole): Tensor {
+  if (role !== undefined && isWide(x)) checkWide(x, role);
   switch (x.dtype) {
     case "i64":
       return maximum(minimum(x, most), least).cast("i32");
@@ -17,4 +34,29 @@ export function toIndices(x: Tensor): Tensor {
     default:
       return x.cast("i32");
   }
+}
+
+const isWide = ({ dtype }: Tensor): boolean => isLong(dtype) || dtype === "u32";
+
+function checkWide(x: Tensor, { kind, size }: IndexRole): void {
+  // Nothing is waited for.
+  const there = !x.isTraced && x.value.shards.every(({ ready }) => ready);
+  const values: ArrayLike<number | bigint> = (there ? valuesAtHand(x) : undefined) ?? [];
+  for (let position = 0; position < values.length; position++) {
+    const value = values[position] as number | bigint;
+    if (value <= most && value >= least) continue;
+    const place = `${kind === "label" ? "row" : "position"} ${position}`;
+    throw new HeddleError("value", `${kind} ${value} at ${place} is outside [0, ${size})`);
+  }
+}
+
+/** Looks rows of a table up. Of an id that i32 cannot hold, and that is known only as it runs, the number is told as a bound. */
+export function lookedUp<Result>(name: string, x: Tensor, size: number, body: (ids: Tensor) => Result): Result {
+  const ids = toIndices(x, { kind: "index", size });
+  if (!isWide(x)) return body(ids);
+  const says = ({ index, position }: OutsideIndex): string => {
+    const more = index === most ? " or more" : index === least ? " or less" : "";
+    return `index ${index}${more} at position ${position} is outside [0, ${size})`;
+  };
+  return retold(name, says, () => body(ids));
 }

@@ -2,8 +2,9 @@
 
 import { type DType, isFloat, isHalf, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { bytesOf, formatType, type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
+import { HeddleError } from "../util/errors.ts";
 import { isHere, readValueSync, type Value } from "./value.ts";
 
 /** The name of the method that Node's `util.inspect` asks; other hosts ignore it. */
@@ -33,6 +34,18 @@ export function inspectTensor(type: TensorType, held: Value | Node | undefined, 
     // The run that made it has failed; showing a value must not throw.
     return `${head} (failed: ${(error as Error).message.split("\n", 1)[0]})`;
   }
+}
+
+/** The error of `JSON.stringify`, which cannot wait for values, and would show what is inside of a tensor instead. */
+export const noJson = (type: TensorType): HeddleError =>
+  new HeddleError("trace", `${formatType(type)} cannot be written as JSON`, {
+    hint: "write its values: await x.array() in nested arrays, await x.item() of a scalar, Array.from(await x.data()); io.saveTensors writes files",
+  });
+
+/** @throws HeddleError `shape` unless there is one element. Known before values are, and so told of the line that asks. */
+export function checkOne(type: TensorType): void {
+  const count = sizeOf(type.shape);
+  if (count !== 1) throw new HeddleError("shape", `item: ${formatType(type)} has ${count} elements, not one`);
 }
 
 /** Why the values cannot be shown; undefined when they can. */

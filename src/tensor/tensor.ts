@@ -15,7 +15,7 @@ import { canonicalJson, type Plain } from "../util/text.ts";
 import { checkBounds, checkDType, checkShape, checkWhole } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
-import { inspectMethod, inspectTensor } from "./inspect.ts";
+import { checkOne, inspectMethod, inspectTensor, noJson } from "./inspect.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
@@ -134,19 +134,15 @@ export class Tensor {
   item(): Promise<number>;
   item<N extends number | bigint>(): Promise<N>;
   async item(): Promise<unknown> {
-    return this.only(await this.data());
+    checkOne(this);
+    return (await this.data())[0];
   }
 
   itemSync(): number;
   itemSync<N extends number | bigint>(): N;
   itemSync(): unknown {
-    return this.only(this.dataSync());
-  }
-
-  private only(data: TypedArray): number | bigint {
-    if (data.length !== 1)
-      throw new HeddleError("shape", `item: ${formatType(this)} has ${data.length} elements, not one`);
-    return data[0] as number;
+    checkOne(this);
+    return this.dataSync()[0];
   }
 
   /** Gives the memory back now instead of when the tensor is collected. Harmless when repeated. */
@@ -182,6 +178,11 @@ export class Tensor {
   /** What a REPL and `console.log` show: type, and the values that are there. */
   [inspectMethod](): string {
     return inspectTensor(this, this.held, this.gone);
+  }
+
+  /** @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`. */
+  toJSON(): never {
+    throw noJson(this);
   }
 
   toString(): string {

@@ -45,8 +45,12 @@ export interface FedBatch {
   readonly step: number;
   /** Rows of the whole batch. */
   readonly rows: number;
-  /** Of each row the one of the data; undefined where devices have parts of the batch. */
-  readonly sources: Int32Array | undefined;
+  /** Of each row the one of the data. */
+  readonly sources: Int32Array;
+  /** The first rows of the parts that devices have; one where each has the whole batch. */
+  readonly starts: readonly number[];
+  /** The stored values of a column, once they were read. */
+  readonly stored: (column: string) => TypedArray | undefined;
   readonly columns: { readonly [name: string]: Tensor };
   /** Gives the memory back; the runs that were queued with it may still read it. */
   release(): void;
@@ -71,6 +75,8 @@ export class Feed {
   private readonly mesh: Mesh;
   /** Whole columns in device memory, where the executor gathers from there. */
   private readonly resident = new WeakMap<Column, Promise<DeviceBuffer>>();
+  /** What columns have been read as. */
+  private readonly loaded = new WeakMap<Column, TypedArray>();
 
   constructor(runtime: Runtime) {
     this.runtime = runtime;
@@ -127,10 +133,19 @@ export class Feed {
     return {
       step: batch.step,
       rows,
-      sources: batchParts(this.mesh) === 1 ? batch.rows : undefined,
+      sources: batch.rows,
+      starts: this.starts(layout, rows),
+      stored: (name) => this.loaded.get(dataset.columns.get(name) as Column),
       columns: Object.fromEntries(columns),
       release: () => shards.forEach(disposeAll),
     };
+  }
+
+  /** Where the parts of a batch begin. */
+  private starts(layout: Layout, rows: number): number[] {
+    const split = layout.find((placement) => placement.kind === "shard");
+    if (split?.kind !== "shard") return [0];
+    return intervals(sizesOn(split.sizes, rows, batchParts(this.mesh))).map(([from]) => from);
   }
 
   /** Which rank's rows this process asks the loader for, and how they are divided among its devices. */
@@ -161,6 +176,7 @@ export class Feed {
     const { executor } = this.runtime;
     const rowBytes = rowElements(column) * dtypes[column.dtype].bytes;
     const targets = parts.map((rows, device) => executor.allocate(rows.length * rowBytes, device));
+    this.loaded.set(column, await column.load());
     if (executor.gatherRows === undefined) {
       await Promise.all(
         parts.map(async (rows, index) => targets[index]?.write(bytesOf(column, (await hostGather(column, rows)).data))),

@@ -177,7 +177,7 @@ export class Run {
         batch.release();
         break;
       }
-      this.launch(batch);
+      await this.launched(batch);
       if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
@@ -193,6 +193,16 @@ export class Run {
     this.stopped = (await this.parts.ending.decide(position.steps)) || position.steps >= this.lastStep;
   }
 
+  /** {@link launch}; where a step under way has failed, and the next one with what it was to give, that one says why. */
+  private async launched(batch: FedBatch): Promise<void> {
+    try {
+      this.launch(batch);
+    } catch (error) {
+      await this.flight.drain();
+      throw error;
+    }
+  }
+
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
     const { settings, programs, runtime, types, ending } = this.parts;
@@ -204,8 +214,9 @@ export class Run {
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
     const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
-    reportToLauncher({ type: "progress", step });
-    runtime.processes?.setStep(step);
+    // Counted as every message to users counts: from 1.
+    reportToLauncher({ type: "progress", step: step + 1 });
+    runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
     const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;

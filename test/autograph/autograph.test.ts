@@ -56,7 +56,13 @@ describe("with other transforms", () => {
 
   it("batches take each its own way", () => {
     const xs = [-3, -0.5, 0.5, 1.5, 2.5];
-    for (const name of ["an early return", "while", "for with break and continue"]) {
+    for (const name of [
+      "an early return",
+      "while",
+      "for with break and continue",
+      "a return alone from an endless while",
+      "a return alone from an endless do",
+    ]) {
       const fn = functions[name] as (typeof functions)[string];
       const found = vmap((x: Tensor) => asTensor(fn(x, tensor(2))))(tensor(xs)).dataSync();
       for (const [at, x] of xs.entries()) expect(found[at]).toBeCloseTo(written[name]?.(x, 2), 3);
@@ -112,6 +118,40 @@ describe("what cannot be turned is named, with its line", () => {
     }
     return x;
   };
+  const cases = (x: Any): Any => {
+    "use heddle";
+    switch (x) {
+      case 1:
+        return x * 10;
+      default:
+        return x * 20;
+    }
+  };
+  const counted = (x: Any): Any => {
+    "use heddle";
+    let i = 0;
+    while (i < x) i++;
+    switch (i) {
+      case 1:
+        return x * 10;
+    }
+    return x;
+  };
+  const tested = (x: Any): Any => {
+    "use heddle";
+    switch (true) {
+      case x > 5:
+        return x * 10;
+      case x > 0:
+        return x * 20;
+    }
+    return x;
+  };
+  const recursive = (x: Any): Any => {
+    "use heddle";
+    if (x <= 1) return x;
+    return x * recursive(x - 1);
+  };
   const old = (x: Any): Any => {
     "use heddle";
     while (x > 1) {
@@ -132,6 +172,10 @@ describe("what cannot be turned is named, with its line", () => {
     ["a text", differs, `'kind' is `],
     ["a value in one case only", nothing, "has no value where it does not"],
     ["a break out of a switch", switched, "this if cannot depend on a tensor"],
+    ["a switch", cases, "switch on f32[]: it compares identity, and a tensor is no number"],
+    ["a switch on a count", counted, "switch on i32[]: it compares identity"],
+    ["a case", tested, "switch on bool[]: it compares identity"],
+    ["recursion", recursive, "recursion under a condition that is a tensor has no end"],
     ["a var", old, "this while with var inside, where let could be turned, cannot depend on a tensor"],
     ["several truth values", wide, "a condition must be one truth value, got bool[2]"],
     ["several truth values, and what to do", wide, "reduce it with all(condition) or any(condition)"],
@@ -141,8 +185,47 @@ describe("what cannot be turned is named, with its line", () => {
     const line = Number(/autograph\.test\.ts:(\d+):/.exec(text)?.[1]);
     expect(line).toBeGreaterThan(60);
     // On a value that is there, all of them are JavaScript.
-    if (fn !== wide && fn !== grows) expect(failure(() => fn(one))).toBe("no error");
+    if (![wide, grows, cases].includes(fn)) expect(failure(() => fn(one))).toBe("no error");
   });
+});
+
+test("a switch on what is no tensor is JavaScript's, and so is one that asks whether there is one", () => {
+  const kind = (x: Any, n: Any): Any => {
+    "use heddle";
+    let found = 0;
+    switch (typeof n === "number" ? n + 1 : n) {
+      case 3:
+        found = 11;
+        break;
+      case "text":
+        found += 10;
+        break;
+      case true:
+        found = 100;
+    }
+    switch (x) {
+      case undefined:
+        return -found;
+    }
+    switch (true) {
+      case n === 2 && x > 0:
+        return found + 0.5;
+    }
+    return found;
+  };
+  for (const x of [-1, 1])
+    for (const [n, expected] of [
+      [2, x > 0 ? 11.5 : 11],
+      ["text", 10],
+      [true, 100],
+      [3, 0],
+    ] as const) {
+      expect([kind(x, n), kind(tensor(x), n)]).toEqual([expected, expected]);
+      expect(kind(undefined, n)).toBe(-Math.trunc(expected));
+      const traced = jit((y: Tensor) => asTensor(kind(y, n)));
+      if (n !== 2) expect(traced(tensor(x)).itemSync()).toBe(expected);
+      else expect(() => traced(tensor(x))).toThrow(/switch on bool\[\].*autograph\.test\.ts/s);
+    }
 });
 
 describe("effects of a branch", () => {

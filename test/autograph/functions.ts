@@ -108,6 +108,40 @@ export const functions: { readonly [name: string]: (x: Any, n: Any) => Any } = {
     }
     return x;
   },
+  "a return alone from an endless while": (x, n) => {
+    while (true) {
+      if (x > n) return add(x, 0.25);
+      x = add(mul(x, x), 1);
+    }
+  },
+  "a return alone from an endless for": (x, n) => {
+    if (x < -2) x = 1;
+    for (let i = 0; ; i++) {
+      if (x > n) {
+        if (i > 2) return -i;
+        return i + 0.5;
+      }
+      x = add(x, 1);
+    }
+  },
+  "a return alone from an endless do": (x, n) => {
+    do {
+      x = add(x, 1.5);
+      if (x < 0) continue;
+      if (x > n) return x;
+    } while (
+      // biome-ignore lint/correctness/noConstantCondition: that is the matter
+      true
+    );
+  },
+  "an endless while with a break and a return": (x, n) => {
+    while (true) {
+      if (x > n) return add(x, 0.25);
+      if (x < -2) break;
+      x = add(x, 1);
+    }
+    return x;
+  },
   "a loop in a loop": (x, n) => {
     let total = 0;
     for (let i = 0; i < 3; i++) {

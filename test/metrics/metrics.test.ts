@@ -208,6 +208,9 @@ test("errors", async () => {
   );
   expect(() => metrics.confusionMatrix(target, tensor([1]), 4)).toThrow(/labels and answers of one shape/);
   const each = (...list: number[]) => tensor(list, { dtype: "i32" });
+  expect(() => metrics.confusionMatrix([0, 1] as never, each(0, 1), 2)).toThrow(
+    /confusionMatrix: labels and answers must be tensors, got \[0,1\] and i32\[2\].*hint: .*tensor\(/s,
+  );
   expect(() => metrics.confusionMatrix(each(0, 3), each(0, 1), 3)).toThrow(
     /confusionMatrix: element 1 of the labels is 3, outside \[0, 3\)/,
   );

@@ -1,5 +1,5 @@
 /** What layers refuse, in their own words. */
-import { nn, random, scaledDotProductAttention, type Tensor, tensor, zeros } from "heddle";
+import { jit, nn, random, scaledDotProductAttention, type Tensor, tensor, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
 
 const key = random.key(0);
@@ -10,6 +10,8 @@ const applied = (layer: nn.Layer, init: readonly number[], shape: readonly numbe
 
 type Case = readonly [string, () => unknown, RegExp];
 
+const ids = nn.embedding(4, 2);
+const long = { shape: [2], dtype: "i64" as const };
 const shapes: readonly Case[] = [
   ["a vector for batchNorm", () => made(nn.batchNorm(), 4), /takes \[batch, channels\].*got f32\[4\]/],
   [
@@ -33,10 +35,33 @@ const shapes: readonly Case[] = [
   ["an odd size of sines", () => made(nn.sinusoidalPositions(), 2, 3, 5), /even size\], got f32\[2,3,5\]/],
   ["too many places", () => made(nn.learnedPositions(2), 2, 3, 4), /has 2 positions, too few for f32\[2,3,4\]/],
   ["images for dropout1d", () => made(nn.dropout1d(0.5), 2, 3, 4, 5), /takes \[batch, channels, length\], got/],
+  ...(
+    [
+      [nn.linear(5), [2, 4], [2, 3], "[…, 4]"],
+      [nn.layerNorm(), [2, 4], [2, 3], "[…, 4]"],
+      [nn.batchNorm(), [2, 4], [2, 3], "[batch, 4, …]"],
+      [nn.gru({ hidden: 2 }), [2, 3, 4], [2, 3, 5], "[…, 4]"],
+      [nn.lstmCell({ hidden: 2 }), [2, 4], [2, 5], "[…, 4]"],
+      [nn.multiHeadAttention({ heads: 1 }), [2, 3, 4], [2, 3, 5], "[…, 4]"],
+    ] as const
+  ).map(([layer, init, shape, wanted]): Case => {
+    const text = `${layer.kind}): takes ${wanted}, as its parameters are for 4 features, got f32[${shape}]`;
+    const says = new RegExp(`^layer 1 \\(${text.replace(/[()[\]]/g, "\\$&")}`);
+    return [`another width for ${layer.kind}`, () => applied(nn.sequential(nn.relu(), layer), init, shape), says];
+  }),
+  [
+    "an id beyond i32",
+    () => ids.apply(ids.init(key, long), tensor([1n, 2n ** 32n + 1n])),
+    /^embedding: index 4294967297 at position 1 is outside \[0, 4\)/,
+  ],
+  [
+    "a traced one",
+    () => jit((x: Tensor) => ids.apply(ids.init(key, long), x).y)(tensor([-(2n ** 40n)])).dataSync(),
+    /^embedding: index -2147483648 or less at position 0 is/,
+  ],
   ["floats for a bag", () => made(nn.embeddingBag(3, 2), 2, 3), /takes ids, which are whole numbers/],
 ];
 
-const ids = nn.embedding(4, 2);
 const options: readonly Case[] = [
   [
     "ids of floats",

@@ -287,7 +287,7 @@ const cases: readonly (readonly [what: string, body: (values: Values) => Node, c
     "a window that does not fit",
     ({ f2 }) => call("reduceWindow", [f2], { ...window, window: [3], strides: [1], padding: [[0, 0]] }),
     "shape",
-    /reduceWindow: a window of 3 by 1 with padding 0, 0 does not fit dim 0 of f32\[2\]/,
+    /reduceWindow: window 3 does not fit into the 2 elements, along dim 0 of f32\[2\]/,
   ],
   [
     "windows of too few dims",

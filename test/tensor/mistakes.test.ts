@@ -18,6 +18,49 @@ const none = { params: {}, state: {} };
 
 const mistakes: readonly (readonly [what: string, make: () => unknown, code: string, message: RegExp])[] = [
   [
+    "a tensor as JSON",
+    () => JSON.stringify({ loss: zeros([2]) }),
+    "trace",
+    /f32\[2\] cannot be written as JSON.*x\.array\(\)/s,
+  ],
+  ["an item of several", () => zeros([2]).itemSync(), "shape", /item: f32\[2\] has 2 elements, not one/],
+  [
+    "a system of other rows",
+    () => h.linalg.solve(zeros([2, 2]), zeros([3])),
+    "shape",
+    /solve: f32\[2,2\] and f32\[3\] are no.*\[2,n\] or \[2\]/s,
+  ],
+  [
+    "another batch of systems",
+    () => h.linalg.lstsq(zeros([5, 3, 2]), zeros([3, 1])),
+    "shape",
+    /lstsq: f32\[5,3,2\] and f32\[3,1\].*\[5,3,n\] or \[5,3\]/s,
+  ],
+  [
+    "a system of two dtypes",
+    () => h.linalg.choleskySolve(zeros([2, 2]), zeros([2], { dtype: "f64" })),
+    "dtype",
+    /choleskySolve: needs floats of one dtype, got f32\[2,2\], f64\[2\]/,
+  ],
+  [
+    "the inverse of no square",
+    () => h.linalg.inverse(zeros([2, 3])),
+    "shape",
+    /inverse: needs square matrices .* got f32\[2,3\]/,
+  ],
+  [
+    "the determinant of no square",
+    () => h.linalg.determinant(zeros([2, 3])),
+    "shape",
+    /determinant: needs square .* got f32\[2,3\]/,
+  ],
+  [
+    "the determinant of integers",
+    () => h.linalg.slogdet(zeros([2, 2], i32)),
+    "dtype",
+    /slogdet: needs floats of one dtype, got i32\[2,2\]/,
+  ],
+  [
     "an unknown dtype",
     () => tensor([1], { dtype: "f8" }),
     "dtype",

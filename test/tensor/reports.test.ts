@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { grad, jit, keras, linalg, nn, type Tensor, tensor } from "heddle";
+import { grad, HeddleError, jit, keras, linalg, nn, type Tensor, tensor } from "heddle";
 import { afterAll, expect, test } from "vitest";
 import { expectClose } from "../support/close.ts";
 
@@ -36,6 +36,17 @@ test("mljs/matrix#203: singular values of a wide matrix of rank 1", async () => 
     [2, 2],
     [2, 4],
   ]);
+});
+
+test("an item of several elements is told of the line that asks, wherever it is awaited", async () => {
+  const line = (error: unknown): number => Number(/reports\.test\.ts:(\d+)/.exec((error as Error).message)?.[1]);
+  const here = line(new HeddleError("x", "here"));
+  const asked = tensor([1, 2]).item();
+  const told = await asked.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(line(told)).toBe(here + 1);
 });
 
 test("tfjs#897: a compiled function gives the same answer twice", async () => {

@@ -183,13 +183,64 @@ const rows = (bad: number): data.Dataset =>
 const onRows = (more: object) => run({ data: rows(7).shuffle().batch(4), epochs: 1, ...more });
 const known = "softmaxCrossEntropy: label 7 at row [0-3] is outside \\[0, 3\\) \\(row 13 of the data\\), in";
 
+/** The same rows with two ids each, of which one of number 13 is in no table. */
+const withIds = (bad: number | bigint): data.Dataset => {
+  const values = Array.from({ length: 40 }, (_one, at) => (at === 27 ? bad : at % 5));
+  const x =
+    typeof bad === "bigint"
+      ? { dtype: "i64", data: BigInt64Array.from(values.map(BigInt)) }
+      : { dtype: "i32", data: Int32Array.from(values as number[]) };
+  const y = { shape: [20], dtype: "i32", data: Int32Array.from({ length: 20 }, (_one, row) => row % 3) };
+  return data.fromArrays({ x: { shape: [20, 2], ...x }, y } as never);
+};
+const onIds = (bad: number | bigint, more: object) =>
+  run({
+    model: nn.sequential(nn.embedding(5, 2), nn.flatten(), nn.linear(3)),
+    data: withIds(bad).batch(10),
+    epochs: 1,
+    executor: "reference",
+    ...more,
+  });
+/** Row 13 is the fourth of the second batch. */
+const knownId = (id: number | bigint): string =>
+  `^layer 0 \\(embedding\\): index ${id} in row 3 of the batch is outside \\[0, 5\\) \\(row 13 of the data\\), in`;
+
 const wrongRows: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
   ["in a step", () => onRows({}), new RegExp(`^${known} step [1-5] \\(epoch 1 of 1, batch [1-5]\\)`)],
   ["in a part of a batch", () => onRows({ accumulate: 2 }), new RegExp(`^${known} step`)],
   [
-    "where only a part of a batch is at hand",
+    "where devices have parts of a batch",
     () => onRows({ mesh: mesh({ data: 2 }), executor: "reference" }),
-    /^softmaxCrossEntropy: label 7 at row [01] is outside \[0, 3\), in step/,
+    new RegExp(`^${known} step`),
+  ],
+  ["an id", () => onIds(20, { executor: "native" }), new RegExp(`${knownId(20)} step 2`)],
+  [
+    "an id, while the next step is under way",
+    () => onIds(20, { data: withIds(20).batch(2), executor: "native" }),
+    /^layer 0 \(embedding\): index 20 in row 1 of the batch .* \(row 13 of the data\), in step 7 /,
+  ],
+  ["an id in a part of a batch", () => onIds(-1, { accumulate: 5 }), new RegExp(`${knownId(-1)} step 2`)],
+  ["an id on one of two devices", () => onIds(20, { mesh: mesh({ data: 2 }) }), new RegExp(`${knownId(20)} step 2`)],
+  [
+    "an id on one of two unequal devices",
+    () => onIds(20, { mesh: mesh({ data: 2 }, { shares: { data: [1, 4] } }) }),
+    new RegExp(`${knownId(20)} step 2`),
+  ],
+  [
+    "an id on one of two devices, in a part",
+    () => onIds(20, { mesh: mesh({ data: 2 }), accumulate: 5 }),
+    new RegExp(`${knownId(20)} step 2`),
+  ],
+  ["an id beyond i32", () => onIds(2n ** 32n + 1n, {}), new RegExp(`${knownId(2n ** 32n + 1n)} step 2`)],
+  [
+    "an id that the model makes",
+    () => onIds(4, { model: nn.sequential((x) => x.add(1), nn.embedding(5, 2), nn.flatten(), nn.linear(3)) }),
+    /^layer 1 \(embedding\): index 5 at position \d is outside \[0, 5\), in step 1/,
+  ],
+  [
+    "an id in an evaluation",
+    () => onIds(0, { evaluate: withIds(7) }),
+    new RegExp(`${knownId(7)} batch 2 of the evaluation`),
   ],
   [
     "in an evaluation",
@@ -268,7 +319,7 @@ const others: readonly (readonly [what: string, make: () => unknown, says: RegEx
   ],
 ];
 
-describe("a label of no class is told with its row", () => {
+describe("a label of no class or an id of no row is told with its row", () => {
   test.each(wrongRows)("%s", async (_what, make, says) => {
     await expect((async () => make())()).rejects.toThrow(says);
   });
