@@ -18,7 +18,7 @@ export function lookupSizes(
   };
 }
 
-/** Positions whose rows native kernels add one after another before they go to the totals: see the kernels' `row_sums.rs`. */
+/** Positions whose rows native kernels add one after another before they go to the totals: see the kernels' `row_walk.rs`. */
 const leastAtOnce = 1 << 16;
 
 /** Room for the sums of a block of positions, where floats of more positions than one block has are added up. */

@@ -1,13 +1,13 @@
 /** @module Values that an op refuses in a step, such as a label of no class or an id of no row: told with the step, and the example of the data. */
 import { sizeOf } from "../ir/shape.ts";
 import { clamped } from "../tensor/indices.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, outsideIndex } from "../util/errors.ts";
 import { mostParts } from "./accumulate.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";
 
-const outside =
-  /^([^:]+: )(?:iteration (\d+): )?(label|index) (-?\d+)(?: or (?:more|less))? at (?:row|position) (\d+) (is outside \[0, \d+\))$/;
+/** Who refused a value, in which iteration of a loop, and why. */
+const refusal = /^([^:]+: )(?:iteration (\d+): )?(.+)$/;
 
 /** The error of a step or an evaluation, in which rows are those of a shuffled batch or of a part of it; `place` says which one. */
 export function refusedIn(error: unknown, place: string, batch: FedBatch, settings: Settings): unknown {
@@ -17,26 +17,29 @@ export function refusedIn(error: unknown, place: string, batch: FedBatch, settin
 
 /** A label or an id by its row in the whole batch and in the data, where it is found there: a model may have made others. */
 function inBatch(said: string, batch: FedBatch, { accumulate, data, input, target }: Settings): string {
-  const [, who, part, kind, given, position, why] = outside.exec(said) ?? [];
+  const [, who, part, reason = ""] = refusal.exec(said) ?? [];
+  const outside = outsideIndex(reason);
+  if (outside === undefined) return said;
+  const { kind, index, position, size } = outside;
   const name = kind === "label" ? target : input;
   const each = sizeOf(data.columns.get(name)?.shape.slice(1) ?? []);
   const parts = mostParts(batch.rows, accumulate);
   // Parts have every so manieth row; an iteration may also be one of the model's own.
-  if (why === undefined || each === 0 || (part === undefined) !== (parts === 1)) return said;
-  const inPart = Math.floor(Number(position) / each) * parts + Number(part ?? 0);
-  const offset = Number(position) % each;
+  if (each === 0 || (part === undefined) !== (parts === 1)) return said;
+  const inPart = Math.floor(position / each) * parts + Number(part ?? 0);
+  const offset = position % each;
   const stored = batch.stored(name);
   const valueIn = (row: number): number | bigint | undefined =>
     stored?.[(batch.sources[row] as number) * each + offset] as number | bigint | undefined;
-  const isGiven = (value: number | bigint | undefined): boolean =>
-    value !== undefined && clamped(value) === Number(given);
+  const isGiven = (value: number | bigint | undefined): boolean => value !== undefined && clamped(value) === index;
+  const why = `is outside [0, ${size})`;
   const rows = batch.starts.map((start) => start + inPart).filter((row) => row < batch.sources.length);
   const found = rows.find((row) => isGiven(valueIn(row)));
   if (kind === "label") {
     // A loss that makes labels of others keeps their places, which are known where there is one part.
     const row = found ?? (rows.length === 1 ? rows[0] : undefined);
     if (row === undefined) return said;
-    const label = found === undefined ? given : valueIn(found);
+    const label = found === undefined ? index : valueIn(found);
     return `${who}label ${label} at row ${row * each + offset} ${why} (row ${batch.sources[row]} of the data)`;
   }
   if (found === undefined) return said;

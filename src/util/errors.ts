@@ -124,20 +124,29 @@ export function within<Result>(name: string, body: () => Result): Result {
 
 /** An index that an op refused. */
 export interface OutsideIndex {
+  readonly kind: "index" | "label";
+  /** Of one that i32 cannot hold the bound that is nearest. */
   readonly index: number;
   /** Of the index among all, in row-major order. */
   readonly position: number;
   readonly size: number;
 }
 
-const outside = /^(?:index|label) (-?\d+) at (?:position|row) (\d+) is outside \[0, (\d+)\)$/;
+const outside = /^(index|label) (-?\d+)(?: or (?:more|less))? at (?:position|row) (\d+) is outside \[0, (\d+)\)$/;
+
+/** The index in what an op says of one that it refuses; undefined where it speaks of something else. */
+export function outsideIndex(reason: string): OutsideIndex | undefined {
+  const [, kind, ...numbers] = outside.exec(reason) ?? [];
+  if (kind === undefined) return undefined;
+  const [index, position, size] = numbers.map(Number) as [number, number, number];
+  return { kind: kind as OutsideIndex["kind"], index, position, size };
+}
 
 /** Runs a piece of a function whose ops see other indices than it was given: `says` tells what is outside in terms of those. */
 export function retold<Result>(name: string, says: (found: OutsideIndex) => string, body: () => Result): Result {
   const told = (reason: string): string | undefined => {
-    const [index, position, size] = (outside.exec(reason) ?? []).slice(1).map(Number);
-    if (index === undefined || position === undefined || size === undefined) return undefined;
-    return says({ index, position, size });
+    const found = outsideIndex(reason);
+    return found === undefined ? undefined : says(found);
   };
   return speakingAs({ ...(speakerNow() ?? { name }), says: told }, body);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
-use crate::kernels::row_sums::{ranges_of, scratch_of, RowSums};
+use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Error, Result};
@@ -177,7 +177,7 @@ impl ScatterAdd {
     }
 
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32]) {
-        let sums = RowSums {
+        let walk = RowWalk {
             outer: self.outer,
             size: self.size,
             count: self.count,
@@ -187,7 +187,7 @@ impl ScatterAdd {
         };
         let (updates, out) = (run.ptr::<T>(self.updates), run.ptr::<T>(self.out));
         let block = self.scratch.map(|at| run.ptr::<T>(at));
-        sums.add(run, indices, updates, out, block, |totals, _| totals.fill(T::ZERO));
+        walk.combine(run, indices, updates, out, block, |totals, _| totals.fill(T::ZERO), Element::add);
     }
 }
 

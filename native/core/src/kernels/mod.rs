@@ -16,7 +16,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod room;
-pub mod row_sums;
+pub mod row_walk;
 pub mod rows;
 pub mod scatter;
 pub mod softmax;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
-use crate::kernels::row_sums::{ranges_of, scratch_of, RowSums};
+use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::GatherJson;
 use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
@@ -91,6 +91,8 @@ impl Scatter {
         checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
         if json.op == ScatterOp::Sum {
             scratch_of(j, &mut checker)?;
+        } else if j.scratch.is_some() {
+            bail!("scratch is for sums");
         }
         checker.finish(false)?;
         Ok(Scatter {
@@ -115,7 +117,7 @@ impl Scatter {
                 bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
             }
             for_dtype!(self.dtype, T => match self.op {
-                ScatterOp::Sum => self.sums::<T>(run, indices),
+                ScatterOp::Sum => self.typed::<T>(run, indices, Element::add),
                 ScatterOp::Prod => self.typed::<T>(run, indices, Multiply::mul),
                 ScatterOp::Max => self.typed::<T>(run, indices, Element::max_nan),
                 ScatterOp::Min => self.typed::<T>(run, indices, Element::min_nan),
@@ -130,43 +132,17 @@ impl Scatter {
         ranges_of(if in_place { self.count.min(self.size) } else { self.size } * self.inner, self.size)
     }
 
-    unsafe fn sums<T: Element>(&self, run: &Run, indices: &[i32]) {
+    /// Where there is scratch it is for sums, the only ones that go in blocks.
+    unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combined: impl Fn(T, T) -> T + Sync) {
         let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.out) as usize);
         let Scatter { outer, size, count, inner, .. } = *self;
-        let sums = RowSums { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
+        let walk = RowWalk { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
         let block = self.scratch.map(|at| run.ptr::<T>(at));
-        sums.add(run, indices, run.ptr::<T>(self.updates), out as *mut T, block, |totals, offset| {
+        let begin = |rows: &mut [T], offset: usize| {
             if input != out {
-                totals.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), totals.len()));
+                rows.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), rows.len()));
             }
-        });
-    }
-
-    /// Tasks own ranges of target rows and walk all positions in order.
-    unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combine: impl Fn(T, T) -> T + Sync) {
-        let (input, updates) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.updates) as usize);
-        let out = run.ptr::<T>(self.out) as usize;
-        let ranges = self.ranges(input == out);
-        run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
-            let (o, range) = (task / ranges, task % ranges);
-            let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
-            let table = o * self.size * self.inner;
-            let base = (out as *mut T).add(table);
-            if input != out {
-                let from = (input as *const T).add(table + first * self.inner);
-                std::ptr::copy_nonoverlapping(from, base.add(first * self.inner), (last - first) * self.inner);
-            }
-            for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
-                let index = *index as usize;
-                if index < first || index >= last {
-                    continue;
-                }
-                let to = std::slice::from_raw_parts_mut(base.add(index * self.inner), self.inner);
-                let from = (updates as *const T).add((o * self.count + p) * self.inner);
-                for (t, f) in to.iter_mut().zip(std::slice::from_raw_parts(from, self.inner)) {
-                    *t = combine(*t, *f);
-                }
-            }
-        });
+        };
+        walk.combine(run, indices, run.ptr::<T>(self.updates), out as *mut T, block, begin, combined);
     }
 }

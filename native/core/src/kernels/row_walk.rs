@@ -1,4 +1,4 @@
-//! Rows added up by index.
+//! Rows combined by index.
 
 use crate::dtype::{DType, Element};
 use crate::exec::Run;
@@ -7,7 +7,7 @@ use crate::verify::Checker;
 use crate::{bail, Result};
 
 /// Where indices go, and how the work is dealt out.
-pub(super) struct RowSums {
+pub(super) struct RowWalk {
     pub outer: usize,
     pub size: usize,
     pub count: usize,
@@ -40,10 +40,10 @@ pub(super) fn scratch_of(json: &GatherJson, checker: &mut Checker) -> Result<()>
     }
 }
 
-impl RowSums {
-    /// Adds rows of `updates` to those of `out`, which `begin` fills: it gets a part of the table and its offset. Tasks own ranges of
-    /// target rows and walk all positions in order, in blocks where there is a second table for the sums of a block.
-    pub unsafe fn add<T: Element>(
+impl RowWalk {
+    /// Combines rows of `updates` with those of `out`, which `begin` fills: it gets a part of the table and its offset. Tasks own
+    /// ranges of target rows and walk all positions in order, in blocks where there is a second table for the sums of a block.
+    pub unsafe fn combine<T: Element>(
         &self,
         run: &Run,
         indices: &[i32],
@@ -51,6 +51,7 @@ impl RowSums {
         out: *mut T,
         block: Option<*mut T>,
         begin: impl Fn(&mut [T], usize) + Sync,
+        combined: impl Fn(T, T) -> T + Sync,
     ) {
         let (updates, out, block) = (updates as usize, out as usize, block.map(|at| at as usize));
         let at_once = if block.is_some() { positions_at_once(self.size) } else { self.count.max(1) };
@@ -77,7 +78,7 @@ impl RowSums {
                     let from = (updates as *const T).add((o * self.count + n * at_once + p) * self.inner);
                     let from = std::slice::from_raw_parts(from, self.inner);
                     let to = &mut sums[(index - first) * self.inner..][..self.inner];
-                    to.iter_mut().zip(from).for_each(|(t, f)| *t = t.add(*f));
+                    to.iter_mut().zip(from).for_each(|(t, f)| *t = combined(*t, *f));
                 }
                 if block.is_some() {
                     part(out).iter_mut().zip(&*sums).for_each(|(t, s)| *t = t.add(*s));
