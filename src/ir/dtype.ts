@@ -147,6 +147,10 @@ export const longBounds: { readonly [D in "i64" | "u64"]: readonly [lowest: bigi
   u64: [0n, 2n ** 64n - 1n],
 };
 
+/** The lowest and the highest value of a dtype, exactly. */
+export const boundsOf = (dtype: DType): readonly [lowest: number | bigint, highest: number | bigint] =>
+  isLong(dtype) ? longBounds[dtype] : [dtypes[dtype].lowest, dtypes[dtype].highest];
+
 /** Whether a number is a value of the dtype as it is; of floats, all numbers that they hold without rounding. */
 export function isValueOf(dtype: DType, value: number | bigint): boolean {
   if (isLong(dtype)) {

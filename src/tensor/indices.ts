@@ -1,8 +1,9 @@
 /** @module Integers that users give as indices and labels, in the dtype in which lookups read them. */
 import { isLong } from "../ir/dtype.ts";
+import * as ops from "../ops/index.ts";
 import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { maximum, minimum } from "./functions.ts";
-import { type Tensor, valuesAtHand } from "./tensor.ts";
+import { operate, type Tensor, valuesAtHand } from "./tensor.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
 
@@ -49,6 +50,10 @@ function checkWide(x: Tensor, { kind, size }: IndexRole): void {
     throw new HeddleError("value", `${kind} ${value} at ${place} is outside [0, ${size})`);
   }
 }
+
+/** Rows by ids or labels: they name a row, so a negative one is outside, not counted from the end as `gather` does. */
+export const rowsById = (x: Tensor, ids: Tensor, batchDims = 0): Tensor =>
+  operate("gather ids", ops.gather, [x, ids], batchDims);
 
 /** Looks rows of a table up. Of an id that i32 cannot hold, and that is known only as it runs, the number is told as a bound. */
 export function lookedUp<Result>(name: string, x: Tensor, size: number, body: (ids: Tensor) => Result): Result {
