@@ -70,7 +70,8 @@ export function checkLiteral(name: string, dtype: DType, value: number | bigint)
   });
 }
 
-function literal(name: string, dtype: DType, value: number | bigint): Node {
+/** A number as a scalar of a dtype that it is a value of. */
+export function literal(name: string, dtype: DType, value: number | bigint): Node {
   checkLiteral(name, dtype, value);
   return constant(dtype, value);
 }

@@ -183,6 +183,27 @@ export const or: Binary = binary("or", ops.or);
 export const xor: Binary = binary("xor", ops.xor);
 /** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
 export const atan2: Binary = binary("atan2", ops.atan2);
+/**
+ * sqrt(x² + y²), with broadcasting, of floats: without overflow or underflow on the way (1e30 and 1e30 in f32), Infinity
+ * beside NaN too. The gradient is 0 at the origin and where one is infinite (PyTorch: NaN).
+ */
+export const hypot: Binary = binary("hypot", ops.hypot);
+/** |x| with the sign of y, of zeros and NaN too, with broadcasting, of floats. The gradient by x is ±1, 0 at 0; that by y is 0. */
+export const copysign: Binary = binary("copysign", ops.copysign);
+/**
+ * Remainder of x / y with the sign of y, as Python's `%` and NumPy's `remainder`, with broadcasting; NaN for floats by 0. A
+ * remainder of 0 has the sign of x, as in PyTorch (NumPy: of y). With the sign of x it is {@link rem}.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
+export const remainder: Binary = binary("remainder", ops.remainder);
+/**
+ * x / y rounded down, as Python's `//`, with broadcasting; of floats it is a float, and the quotient where y is 0.
+ * Toward 0 it is {@link div} of integers. Its gradient is 0.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
+export const floorDivide: Binary = binary("floorDivide", ops.floorDivide);
 /** The derivative of order n of digamma at x; n whole numbers from 0 to 170 in the dtype of x, and constant for gradients. */
 export const polygamma: Binary = binary("polygamma", ops.polygamma);
 /** x shifted left by y bits; y of the width or more gives 0. */

@@ -2,7 +2,6 @@
 import { isLong } from "../ir/dtype.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
-import { maximum, minimum } from "./functions.ts";
 import { operate, type Tensor, valuesAtHand } from "./tensor.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
@@ -26,10 +25,10 @@ export function toIndices(x: Tensor, role?: IndexRole): Tensor {
   if (role !== undefined && isWide(x)) checkWide(x, role);
   switch (x.dtype) {
     case "i64":
-      return maximum(minimum(x, most), least).cast("i32");
+      return x.minimum(most).maximum(least).cast("i32");
     case "u32":
     case "u64":
-      return minimum(x, most).cast("i32");
+      return x.minimum(most).cast("i32");
     case "i32":
       return x;
     default:
