@@ -129,7 +129,7 @@ export interface GridSampleOptions {
 
 /** Places from -1 to 1, those of the last spatial dim first, counted in elements. */
 export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tensor[] {
-  const points = grid.reshape([grid.shape[0] as number, -1, sizes.length]);
+  const points = grid.reshape([grid.shape[0] as number, sizeOf(grid.shape.slice(1, -1)), sizes.length]);
   return sizes.map((size, dim) => {
     const from = pick(points, sizes.length - 1 - dim).add(1);
     return atCentres ? from.mul((size - 1) / 2) : from.mul(size).sub(1).mul(0.5);

@@ -4,6 +4,7 @@ import { formatShape, formatType, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { checkPadding } from "./arguments.ts";
 import { checkTensor, operate, type Tensor } from "./tensor.ts";
 import { type Padding, perSpatial, resolvedPadding } from "./window-options.ts";
@@ -86,7 +87,7 @@ export function unfold(x: Tensor, window: Sizes, options: UnfoldOptions = {}): T
 export function fold(x: Tensor, sizes: readonly number[], window: Sizes, options: UnfoldOptions = {}): Tensor {
   checkTensor("fold", x);
   if (!Array.isArray(sizes) || sizes.length < 1 || sizes.length > 3)
-    throw new HeddleError("shape", `fold: takes the sizes of 1 to 3 dims, got ${JSON.stringify(sizes)}`);
+    throw new HeddleError("shape", `fold: takes the sizes of 1 to 3 dims, got ${shown(sizes)}`);
   const whole = perSpatial("fold", "sizes", sizes, sizes.length);
   const { padding, sliding } = placed("fold", whole, window, options);
   const [taps, count] = [sizeOf(sliding.map(({ size }) => size)), sizeOf(sliding.map((one) => one.count))];
