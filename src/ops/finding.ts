@@ -4,6 +4,7 @@ import type { Node } from "../ir/node.ts";
 import { formatType, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
+import { literal, type Operand } from "./emit-scalar.ts";
 
 /** Whether x comes before y in the order in which {@link sort} puts them: NaN is above all numbers. */
 function isBefore(x: Node, y: Node): Node {
@@ -12,11 +13,12 @@ function isBefore(x: Node, y: Node): Node {
 }
 
 /** Where each value goes in a sorted vector (i32): before elements that are equal, or behind them with `right`. */
-export function searchsorted(sorted: Node, values: Node, right: boolean): Node {
+export function searchsorted(sorted: Node, given: Operand, right: boolean): Node {
   if (sorted.shape.length !== 1)
     throw new HeddleError("shape", `searchsorted: takes a sorted vector, got ${formatType(sorted)}`, {
       hint: "several vectors, each with its own values, are vmap(searchsorted)",
     });
+  const values = typeof given === "object" ? given : literal("searchsorted", sorted.dtype, given);
   if (sorted.dtype !== values.dtype)
     throw new HeddleError("dtype", `searchsorted: ${formatType(sorted)} and ${formatType(values)} are of two dtypes`, {
       hint: "cast one of them",

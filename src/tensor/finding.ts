@@ -147,9 +147,7 @@ export function searchsorted(sorted: Tensor, values: TensorLike, options: Search
   const { side = "left" } = options;
   if (side !== "left" && side !== "right")
     throw new HeddleError("option", `searchsorted: side is ${shown(side)}`, { hint: 'it can be "left" or "right"' });
-  const build = (node: Node, given: Node | number | bigint, right: boolean): Node =>
-    ops.searchsorted(node, typeof given === "object" ? given : ops.literal("searchsorted", node.dtype, given), right);
-  return operate("searchsorted", build, [sorted, values], side === "right");
+  return operate("searchsorted", ops.searchsorted, [sorted, values], side === "right");
 }
 
 /** Options of {@link bincount}. */

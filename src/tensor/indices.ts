@@ -50,6 +50,10 @@ function checkWide(x: Tensor, { kind, size }: IndexRole): void {
   }
 }
 
+/** i32 positions that count from the end where negative, counted from the start; for lookups that make others of them. */
+export const fromStart = (positions: Tensor, size: number): Tensor =>
+  operate("from start", ops.wrapped, [toIndices(positions)], size);
+
 /** Rows by ids or labels: they name a row, so a negative one is outside, not counted from the end as `gather` does. */
 export const rowsById = (x: Tensor, ids: Tensor, batchDims = 0): Tensor =>
   operate("gather ids", ops.gather, [x, ids], batchDims);
