@@ -1,4 +1,5 @@
 /** @module Moving, repeating, picking and combining elements of tensors, named as in NumPy and PyTorch. */
+import type { DType } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, normalizeDim, range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -10,15 +11,15 @@ import { arange, type CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
 import {
   checkTensor,
+  checkWide,
   type Dims,
-  inDType,
   operate,
   type ReduceOptions,
-  reduction,
   type SumOptions,
   type Tensor,
   type TensorLike,
   type WideOptions,
+  wideReduction,
 } from "./tensor.ts";
 
 /**
@@ -26,7 +27,7 @@ import {
  * true, else 0, in i32.
  */
 export const prod = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor =>
-  reduction("prod", ops.prod, x, dims, options, true);
+  wideReduction("prod", ops.prod, x, dims, options);
 /** Whether all elements over dims (default all) are true, or not 0. */
 export const all = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
   operate("all", ops.all, [x], dims, options);
@@ -41,15 +42,28 @@ const cumulative =
   (x: Tensor, dim?: number): Tensor =>
     operate(name, (node: Node, at?: number) => ops.cumulative(kind, node, at), [x], dim);
 
-const products = cumulative("cumprod", "prod");
+/** A running sum or product, in a dtype that may be named. */
+const wideCumulative =
+  (name: string, kind: ops.CumulativeKind) =>
+  (x: Tensor, dim?: number, options: WideOptions = {}): Tensor => {
+    checkOptions(name, options, ["dtype"]);
+    checkWide(name, options.dtype);
+    const wide = (node: Node, at?: number, dtype?: DType): Node =>
+      ops.cumulative(kind, dtype === undefined ? node : ops.cast(node, dtype), at);
+    return operate(name, wide, [x], dim, options.dtype);
+  };
+type WideCumulative = (x: Tensor, dim?: number, options?: WideOptions) => Tensor;
+
+/**
+ * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
+ * wrap, or are added in `{ dtype }`; bool is counted in i32.
+ */
+export const cumsum: WideCumulative = wideCumulative("cumsum", "sum");
 /**
  * Product of the elements up to and including each one, along a dim (default the last); integers wrap, or are multiplied in
  * `{ dtype }`; bool gives i32.
  */
-export function cumprod(x: Tensor, dim?: number, options: WideOptions = {}): Tensor {
-  checkOptions("cumprod", options, ["dtype"]);
-  return products(inDType("cumprod", x, options), dim);
-}
+export const cumprod: WideCumulative = wideCumulative("cumprod", "prod");
 /** Largest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
 export const cummax: (x: Tensor, dim?: number) => Tensor = cumulative("cummax", "max");
 /** Smallest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */

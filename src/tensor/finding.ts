@@ -174,7 +174,7 @@ export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
   const given = options.weights === undefined ? [] : [options.weights];
   const build = (...inputs: unknown[]): Node =>
     ops.countsOf(inputs[0] as Node, inputs.at(-1) as number, inputs.length > 2 ? (inputs[1] as Node) : undefined);
-  return operate(`bincount ${given.length}`, build as never, [toIndices(x), ...given], Math.max(size, 0));
+  return operate("bincount", build as never, [toIndices(x), ...given], Math.max(size, 0));
 }
 
 function checkWeights(name: string, x: Tensor, weights: unknown): void {
@@ -219,7 +219,7 @@ export function histogram(
   const edges = typeof bins === "number" ? evenEdges(values, bins, range) : givenEdges(values, bins);
   const build = (...[node, bounds, by]: Node[]): Node[] => [ops.countsBetween(node as Node, bounds as Node, by)];
   const operands = weights === undefined ? [values, edges] : [values, edges, weights];
-  const [counts] = operateAll(`histogram ${operands.length}`, build, operands) as [Tensor];
+  const [counts] = operateAll("histogram", build, operands) as [Tensor];
   if (!density) return { counts, edges };
   const shares = isFloat(counts.dtype) ? counts : counts.cast(values.dtype);
   const last = edges.shape[0] as number;

@@ -14,14 +14,12 @@ import {
   checkTensor,
   compared,
   type Dims,
-  inDType,
   isTensor,
   operate,
   type ReduceOptions,
   type SumOptions,
   type Tensor,
   type TensorLike,
-  type WideOptions,
 } from "./tensor.ts";
 
 export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
@@ -335,14 +333,6 @@ export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => 
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
-/**
- * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
- * wrap, or are added in `{ dtype }`; bool is counted in i32.
- */
-export function cumsum(x: Tensor, dim?: number, options: WideOptions = {}): Tensor {
-  checkOptions("cumsum", options, ["dtype"]);
-  return operate("cumsum", ops.cumsum, [inDType("cumsum", x, options)], dim);
-}
 /**
  * NumPy's matmul of two tensors of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
  * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded

@@ -85,7 +85,7 @@ export function stft(x: Tensor, size: number, options: StftOptions = {}): Tensor
   if (x.shape.length === 0 || length + 2 * border < size || (padding === "reflect" && border >= Math.max(1, length)))
     throw new HeddleError("shape", `stft: pieces of ${size} do not fit into ${formatType(x)}`);
   const operands = window === undefined ? [x] : [x, window];
-  return operate(`stft ${operands.length}`, buildStft as never, operands, pieces, padding);
+  return operate("stft", buildStft as never, operands, pieces, padding);
 }
 
 function buildStft(...all: unknown[]): Node {
@@ -131,7 +131,7 @@ export function istft(x: Tensor, size: number, options: IstftOptions = {}): Tens
   if (options.length !== undefined) checkInteger("istft", "length", options.length, 0);
   const { window } = options;
   const operands = window === undefined ? [x] : [x, window];
-  return operate(`istft ${operands.length}`, buildIstft as never, operands, pieces, options.length ?? -1);
+  return operate("istft", buildIstft as never, operands, pieces, options.length ?? -1);
 }
 
 function buildIstft(...all: unknown[]): Node {

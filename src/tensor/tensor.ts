@@ -299,10 +299,10 @@ export class Tensor {
     return operate("slice", ops.sliceFromEnd, [this], start, limit, stride);
   }
   sum(dims?: Dims, options?: SumOptions): Tensor {
-    return reduction("sum", ops.sum, this, dims, options, true);
+    return wideReduction("sum", ops.sum, this, dims, options);
   }
   mean(dims?: Dims, options?: SumOptions): Tensor {
-    return reduction("mean", ops.mean, this, dims, options, true);
+    return wideReduction("mean", ops.mean, this, dims, options);
   }
   max(dims?: Dims, options?: ReduceOptions): Tensor {
     return reduction("max", ops.max, this, dims, options);
@@ -328,32 +328,43 @@ export const isTensor = (value: unknown): value is Tensor => value instanceof Te
 const isForeign = (value: unknown): boolean =>
   typeof value === "object" && value !== null && brand in value && !isTensor(value);
 
-/** A reduction over dims; `widens` says whether it can be told in what dtype to combine. */
-export function reduction(
+function reduction(
   name: string,
   build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
   x: Tensor,
   dims: Dims | undefined,
-  options: SumOptions | undefined,
-  widens = false,
+  options: ReduceOptions | undefined,
 ): Tensor {
   if (dims !== undefined) checkWhole(name, "dims", dims, true);
-  if (options !== undefined) checkOptions(name, options, widens ? ["keepDims", "dtype"] : ["keepDims"]);
-  if (options?.dtype === undefined) return operate(name, build, [x], dims, options);
-  const { dtype, ...rest } = options;
-  return operate(name, build, [inDType(name, x, { dtype })], dims, rest);
+  if (options !== undefined) checkOptions(name, options, ["keepDims"]);
+  return operate(name, build, [x], dims, options);
 }
 
-/** Elements in the dtype in which they are to be combined. @throws HeddleError `dtype` for one that cannot hold a sum. */
-export function inDType(name: string, x: Tensor, { dtype }: WideOptions): Tensor {
-  if (dtype === undefined) return x;
+/** A reduction that can be told in what dtype to combine. */
+export function wideReduction(
+  name: string,
+  build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
+  x: Tensor,
+  dims: Dims | undefined,
+  options: SumOptions = {},
+): Tensor {
+  if (dims !== undefined) checkWhole(name, "dims", dims, true);
+  checkOptions(name, options, ["keepDims", "dtype"]);
+  const { dtype, ...rest } = options;
+  checkWide(name, dtype);
+  const wide = (node: Node, over?: Dims, given?: ReduceOptions, wanted?: DType): Node =>
+    build(wanted === undefined ? node : ops.cast(node, wanted), over, given);
+  return operate(name, wide, [x], dims, rest, dtype);
+}
+
+/** @throws HeddleError `dtype` for one in which no sum, or no mean, is made. */
+export function checkWide(name: string, dtype: DType | undefined): void {
+  if (dtype === undefined) return;
   checkDType(name, dtype);
-  if (dtype === "bool" || (name === "mean" && !isFloat(dtype)))
-    throw new HeddleError("dtype", `${name}: no ${name} is made in ${dtype}`, {
-      hint: name === "mean" ? "name a float dtype" : "name a dtype of numbers; any(x) and all(x) give bool",
-    });
-  checkTensor(name, x);
-  return x.dtype === dtype ? x : operate(`${name} cast`, ops.cast, [x], dtype);
+  if (name === "mean" ? isFloat(dtype) : dtype !== "bool") return;
+  throw new HeddleError("dtype", `${name}: no ${name} is made in ${dtype}`, {
+    hint: name === "mean" ? "name a float dtype" : "name a dtype of numbers; any(x) and all(x) give bool",
+  });
 }
 
 /** A comparison; one of integers with any number is made one with a number of their dtype. */
