@@ -6,12 +6,11 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkDType, checkWhole } from "./arguments.ts";
+import { checkDType, checkWhole, checkWide } from "./arguments.ts";
 import { arange, type CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
 import {
   checkTensor,
-  checkWide,
   type Dims,
   operate,
   type ReduceOptions,

@@ -53,7 +53,8 @@ export {
   type StftOptions,
   stft,
 } from "./spectrum.ts";
-export { isTensor, Tensor, type TensorLike, tensorFunction } from "./tensor.ts";
+export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export { tensorFunction } from "./tensor-function.ts";
 export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,

@@ -1,6 +1,6 @@
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 
-import { type BigArray, type DType, isFloat, type TypedArray } from "../ir/dtype.ts";
+import type { BigArray, DType, TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
 import { currentTrace } from "../ir/trace.ts";
@@ -9,7 +9,7 @@ import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
-import { checkBounds, checkDType, checkShape, checkWhole } from "./arguments.ts";
+import { checkBounds, checkDType, checkShape, checkWhole, checkWide } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { eagerKey, scalarValue, trimmed } from "./eager.ts";
@@ -357,16 +357,6 @@ export function wideReduction(
   return operate(name, wide, [x], dims, rest, dtype);
 }
 
-/** @throws HeddleError `dtype` for one in which no sum, or no mean, is made. */
-export function checkWide(name: string, dtype: DType | undefined): void {
-  if (dtype === undefined) return;
-  checkDType(name, dtype);
-  if (name === "mean" ? isFloat(dtype) : dtype !== "bool") return;
-  throw new HeddleError("dtype", `${name}: no ${name} is made in ${dtype}`, {
-    hint: name === "mean" ? "name a float dtype" : "name a dtype of numbers; any(x) and all(x) give bool",
-  });
-}
-
 /** A comparison; one of integers with any number is made one with a number of their dtype. */
 export function compared(name: ops.Comparison, x: TensorLike, y: TensorLike): Tensor {
   const [op, left, right] = ops.comparable(name, x, y);
@@ -398,22 +388,6 @@ export function operateAll<Statics extends readonly unknown[]>(
 ): Tensor[] {
   const speaker = speakerNow() ?? { name: calledName(name) };
   return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
-}
-
-let made = 0;
-
-/**
- * A function of tensors from one of nodes: how an op of one's own is called. Eager and traced alike, it composes with every
- * transform that its ops have rules for.
- *
- * @param name for messages
- * @param build makes the result's node of the operands' nodes; nothing else may decide what it makes
- * @example const roll = tensorFunction("roll", (x) => apply(rollOp, [x], { by: 1 }));
- */
-export function tensorFunction(name: string, build: (...inputs: Node[]) => Node): (...inputs: Tensor[]) => Tensor {
-  // Two functions of one name are two functions.
-  const own = `${name}#${made++}`;
-  return (...inputs) => operate(own, build as (...inputs: never[]) => Node, inputs);
 }
 
 /** Elements for a check of values; undefined where there are none to look at: of a traced tensor, or one in parts elsewhere. */
