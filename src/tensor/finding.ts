@@ -2,7 +2,7 @@
  * @module Places by value: of what is not 0, in sorted numbers, in bins. Where the shape of a result depends on values they are
  * read, blocking; in a traced function `size` says how much room there is, as in JAX.
  */
-import { isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
+import { type DType, isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatShape, formatType, normalizeDim, sameShape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -44,7 +44,7 @@ export const unknownSize = (name: string, what: string): HeddleError =>
     hint: "shapes are static in a traced function: give the most that there can be, as { size: … }",
   });
 
-function checkFill(name: string, { dtype }: { readonly dtype: Tensor["dtype"] }, fill: unknown): void {
+function checkFill(name: string, dtype: DType, fill: unknown): void {
   if (typeof fill === "number" && (isFloat(dtype) || isValueOf(dtype, fill))) return;
   throw new HeddleError("dtype", `${name}: fill must be a number of ${dtype}, got ${shown(fill)}`);
 }
@@ -62,7 +62,7 @@ export function nonzero(x: Tensor, options: FoundOptions = {}): Tensor {
   checkTensor("nonzero", x);
   checkOptions("nonzero", options, ["size", "fill"]);
   const { fill = 0 } = options;
-  checkFill("nonzero", { dtype: "i32" }, fill);
+  checkFill("nonzero", "i32", fill);
   const unknown = `how many elements of ${formatType(x)} are not 0`;
   const size = sizeOr("nonzero", options.size, unknown, () => counted("nonzero", x));
   return operate("nonzero", ops.nonzero, [x], size, fill);
@@ -80,7 +80,7 @@ export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {})
   checkTensor("booleanMask", mask);
   checkOptions("booleanMask", options, ["size", "fill"]);
   const { fill = 0 } = options;
-  checkFill("booleanMask", x, fill);
+  checkFill("booleanMask", x.dtype, fill);
   const rank = mask.shape.length;
   if (rank === 0 || !sameShape(mask.shape, x.shape.slice(0, rank)))
     throw new HeddleError("shape", `booleanMask: ${formatType(mask)} has not the first dims of ${formatType(x)}`);

@@ -22,7 +22,17 @@ import {
   type TensorLike,
 } from "./tensor.ts";
 
-export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
+export {
+  arange,
+  type CreateOptions,
+  full,
+  type NestedNumbers,
+  type NumberArray,
+  ones,
+  tensor,
+  zeros,
+  zerosLike,
+} from "./create.ts";
 export type { Dims, ReduceOptions, SumOptions, WideOptions } from "./tensor.ts";
 
 type Unary = (x: Tensor) => Tensor;
