@@ -13,6 +13,7 @@ const processes = [
   "test/native/remat.test.ts",
   "test/nn/layer-transforms.test.ts",
   "test/ops/dtypes.test.ts",
+  "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",
   "test/repo/docs.test.ts",
   "test/repo/package.test.ts",
