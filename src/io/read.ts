@@ -1,7 +1,8 @@
 /** @module Opening the files that users name: what cannot be read is told with the function that was called and the file. */
-import { type FileHandle, open, readFile } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { formatBytes } from "../util/text.ts";
 
 /** What Node says of a file, in words. */
 export const reasons: { readonly [code: string]: string } = {
@@ -39,16 +40,60 @@ export async function openFile(what: string, path: string): Promise<FileHandle> 
   throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: ${reasons["EISDIR"]}`);
 }
 
-/** All bytes of a file. @throws HeddleError `file`; the reason of a signal. */
+/** Most bytes of one call: those of the system take less than 2 GiB. */
+const largestCall = 2 ** 30;
+
+/** Fills `target` with the bytes from `position` on. @throws what `cut` makes when the file ends before. */
+export async function fill(
+  handle: FileHandle,
+  target: Uint8Array,
+  position: number,
+  cut: () => Error,
+  signal?: AbortSignal,
+): Promise<void> {
+  for (let filled = 0; filled < target.length; ) {
+    signal?.throwIfAborted();
+    const { bytesRead } = await handle.read(
+      target,
+      filled,
+      Math.min(largestCall, target.length - filled),
+      position + filled,
+    );
+    if (bytesRead === 0) throw cut();
+    filled += bytesRead;
+  }
+}
+
+/** All bytes of a file of any size. @throws HeddleError `file`, `memory` when no array is as long; the reason of a signal. */
 export async function readWhole(
   what: string,
   path: string,
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<Uint8Array> {
-  checkPath(what, path);
-  return await readFile(path, options).catch((error: unknown) => {
+  const handle = await openFile(what, path);
+  try {
+    const stat = await handle.stat();
+    // Of a pipe nobody knows the size.
+    if (!stat.isFile()) return await handle.readFile(options);
+    const bytes = allocate(what, path, stat.size);
+    const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);
+    await fill(handle, bytes, 0, cut, options.signal);
+    return bytes;
+  } catch (error) {
     throw unreadable(what, path, error);
-  });
+  } finally {
+    await handle.close();
+  }
+}
+
+function allocate(what: string, path: string, bytes: number): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw new HeddleError("memory", `${what}: ${resolve(path)} takes ${formatBytes(bytes)}: no array is as long`, {
+      cause,
+    });
+  }
 }
 
 /** The text of a file, as UTF-8. @throws as {@link readWhole}. */

@@ -9,7 +9,7 @@ import { HeddleError } from "../util/errors.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
 import { openFile } from "./read.ts";
-import { writeWhole } from "./write.ts";
+import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
 /** A tensor in ordinary memory. */
 export interface HostTensor {
@@ -25,7 +25,7 @@ export type SafetensorsMetadata = ReadonlyMap<string, string>;
 /** Where one tensor of a file lies. */
 export interface SafetensorsEntry {
   readonly name: string;
-  /** As the format spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`. */
+  /** As the file spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`, known to the format or not. */
   readonly format: string;
   readonly shape: Shape;
   /** First byte, counted from the start of the file. */
@@ -46,8 +46,6 @@ export const largestHeader = 100_000_000;
 const largestRank = 32;
 const lengthBytes = 8;
 const metadataKey = "__metadata__";
-/** Bytes handed on at once: small enough that hashing them does not hold up the event loop. */
-const chunkBytes = 256 * 1024;
 
 const formats: { readonly [D in DType]: string } = {
   f32: "F32",
@@ -62,7 +60,7 @@ const formats: { readonly [D in DType]: string } = {
   u64: "U64",
   bool: "BOOL",
 };
-/** Bytes of an element of every dtype that the format has, so that files with others can still be checked. */
+/** Bytes of an element of dtypes that the format has had for long; the size of others cannot be checked. */
 const formatBytes: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"].map((name) => [name, 1] as const),
   ...["I16", "U16", "F16", "BF16"].map((name) => [name, 2] as const),
@@ -132,12 +130,8 @@ const compareText = (left: string, right: string): number => (left < right ? -1 
 
 /** The bytes of a file in pieces of at most 256 KiB: views of the tensors, not copies. */
 export function* safetensorsChunks(layout: SafetensorsLayout): Generator<Uint8Array> {
-  yield* split(layout.header);
-  for (const { dtype, data } of layout.tensors) yield* split(dtypes[dtype].bytesOf(data));
-}
-
-function* split(bytes: Uint8Array): Generator<Uint8Array> {
-  for (let start = 0; start < bytes.length; start += chunkBytes) yield bytes.subarray(start, start + chunkBytes);
+  yield* inChunks(layout.header);
+  for (const { dtype, data } of layout.tensors) yield* inChunks(dtypes[dtype].bytesOf(data));
 }
 
 /** The whole file in memory. */
@@ -271,25 +265,24 @@ const isObject = (value: unknown): value is object =>
 function parseMetadata(value: unknown, file: string): SafetensorsMetadata {
   if (!isObject(value)) throw malformed(file, `${metadataKey} is not an object`);
   const strings = new Map<string, string>();
-  for (const [key, text] of Object.entries(value)) {
-    if (typeof text !== "string") throw malformed(file, `${metadataKey} "${key}" is not a string`);
-    strings.set(key, text);
-  }
+  // What is no text, against the format, says nothing here.
+  for (const [key, text] of Object.entries(value)) if (typeof text === "string") strings.set(key, text);
   return strings;
 }
 
 function parseEntry(name: string, value: unknown, dataStart: number, file: string): SafetensorsEntry {
   const wrong = (problem: string): HeddleError => malformed(file, `tensor "${name}" ${problem}`);
-  if (!isObject(value) || Object.keys(value).length !== 3) throw wrong("is not { dtype, shape, data_offsets }");
+  if (!isObject(value)) throw wrong("is not { dtype, shape, data_offsets }");
   const { dtype, shape, data_offsets: offsets } = value as { [key: string]: unknown };
-  const elementBytes = typeof dtype === "string" ? formatBytes.get(dtype) : undefined;
-  if (typeof dtype !== "string" || elementBytes === undefined)
-    throw wrong(`has unknown dtype ${JSON.stringify(dtype)}`);
+  if (typeof dtype !== "string") throw wrong(`has ${JSON.stringify(dtype) ?? "nothing"} for a dtype`);
   if (!isSizes(shape) || shape.length > largestRank) throw wrong(`has no shape of at most ${largestRank} sizes`);
   if (!isSizes(offsets) || offsets.length !== 2) throw wrong("has no two data_offsets");
   const [begin, end] = offsets as [number, number];
-  const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes));
-  if (BigInt(end - begin) !== bytes) {
+  if (end < begin) throw wrong(`has offsets ${begin} to ${end}`);
+  const elementBytes = formatBytes.get(dtype);
+  // Of one that is not known here, the bytes are whatever the file says: the others can be read all the same.
+  const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes ?? 0));
+  if (elementBytes !== undefined && BigInt(end - begin) !== bytes) {
     throw wrong(`has offsets ${begin} to ${end}, but ${dtype}${formatShape(shape)} takes ${bytes} bytes`);
   }
   return { name, format: dtype, shape, offset: dataStart + begin, bytes: end - begin };
@@ -307,7 +300,7 @@ function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): H
   const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
     throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
-      hint: `supported are ${Object.values(formats).join(", ")}`,
+      hint: `supported are ${Object.values(formats).join(", ")}; the option only of readSafetensors leaves tensors out`,
     });
   }
   const data = dtypes[dtype].view(buffer, 0, entry.bytes / dtypes[dtype].bytes);
