@@ -55,6 +55,17 @@ function editDistance(left: string, right: string): number {
   return row[right.length] as number;
 }
 
+/** Throws unless a text names a file or folder that exists or is made, and one alone: placeholders such as `{epoch}` are not filled in. */
+export function checkPlace(what: string, name: string, place: unknown, kind: "file" | "folder"): void {
+  if (typeof place !== "string" || place === "")
+    throw new HeddleError("option", `${what}: ${name} must name a ${kind}, got ${shown(place)}`);
+  const [placeholder] = /\{\w[^{}]*\}/.exec(place) ?? [];
+  if (placeholder !== undefined)
+    throw new HeddleError("option", `${what}: ${name} has ${placeholder}, which is not filled in here`, {
+      hint: "only callbacks.modelCheckpoint writes a file for each epoch",
+    });
+}
+
 /** Throws unless a number is finite and in `[lowest, highest]`. */
 export function checkNumber(
   what: string,
