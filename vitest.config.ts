@@ -16,6 +16,7 @@ const processes = [
   "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",
   "test/repo/docs.test.ts",
+  "test/repo/misuse.test.ts",
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
   "test/tensor/compose.test.ts",

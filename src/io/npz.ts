@@ -6,7 +6,7 @@ import { crc32 } from "node:zlib";
 import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber, checkOptions } from "../util/options.ts";
+import { checkBytes, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
@@ -224,14 +224,25 @@ export function decodeNpz(
   file = "npz data",
   options: ReadNpzOptions = {},
 ): Promise<Record<string, HostTensor>> {
+  try {
+    checkBytes("decodeNpz", bytes);
+  } catch (error) {
+    return Promise.reject(error);
+  }
   const read = (start: number, length: number): Promise<Uint8Array> =>
     Promise.resolve(bytes.subarray(start, start + length));
   return readArrays({ bytes: bytes.length, read }, file, options);
 }
 
+function checkArrays(arrays: unknown): void {
+  if (!isRecord(arrays))
+    throw new HeddleError("argument", `writeNpz: takes a record of arrays by name, got ${shown(arrays)}`);
+}
+
 /** An npz file of arrays by name. The same arrays always give the same bytes. @throws as `encodeNpy`; `format` for more than a zip holds. */
 export function encodeNpz(arrays: { readonly [name: string]: HostTensor }, options: WriteNpzOptions = {}): Uint8Array {
   checkOptions("writeNpz", options, ["compress"]);
+  checkArrays(arrays);
   const files = Object.entries(arrays).map(([name, array]) => [`${name}.npy`, encodeNpy(array)] as const);
   const total = files.reduce((sum, [name, bytes]) => sum + bytes.length + 2 * name.length + 100, endLength);
   if (files.length > mostEntries || total > mostBytes) {
@@ -253,11 +264,7 @@ export function writeNpz(
   options: WriteNpzOptions = {},
 ): Promise<void> {
   return called(async () => {
-    if (!isRecord(arrays))
-      throw new HeddleError(
-        "argument",
-        `writeNpz: takes a record of arrays by name after the path, got ${shown(arrays)}`,
-      );
+    checkArrays(arrays);
     const host: [string, HostTensor][] = [];
     for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
     const bytes = encodeNpz(Object.fromEntries(host), options);

@@ -6,8 +6,11 @@
 import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { asRecord, checkBytes } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
+import { checkHost } from "./host.ts";
 import { openFile } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
@@ -82,7 +85,15 @@ export interface SafetensorsLayout {
  * same content always gives the same bytes. Throws when values do not fill their shape.
  */
 export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): SafetensorsLayout {
-  const sorted = [...tensors].sort(
+  if (!(tensors instanceof Map))
+    throw new HeddleError(
+      "argument",
+      `saveSafetensors: takes a Map of { dtype, shape, data } by name, got ${shown(tensors)}`,
+      {
+        hint: "saveTensors takes trees of tensors",
+      },
+    );
+  const sorted = [...(tensors as HostTensors)].sort(
     ([leftName, left], [rightName, right]) =>
       dtypes[right.dtype].bytes - dtypes[left.dtype].bytes ||
       compareText(left.dtype, right.dtype) ||
@@ -113,6 +124,7 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
 }
 
 function checkTensor(name: string, tensor: HostTensor): void {
+  checkHost(`tensor "${name}"`, tensor);
   if (name === metadataKey) throw new HeddleError("format", `a tensor cannot be named "${metadataKey}"`);
   const { dtype, shape, data } = tensor;
   if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
@@ -170,7 +182,7 @@ export async function savedBy(
   tensors: HostTensors,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
-  const layout = layoutSafetensors(tensors, options.metadata);
+  const layout = layoutSafetensors(tensors, asRecord(what, options).metadata);
   await writeWhole(what, path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
 }
 
@@ -318,6 +330,7 @@ export interface Safetensors {
 
 /** Reads a whole file from memory; the tensors are copies. `file` is what messages call it. */
 export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors {
+  checkBytes("decodeSafetensors", bytes);
   const length = safetensorsHeaderLength(bytes, bytes.length, file);
   const header = parseSafetensorsHeader(bytes.subarray(lengthBytes, lengthBytes + length), bytes.length, file);
   const tensors = header.entries.map((entry): [string, HostTensor] => {
@@ -404,7 +417,7 @@ export async function openedBy(
 /** Reads a file, tensor by tensor. Throws `format` when it is malformed, `file` when it cannot be read. */
 export function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
   return called(async () => {
-    const { only = () => true } = options;
+    const { only = () => true } = asRecord("readSafetensors", options);
     const file = await openedBy("readSafetensors", path, options);
     try {
       const tensors = new Map<string, HostTensor>();
