@@ -5,6 +5,7 @@
  */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { HeddleError } from "../../util/errors.ts";
+import { checkRecognised } from "../recognise.ts";
 
 type Scalar = "int" | "big" | "float" | "double" | "string" | "bytes";
 type Kind = Scalar | (() => Message);
@@ -156,8 +157,12 @@ const model: Message = {
   },
 };
 
-const malformed = (file: string, problem: string): HeddleError =>
-  new HeddleError("format", `${file} is not a valid ONNX file: ${problem}`);
+const malformed = (file: string, problem: string, cut = false): HeddleError =>
+  new HeddleError(
+    "format",
+    `${file} is not a valid ONNX file: ${problem}`,
+    cut ? { hint: "download or write it again: it is not whole" } : {},
+  );
 
 /** Graphs within attributes of nodes nest; more than this is no network. */
 const deepest = 64;
@@ -234,12 +239,16 @@ function read(bytes: Uint8Array, message: Message, file: string): object {
     return readMessage(new BinaryReader(bytes), message, file, 0);
   } catch (error) {
     if (error instanceof HeddleError) throw error;
-    throw malformed(file, (error as Error).message);
+    const cut = error instanceof RangeError;
+    throw malformed(file, cut ? "it ends in the middle of a message" : (error as Error).message, cut);
   }
 }
 
-/** Reads a model's messages. @throws HeddleError `format` when they are cut or malformed. */
-export const readModel = (bytes: Uint8Array, file: string): ModelProto => read(bytes, model, file) as ModelProto;
+/** Reads a model's messages. @throws HeddleError `format` when they are cut or malformed, or the file is something else. */
+export function readModel(bytes: Uint8Array, file: string): ModelProto {
+  checkRecognised(bytes, file, "ONNX");
+  return read(bytes, model, file) as ModelProto;
+}
 
 /** Reads a tensor that is a file of its own (`.pb`). */
 export const readTensorProto = (bytes: Uint8Array, file: string): TensorProto =>
