@@ -114,7 +114,7 @@ export const windowRows: Rows = {
   AveragePool: row(1, averagePool),
   GlobalAveragePool: row(1, (c) => c.x().mean(spatial(c), { keepDims: true })),
   GlobalMaxPool: row(1, (c) => c.x().max(spatial(c), { keepDims: true })),
-  LpPool: row(11, lpPool),
-  MaxPool: row(8, maxPool),
+  LpPool: row(2, lpPool),
+  MaxPool: row(1, maxPool),
   MaxUnpool: row(9, maxUnpool),
 };

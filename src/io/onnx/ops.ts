@@ -4,6 +4,7 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import type { Row, Rows } from "./context.ts";
+import { domainOf } from "./functions.ts";
 import type { NodeProto } from "./messages.ts";
 import { attentionRows } from "./ops-attention.ts";
 import { controlRows } from "./ops-control.ts";
@@ -54,8 +55,9 @@ export const onnxOps: readonly string[] = Object.keys(rows).sort();
 
 /** The row of a node's op. @throws HeddleError `model` naming node, op and file where there is none. */
 export function rowOf(node: NodeProto, opset: number, file: string): Row {
-  const { opType = "", domain = "", name = "" } = node;
-  const own = domain === "" || domain === "ai.onnx";
+  const { opType = "", name = "" } = node;
+  const domain = domainOf(node);
+  const own = domain === "";
   const found = own && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
   const candidates = found === undefined ? [] : "since" in found ? [found as Row] : (found as readonly Row[]);
   const fitting = candidates.find(({ since, until = newestOpset }) => opset >= since && opset <= until);
