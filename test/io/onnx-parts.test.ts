@@ -11,6 +11,7 @@ const x = tensor([-1, 2]);
 const valuesOf = async (value: Tensor | undefined) => Array.from((await value?.data()) as ArrayLike<number>, Number);
 const run = async (bytes: Uint8Array): Promise<number[]> =>
   valuesOf(io.parseOnnx(bytes, { file: "net" }).run({ x })["y"]);
+const alpha = (f: number, name = "alpha"): AttributeProto => ({ name, f, type: 1 });
 const relu = node("Relu", ["x"], ["y"]);
 
 /** Bytes of a message that follow others: a field of any number, with a text. */
@@ -45,6 +46,32 @@ describe("what nobody asks for is neither read nor checked", () => {
     const bytes = model({ input, node: [relu] });
     // metadata_props, training_info and what may come; the last graph is the one that counts.
     expect(await run(joined(field(14, "a"), field(20, "b"), bytes, field(1000, "c")))).toEqual([0, 2]);
+  });
+
+  test("results that nobody takes, of a node whose others are taken", async () => {
+    const vectors = ["scale", "bias", "mean", "var"].map((name) => floats(name, [1]));
+    const norm = node(
+      "BatchNormalization",
+      ["x", "scale", "bias", "mean", "var"],
+      ["y", "m", "v"],
+      [alpha(0, "epsilon")],
+    );
+    expect(
+      await run(
+        model(
+          {
+            input,
+            node: [
+              node("Reshape", ["x", "to"], ["r"]),
+              { ...norm, input: ["r", ...norm.input.slice(1)], output: ["z", "m", "v"] },
+              node("Reshape", ["z", "flat"], ["y"]),
+            ],
+            initializer: [...vectors, ints("to", [2, 1]), ints("flat", [2])],
+          },
+          9,
+        ),
+      ),
+    ).toEqual([-1, 2]);
   });
 
   test("outputs that are not asked for", async () => {
@@ -123,7 +150,6 @@ const call = (op: string, inputs: string[], outputs: string[], attributes: Attri
   domain: "own",
   overload,
 });
-const alpha = (f: number, name = "alpha"): AttributeProto => ({ name, f, type: 1 });
 const refers = (name: string, refAttrName: string): AttributeProto => ({ name, refAttrName, type: 1 });
 
 describe("functions of the file", () => {

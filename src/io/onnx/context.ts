@@ -99,9 +99,14 @@ export class NodeContext {
     return this.#inputs.length;
   }
 
-  /** How many results are asked for. */
+  /** How many results the node has, whether or not they are asked for. */
   get results(): number {
     return this.node.output.length;
+  }
+
+  /** Whether a result is asked for. */
+  asks(index: number): boolean {
+    return (this.node.output[index] ?? "") !== "";
   }
 
   has(index: number): boolean {

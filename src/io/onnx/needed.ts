@@ -2,9 +2,12 @@
 import { HeddleError } from "../../util/errors.ts";
 import type { GraphProto, NodeProto, SparseTensorProto, TensorProto } from "./messages.ts";
 
-/** The name of a node in messages. */
-export const describe = (node: NodeProto): string =>
-  `node ${node.name === undefined || node.name === "" ? `of "${node.output[0] ?? ""}"` : `"${node.name}"`} (${node.opType})`;
+/** A node by its name in messages, or by what it makes. */
+export const calledNode = ({ name, output }: NodeProto): string =>
+  name ? `node "${name}"` : `node of "${output.find((one) => one !== "") ?? ""}"`;
+
+/** A node with its op. */
+export const describe = (node: NodeProto): string => `${calledNode(node)} (${node.opType})`;
 
 /** A graph without what nobody asks for, and the names from outside of its nodes that it uses, each with who does. */
 export interface Needed {
@@ -25,6 +28,7 @@ class Walk {
   /** The node that makes a name; -1 for an input or an initializer. */
   readonly #makers = new Map<string, number>();
   readonly #twice = new Set<string>();
+  readonly #taken = new Set<string>();
   readonly #nodes = new Map<number, { readonly node: NodeProto; readonly before: readonly number[] }>();
   readonly given = new Set<string>();
   readonly free = new Map<string, string>();
@@ -51,6 +55,7 @@ class Walk {
   /** The node that makes what `who` takes; undefined for what no node of this graph does. */
   #makerOf(name: string, who: string): number | undefined {
     if (this.#twice.has(name)) throw new HeddleError("format", `${this.#file} has two values "${name}"`);
+    this.#taken.add(name);
     const index = this.#makers.get(name);
     if (index === undefined) this.free.set(name, this.free.get(name) ?? who);
     else if (index < 0) this.given.add(name);
@@ -90,7 +95,11 @@ class Walk {
     }
     const ordered = new Set<number>();
     for (const index of [...reached].sort((left, right) => left - right)) this.#place(index, ordered);
-    return [...ordered].map((index) => this.#of(index).node);
+    return [...ordered].map((index) => {
+      const { node } = this.#of(index);
+      // A result that nobody takes loses its name: rows need not have it.
+      return { ...node, output: node.output.map((name) => (this.#taken.has(name) ? name : "")) };
+    });
   }
 
   /** Places a node after those before it. Not by recursion: networks are deeper than the stack. */

@@ -45,7 +45,7 @@ function layerNorm(c: NodeContext): Result[] {
   };
   const epsilon = c.float("epsilon", 1e-5);
   const dims = range(c.rank()).slice(axis);
-  if (c.results === 1) return [withScale(h.normalize(c.x().cast(stash), dims, { epsilon }))];
+  if (!c.asks(1) && !c.asks(2)) return [withScale(h.normalize(c.x().cast(stash), dims, { epsilon }))];
   const { mean, variance, centred } = moments(c.x().cast(stash), dims);
   const inverse = h.div(1, h.sqrt(variance.add(epsilon)));
   return [withScale(centred.mul(inverse)), mean, inverse];

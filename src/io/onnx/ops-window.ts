@@ -32,7 +32,7 @@ function lpPool(c: NodeContext): Tensor {
  */
 function maxPool(c: NodeContext): Result[] {
   const { window } = poolWindow(c);
-  if (c.results === 1) return [maxWindows(c.x(), window)];
+  if (!c.asks(1)) return [maxWindows(c.x(), window)];
   const [batch, channels, ...sizes] = c.shape() as [number, number, ...number[]];
   const places = placesOf(sizes, window);
   const [count, taps, size] = [places.length, sizeOf(window.sizes), sizeOf(sizes)];
