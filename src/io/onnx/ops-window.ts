@@ -32,7 +32,7 @@ function lpPool(c: NodeContext): Tensor {
  */
 function maxPool(c: NodeContext): Result[] {
   const { window } = poolWindow(c);
-  if (c.results === 1) return [maxWindows(c.x(), window)];
+  if (!c.asks(1)) return [maxWindows(c.x(), window)];
   const [batch, channels, ...sizes] = c.shape() as [number, number, ...number[]];
   const places = placesOf(sizes, window);
   const [count, taps, size] = [places.length, sizeOf(window.sizes), sizeOf(sizes)];
@@ -114,7 +114,7 @@ export const windowRows: Rows = {
   AveragePool: row(1, averagePool),
   GlobalAveragePool: row(1, (c) => c.x().mean(spatial(c), { keepDims: true })),
   GlobalMaxPool: row(1, (c) => c.x().max(spatial(c), { keepDims: true })),
-  LpPool: row(11, lpPool),
-  MaxPool: row(8, maxPool),
+  LpPool: row(2, lpPool),
+  MaxPool: row(1, maxPool),
   MaxUnpool: row(9, maxUnpool),
 };
