@@ -4,15 +4,13 @@ import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import {
   softmaxCrossEntropy as crossEntropyOfRows,
-  gather,
   logSoftmax,
   maximum,
   select,
   softplus,
   type Tensor,
-  take,
 } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError, retold, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
@@ -43,7 +41,7 @@ function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignore
   const given = toIndices(labels, { kind: "label", size: classes });
   const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
   const indices = counts === undefined ? given : select(counts, given, 0);
-  const own = weight === undefined ? undefined : take(weight.cast(logits.dtype), indices);
+  const own = weight === undefined ? undefined : rowsById(weight.cast(logits.dtype), indices);
   return { counts, indices, weights: own };
 }
 
@@ -134,7 +132,7 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
     const single = retold(
       "nll",
       ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
-      () => gather(logProbabilities, rows.indices, labels.shape.length).neg(),
+      () => rowsById(logProbabilities, rows.indices, labels.shape.length).neg(),
     );
     return ofRows("nll", rows.weights === undefined ? single : single.mul(rows.weights), rows, options, classNames);
   });

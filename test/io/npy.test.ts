@@ -77,6 +77,19 @@ describe("npy", () => {
     expect(readdirSync(folder).filter((name) => !name.endsWith(".npy"))).toEqual([]);
   });
 
+  test.each([
+    ["i2", false, [-(2 ** 15), 258]],
+    ["u2", false, [50_256, 1]],
+    ["u2", true, [1, 2 ** 16 - 1]],
+  ] as const)("integers of 16 bits, %s, big-endian %s, are read as i32", (kind, big, values) => {
+    const text = `{'descr': '${big ? ">" : "<"}${kind}', 'fortran_order': ${big ? "True" : "False"}, 'shape': (1, 2), }`;
+    const bytes = npy(text, 4);
+    const view = new DataView(bytes.buffer, bytes.length - 4);
+    for (const [index, value] of values.entries()) view.setInt16(2 * index, value, !big);
+    expect(io.decodeNpy(bytes)).toEqual({ dtype: "i32", shape: [1, 2], data: Int32Array.from(values) });
+    expect(() => io.decodeNpy(bytes.subarray(0, -1))).toThrow(`${kind.replace("2", "16")}[1,2] takes 4 bytes`);
+  });
+
   const header = (text: string): [string, Uint8Array] => [text, npy(text, 8)];
   const fine = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
   test("a header with spaces and other quotes is read", () => {

@@ -2,10 +2,11 @@
 import { formatShape, range, type TensorType } from "../../ir/shape.ts";
 import * as nn from "../../nn/index.ts";
 import { fans } from "../../nn/initialise.ts";
+import { acrossChannels } from "../../nn/local-response.ts";
 import { concat, evalShape, maximum, random, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
-import { acrossChannels, averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
+import { averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
 import { errorAt, type Message } from "./text.ts";
 
 /** A layer that computes: parameters of input types, and its result. */
@@ -177,7 +178,8 @@ function responseNorm(layer: Message): CaffeLayer {
   message?.ignore("engine");
   message?.finish();
   if (size % 2 === 0) throw errorAt(layer, `local_size ${size} is even`);
-  if (region !== "WITHIN_CHANNEL") return unaryLayer((x) => acrossChannels(x, { size, alpha, beta, bias }));
+  if (region !== "WITHIN_CHANNEL")
+    return unaryLayer((x) => acrossChannels(x, size, (size - 1) / 2, { alpha, beta, k: bias }));
   // The mean of squares over a square of neighbours, those of the padding counted; k is not used.
   const padding: [number, number][] = [1, 2].map(() => [(size - 1) / 2, (size - 1) / 2]);
   const window: Window = { sizes: [size, size], strides: [1, 1], dilations: [1, 1], padding };
