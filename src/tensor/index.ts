@@ -42,3 +42,4 @@ export {
 } from "./transforms.ts";
 export { type Unique, type UniqueOptions, unique } from "./unique.ts";
 export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";
+export { xlogy } from "./zero-terms.ts";
