@@ -17,7 +17,7 @@ type Wide<Inputs extends readonly unknown[]> = { -readonly [I in keyof Inputs]: 
  */
 export const widening =
   <X extends { readonly dtype: DType }>(castTo: (x: X, dtype: DType) => X) =>
-  <Inputs extends readonly (X | undefined)[]>(inputs: Inputs, body: (...wide: Wide<Inputs>) => X): X => {
+  <const Inputs extends readonly (X | undefined)[]>(inputs: Inputs, body: (...wide: Wide<Inputs>) => X): X => {
     const wide = inputs.map((x) => (x !== undefined && isHalf(x.dtype) ? castTo(x, wideDType(x.dtype)) : x));
     const result = body(...(wide as Wide<Inputs>));
     const floats = inputs.flatMap((x) => (x !== undefined && isFloat(x.dtype) ? [x.dtype] : []));
