@@ -2,9 +2,11 @@
 import { formatType, sameShape } from "../ir/shape.ts";
 import { isTensor, type Tensor } from "../tensor/index.ts";
 import { inFloat32 } from "../tensor/wide.ts";
-import { HeddleError } from "../util/errors.ts";
+import { mulNoNan } from "../tensor/zero-terms.ts";
+import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { divisor } from "./divisors.ts";
 
 /** How the single losses are combined: their mean (default), their sum, or not at all. */
 export type LossReduction = "mean" | "sum" | "none";
@@ -55,7 +57,24 @@ export function reduced<const Inputs extends readonly (Tensor | undefined)[]>(
 }
 
 const meanOf = ({ values, weights, mean }: SingleLosses): Tensor =>
-  mean?.() ?? (weights === undefined ? values.mean() : values.sum().div(weights.sum()));
+  mean?.() ?? (weights === undefined ? values.mean() : values.sum().div(divisor(weights.sum())));
+
+/**
+ * The mean of values by weights, `Σ weight · value / Σ weight`; NaN where all weights are 0. A value whose weight is 0 counts nothing,
+ * also an infinite one. Where `train` accumulates over parts of a batch, the second sum is that of the whole batch: a loss with
+ * a mask of its own gives the same step in however many parts.
+ *
+ * @param weights of a shape that broadcasts to that of the values; bool counts as 0 and 1
+ * @example (y, t) => losses.weightedMean(y.sub(t).abs(), t.ne(0))
+ * @throws HeddleError `shape` when the weights do not broadcast to the values
+ */
+export function weightedMean(values: Tensor, weights: Tensor): Tensor {
+  return within("weightedMean", () => {
+    checkTensors("weightedMean", values, weights);
+    const spread = weights.cast(values.dtype).broadcastTo(values.shape);
+    return inFloat32([values, spread], (x, w) => meanOf({ values: mulNoNan(w, x), weights: w }));
+  });
+}
 
 /** @throws HeddleError `argument` unless both are tensors. */
 export function checkTensors(name: string, output: unknown, target: unknown): void {
