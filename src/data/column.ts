@@ -43,13 +43,20 @@ export interface ArrayColumn {
   readonly transform?: Transform;
 }
 
+/** Whether a value is a column. */
+export const isColumn = (value: unknown): value is Column =>
+  typeof value === "object" && value !== null && "load" in value && "shape" in value && Array.isArray(value.shape);
+
 /** Elements in one row of a column. */
 export function rowElements(column: { readonly shape: Shape }): number {
+  if (!Array.isArray(column?.shape))
+    throw new HeddleError("argument", `rowElements: takes a column, got ${shown(column)}`);
   return sizeOf(column.shape.slice(1));
 }
 
 /** The dtype that the model sees: that of the transform, or else as stored. */
 export function columnDType(column: Column): DType {
+  if (!isColumn(column)) throw new HeddleError("argument", `columnDType: takes a column, got ${shown(column)}`);
   return column.transform?.dtype ?? column.dtype;
 }
 
@@ -76,6 +83,11 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
 
 /** A column whose values are read at the first `load()`; a failed read is tried again at the next. */
 export function columnFromLoader(column: Omit<Column, "load">, read: () => Promise<TypedArray>): Column {
+  if (typeof read !== "function" || typeof column !== "object" || column === null)
+    throw new HeddleError(
+      "argument",
+      `columnFromLoader: takes a column and what reads it, got ${shown(column)} and ${shown(read)}`,
+    );
   let loading: Promise<TypedArray> | undefined;
   const load = (): Promise<TypedArray> => {
     loading ??= read().catch((error: unknown) => {

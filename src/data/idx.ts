@@ -5,6 +5,7 @@
 import { type DType, dtypes, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkBytes } from "../util/options.ts";
 import { formatBytes } from "../util/text.ts";
 
 /** The values of an IDX file; integers of 16 bits are read as i32. */
@@ -99,6 +100,7 @@ function trailing(header: IdxHeader, file: string, extra: number | undefined): H
 
 /** Reads a whole IDX file from memory. `file` is what messages call it. */
 export function parseIdx(bytes: Uint8Array, file: string, maxBytes: number = defaultIdxLimit): IdxArray {
+  checkBytes("parseIdx", bytes);
   const collector = new IdxCollector(file, maxBytes, bytes.length);
   collector.push(bytes);
   return collector.finish();

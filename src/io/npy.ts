@@ -7,9 +7,9 @@ import { type DType, dtypes, isDType, type ShortInteger, shortArrays, type Typed
 import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkBytes, checkOptions } from "../util/options.ts";
 import { called } from "../util/source.ts";
-import { bytesOfHost, type TensorOrHost, toHost } from "./host.ts";
+import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read.ts";
 import { writeBytes } from "./write.ts";
@@ -152,6 +152,7 @@ function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
  * @throws HeddleError `format` when it is malformed or cut; `dtype` for what no dtype holds: objects, records, texts.
  */
 export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
+  checkBytes("decodeNpy", bytes);
   const header = parseHeader(bytes, file);
   const { dtype, short, bigEndian, fortran, shape, start } = header;
   // Not `slice`, which is a view when the bytes are a Buffer.
@@ -172,7 +173,9 @@ export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
  *
  * @throws HeddleError `dtype` for bf16, which NumPy lacks; `shape` when values do not fill the shape.
  */
-export function encodeNpy({ dtype, shape, data }: HostTensor): Uint8Array {
+export function encodeNpy(array: HostTensor): Uint8Array {
+  checkHost("encodeNpy", array);
+  const { dtype, shape, data } = array;
   const kind = Object.keys(kinds).find((name) => kinds[name] === dtype);
   if (kind === undefined) {
     throw new HeddleError("dtype", `npy: NumPy has no ${dtype}`, {

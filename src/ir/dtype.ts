@@ -111,6 +111,9 @@ export const isInteger = (dtype: DType): boolean => dtypes[dtype].kind === "int"
 export const isSigned = (dtype: DType): boolean => dtypes[dtype].kind === "int";
 /** Whether it is one of the 16-bit floats, in which kernels move values and compute none. */
 export const isHalf = (dtype: DType): dtype is "f16" | "bf16" => dtype === "f16" || dtype === "bf16";
+
+/** The dtype that is computed in: f32 for 16-bit floats, whose squares, sums and epsilons overflow or round to 0. */
+export const wideDType = (dtype: DType): DType => (isHalf(dtype) ? "f32" : dtype);
 /** Whether JavaScript holds its values as bigints. */
 export const isLong = (dtype: DType): dtype is "i64" | "u64" => dtype === "i64" || dtype === "u64";
 

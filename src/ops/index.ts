@@ -82,4 +82,6 @@ export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.t
 export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
 export { distinct, unique } from "./unique.ts";
+export { inFloat32 } from "./wide.ts";
 export type { WindowAttrs } from "./window.ts";
+export { mulNoNan, xlogy } from "./zero-terms.ts";

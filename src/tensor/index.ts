@@ -68,3 +68,4 @@ export {
 export { fold, type UnfoldOptions, unfold } from "./unfold.ts";
 export { type Unique, type UniqueOptions, unique } from "./unique.ts";
 export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";
+export { xlogy } from "./zero-terms.ts";

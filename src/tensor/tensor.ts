@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 
 import type { BigArray, DType, TypedArray } from "../ir/dtype.ts";

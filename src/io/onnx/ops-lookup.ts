@@ -99,7 +99,7 @@ function compress(c: NodeContext): Tensor {
 
 /** The k largest or smallest elements of a dim, in order, and where they were; of equal ones the first. */
 function topK(c: NodeContext): Result[] {
-  const [axis, k] = [c.axis("axis", -1), c.number(1)];
+  const [axis, k] = [c.axis("axis", -1), c.hasAttribute("k") ? c.int("k") : c.number(1)];
   if (c.flag("largest", true)) {
     const { values, indices } = h.topK(c.x(), k, axis);
     return [values, indices.cast(int64)];
@@ -151,5 +151,5 @@ export const lookupRows: Rows = {
   ScatterElements: row(11, scatterElements),
   ScatterND: row(11, scatterND),
   TensorScatter: row(24, tensorScatter),
-  TopK: row(10, topK),
+  TopK: row(1, topK),
 };

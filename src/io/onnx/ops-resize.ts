@@ -103,7 +103,8 @@ function dimsOf(c: NodeContext): Dim[] {
   const old = c.opset < 11;
   const region = !old && c.has(1) ? c.numbers(1) : [];
   const scaled = old ? 1 : 2;
-  const scales = c.has(scaled) && c.numbers(scaled).length > 0 ? c.numbers(scaled) : undefined;
+  const given = c.listed(scaled, "scales");
+  const scales = given !== undefined && given.length > 0 ? given : undefined;
   const sizes = scales === undefined ? c.numbers(3) : undefined;
   const policy = c.string("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
@@ -156,5 +157,5 @@ function resize(c: NodeContext): Tensor {
 
 export const resizeRows: Rows = {
   Resize: row(10, resize),
-  Upsample: { since: 9, until: 9, build: resize },
+  Upsample: { since: 7, until: 9, build: resize },
 };

@@ -32,7 +32,7 @@ function lpPool(c: NodeContext): Tensor {
  */
 function maxPool(c: NodeContext): Result[] {
   const { window } = poolWindow(c);
-  if (c.results === 1) return [maxWindows(c.x(), window)];
+  if (!c.asks(1)) return [maxWindows(c.x(), window)];
   const [batch, channels, ...sizes] = c.shape() as [number, number, ...number[]];
   const pool = [h.maxPool1d, h.maxPool2d, h.maxPool3d][sizes.length - 1];
   if (pool === undefined) throw new HeddleError("op", `indices of MaxPool over ${sizes.length} dims are not imported`);
@@ -77,7 +77,7 @@ export const windowRows: Rows = {
   AveragePool: row(1, averagePool),
   GlobalAveragePool: row(1, (c) => c.x().mean(spatial(c), { keepDims: true })),
   GlobalMaxPool: row(1, (c) => c.x().max(spatial(c), { keepDims: true })),
-  LpPool: row(11, lpPool),
-  MaxPool: row(8, maxPool),
+  LpPool: row(2, lpPool),
+  MaxPool: row(1, maxPool),
   MaxUnpool: row(9, maxUnpool),
 };
