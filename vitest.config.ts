@@ -7,6 +7,7 @@ const source = fileURLToPath(new URL("./src/", import.meta.url));
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
+  "test/native/instruction-sets.test.ts",
   "test/native/memory.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
@@ -91,6 +92,7 @@ const project = (name: string, options: Options) => ({ ...base, test: { ...base.
 
 export default defineConfig({
   test: {
+    reporters: ["default", "./test/support/slowest.mjs"],
     projects: [
       // Most of the time of a small suite is that of loading the sources: files share a process that has them.
       project("shared", {
