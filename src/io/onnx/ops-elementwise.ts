@@ -26,13 +26,7 @@ function pow(x: Tensor, y: Tensor): Tensor {
 }
 
 /** Remainder with the sign of the divisor, as Python's; with `fmod` that of the dividend. */
-function mod(c: NodeContext): Tensor {
-  const [x, y] = [c.x(0), c.x(1)];
-  const rest = x.rem(y);
-  if (c.flag("fmod", false) || !isSigned(x.dtype)) return rest;
-  const other = h.ne(rest.lt(0).cast("i32"), y.lt(0).cast("i32"));
-  return h.select(h.and(rest.ne(0), other), rest.add(y), rest);
-}
+const mod = (c: NodeContext): Tensor => (c.flag("fmod", false) ? h.rem : h.remainder)(c.x(0), c.x(1));
 
 /** Limits that are left out are none; a lower one above the upper gives the upper. Up to opset 10 they are attributes. */
 function clip(c: NodeContext): Tensor {

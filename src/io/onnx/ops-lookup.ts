@@ -3,15 +3,13 @@ import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape, sizeOf, stridesOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { fromStart, toIndices } from "../../tensor/indices.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
-import { fromStart, hostInts, positions } from "./helpers.ts";
+import { hostInts, positions } from "./helpers.ts";
 import { int64 } from "./tensors.ts";
 
-function gather(c: NodeContext): Tensor {
-  const axis = c.axis("axis", 0);
-  return h.take(c.x(), fromStart(c.x(1), c.shape()[axis] as number), axis);
-}
+const gather = (c: NodeContext): Tensor => h.take(c.x(), toIndices(c.x(1)), c.axis("axis", 0));
 
 /** Flat places in a row-major array of `shape`, of indices along `axis` and the index's own position in the other dims. */
 function flatPlaces(indices: Tensor, shape: Shape, axis: number): Tensor {

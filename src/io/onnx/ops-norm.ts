@@ -1,9 +1,9 @@
 /** @module ONNX's normalisations, and dropout. */
 import { range, type Shape, sizeOf } from "../../ir/shape.ts";
+import { acrossChannels } from "../../nn/local-response.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { acrossChannels } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";
 
@@ -97,8 +97,9 @@ function meanVariance(c: NodeContext): Tensor {
 }
 
 function localResponse(c: NodeContext): Tensor {
-  const [alpha, beta, bias] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
-  return acrossChannels(c.x(), { size: c.int("size"), alpha, beta, bias });
+  const size = c.int("size");
+  const [alpha, beta, k] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
+  return acrossChannels(c.x(), size, Math.floor((size - 1) / 2), { alpha, beta, k });
 }
 
 function dropout(c: NodeContext): Result[] {
