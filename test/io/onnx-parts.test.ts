@@ -102,8 +102,8 @@ describe("nodes in any order", () => {
     expect(await run(model({ input, node: nodes, initializer: [yes] }))).toEqual([10, 22]);
   });
 
-  test("a chain of 20,000 nodes from the last to the first", () => {
-    const count = 20_000;
+  test("a chain of 12,000 nodes from the last to the first", () => {
+    const count = 12_000;
     const nodes = Array.from({ length: count }, (_unused, index) =>
       node("Neg", [index === count - 1 ? "x" : `v${index + 1}`], [index === 0 ? "y" : `v${index}`]),
     );
@@ -166,7 +166,7 @@ describe("functions of the file", () => {
     expect(await using([call("Odd", ["x"], ["y"])], [odd])).toEqual([-0, -2]);
     expect(await using([call("Odd", ["x"], ["y", ""])], [odd])).toEqual([-0, -2]);
     await expect(using([call("Odd", ["x"], ["y", "z"]), node("Neg", ["y"], ["w"])], [odd])).resolves.toEqual([-0, -2]);
-    await expect(using([call("Odd", ["x"], ["w", "y"])], [odd])).rejects.toThrow(/is Mystery/);
+    await expect(using([call("Odd", ["x"], ["w", "y"])], [odd])).rejects.toThrow(/^net: node "Odd#0\/n" is Mystery/);
   });
 
   test("calls keep their names apart, also from the graph's and within other calls", async () => {
@@ -263,7 +263,7 @@ describe("functions of the file", () => {
       own(`F${level}`, { node: [call(`F${level + 1}`, ["a"], ["t"]), call(`F${level + 1}`, ["t"], ["b"])] }),
     );
     expect(() => io.parseOnnx(model({ input, node: [call("F0", ["x"], ["y"])] }, 18, { functions: grows }))).toThrow(
-      /more than 1000000 nodes/,
+      /has 1073741824 nodes once its functions are inlined/,
     );
   });
 });

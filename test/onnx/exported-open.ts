@@ -30,7 +30,13 @@ const one = (name: string, fn: (x: Tensor) => Tensor, x: OpenType, runs: Exporte
   inputs: { x },
   runs,
 });
-const two = (name: string, fn: (x: Tensor, y: Tensor) => Tensor, x: OpenType, y: OpenType, runs = rows) => ({
+const two = (
+  name: string,
+  fn: (x: Tensor, y: Tensor) => Tensor,
+  x: OpenType,
+  y: OpenType,
+  runs: ExportedOpen["runs"] = rows,
+) => ({
   name,
   fn: ((given) => fn(given["x"] as Tensor, given["y"] as Tensor)) as ExportableFunction,
   inputs: { x, y },
@@ -94,7 +100,21 @@ export const exportedOpen: readonly ExportedOpen[] = [
   two("of two sizes", (x, y) => x.matmul(y), f32("n", 3), f32(3, "m"), [
     { n: 2, m: 5 },
     { n: 4, m: 1 },
-  ] as never),
+  ]),
+  two(
+    "sums of sizes",
+    (x, y) =>
+      h
+        .concat([x, y], 1)
+        .reshape([-1])
+        .add(h.zeros([(x.shape[1] as number) + (y.shape[1] as number)])),
+    f32(1, "past"),
+    f32(1, "now"),
+    [
+      { past: 3, now: 1 },
+      { past: 2, now: 4 },
+    ],
+  ),
   two("cross-entropy", (x, y) => losses.softmaxCrossEntropy(x, y), f32("n", 5), i32("n")),
   two("gather of a batch", (x, y) => h.gather(x, y, 1), f32("n", 5, 3), i32("n", 2)),
 ];

@@ -180,7 +180,9 @@ specs = {
     "ScatterND": dict(data=floats(3, 4), indices=numpy.array([[2], [0]]), updates=floats(2, 4)),
     "Slice": [dict(data=floats(4, 5), starts=[1, -3], ends=[3, 2**31 - 1]), dict(data=floats(4, 5), starts=[1], ends=[-1], axes=[1], steps=[2])],
     "SoftmaxCrossEntropyLoss": dict(scores=floats(2, 3), labels=whole(0, 3, 2)),
-    **{op: [dict(input=floats(2, 3, 4)), dict(input=floats(2, 3, 4), axis=1), dict(input=floats(2, 3, 4), axis=2)] for op in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{op: lambda opset: [
+        dict(input=floats(2, 3, 4)), *[dict(input=floats(2, 3, 4), axis=axis) for axis in (0, 1, 2, *((-1, -2) if opset >= 11 else ()))]]
+       for op in ("Softmax", "LogSoftmax", "Hardmax")},
     "SpaceToDepth": dict(input=floats(1, 2, 4, 6), blocksize=2),
     "Split": [dict(input=floats(2, 6), split=[2, 4], axis=1, _outputs=2), dict(input=floats(4, 3), num_outputs=2, _outputs=2)],
     "Squeeze": [dict(data=floats(1, 3, 1), axes=[2]), dict(data=floats(1, 3, 1))],

@@ -57,11 +57,10 @@ export const typeWith = ({ shape, dtype }: OpenType, sizes: Sizes): TensorType =
   shape: shape.map((size) => (typeof size === "string" ? (sizes.get(size) as number) : size)),
 });
 
-/** A number that depends on sizes: `start + factor * (the product of the named ones)`. */
+/** A number that depends on sizes: `start` and the sum of the terms, each a factor times the product of the sizes that it names. */
 interface Form {
   readonly start: number;
-  readonly factor: number;
-  readonly names: readonly string[];
+  readonly terms: readonly { readonly factor: number; readonly names: readonly string[] }[];
 }
 
 /** The graph of all trials, whose numbers are computed from the sizes of its inputs. */
@@ -141,21 +140,18 @@ class Merged {
 
   #dimension(values: readonly Dimension[]): Dimension {
     const form = this.#formOf(values.map(({ dimValue = 0 }) => dimValue));
-    const plain = form?.start === 0 && form.factor === 1 && form.names.length === 1;
-    return plain ? { dimParam: form.names[0] as string } : {};
+    const [term] = form?.terms ?? [];
+    const plain = form?.start === 0 && form.terms.length === 1 && term?.factor === 1 && term.names.length === 1;
+    return plain ? { dimParam: term.names[0] as string } : {};
   }
 
-  /** How a number follows from the sizes, where it does so in one of the ways that are known. */
+  /** How a number follows from the sizes, where it does so in one of the ways that are known: by their product, or by their sum. */
   #formOf(values: readonly number[]): Form | undefined {
-    const [base, ...others] = values as [number, ...number[]];
-    const names = [...(this.#trials[0] as Trial).sizes.keys()].filter((_name, index) => others[index] !== base);
-    const products = this.#trials.map(({ sizes }) => names.reduce((by, name) => by * (sizes.get(name) as number), 1));
-    const [product] = products as [number];
-    const at = products.findIndex((other) => other !== product);
-    const factor = at < 0 ? 0 : ((values[at] as number) - base) / ((products[at] as number) - product);
-    const start = base - factor * product;
-    const fits = values.every((value, index) => start + factor * (products[index] as number) === value);
-    return fits && Number.isSafeInteger(factor) ? { start, factor, names } : undefined;
+    const trials = this.#trials.map(({ sizes }) => sizes);
+    const [first] = trials as [Sizes];
+    const names = [...first.keys()].filter((_name, index) => values[index + 1] !== values[0]);
+    const groups = [names.length === 0 ? [] : [names], names.map((name) => [name])];
+    return groups.map((terms) => fitted(values, trials, terms)).find((form) => form !== undefined);
   }
 
   /** Nodes that compute a constant which differs, under its name. */
@@ -212,17 +208,18 @@ class Merged {
   #count(values: readonly number[]): string {
     const form = this.#formOf(values);
     if (form === undefined) throw this.#refused(`a size (such as ${values[0]})`);
-    const { start, factor, names } = form;
-    const key = [start, factor, ...names].join(" ");
+    const { start, terms } = form;
+    const key = JSON.stringify(form);
     const known = this.#computed.get(key);
     if (known !== undefined) return known;
     const writer = this.#writer;
     const constant = (value: number): string => writer.add("Constant", [], { value_ints: [value] });
-    const terms = names.map((name) => this.#size(name));
-    if (terms.length > 0 && factor !== 1) terms.push(constant(factor));
-    const product = terms.length === 0 ? undefined : terms.reduce((x, y) => writer.add("Mul", [x, y]));
-    const made =
-      product === undefined ? constant(start) : start === 0 ? product : writer.add("Add", [product, constant(start)]);
+    const products = terms.map(({ factor, names }) => {
+      const sizes = names.map((name) => this.#size(name));
+      return [...sizes, ...(factor === 1 ? [] : [constant(factor)])].reduce((x, y) => writer.add("Mul", [x, y]));
+    });
+    const parts = start === 0 && products.length > 0 ? products : [...products, constant(start)];
+    const made = parts.reduce((x, y) => writer.add("Add", [x, y]));
     this.#computed.set(key, made);
     return made;
   }
@@ -240,6 +237,29 @@ class Merged {
     }
     throw new HeddleError("argument", `${this.#what}: no input has the size "${name}"`);
   }
+}
+
+/** The form with these terms that gives the values of all trials; undefined where there is none, or its factors are no whole numbers. */
+function fitted(
+  values: readonly number[],
+  trials: readonly Sizes[],
+  terms: readonly (readonly string[])[],
+): Form | undefined {
+  const products = trials.map((sizes) =>
+    terms.map((names) => names.reduce((by, name) => by * (sizes.get(name) as number), 1)),
+  );
+  const [base, [own]] = [values[0] as number, products as [number[]]];
+  const factors = own.map((product, term) => {
+    // A trial in which this term alone is another.
+    const at = products.findIndex((all) => all.every((other, index) => (other === own[index]) === (index !== term)));
+    return ((values[at] as number) - base) / ((products[at]?.[term] as number) - product);
+  });
+  const sum = (all: readonly number[]): number =>
+    all.reduce((by, product, term) => by + (factors[term] as number) * product, 0);
+  const start = base - sum(own);
+  const fits = values.every((value, index) => start + sum(products[index] as number[]) === value);
+  if (!fits || !factors.every(Number.isSafeInteger)) return undefined;
+  return { start, terms: terms.map((names, term) => ({ factor: factors[term] as number, names })) };
 }
 
 /** Whether all are alike in depth. */
@@ -261,7 +281,7 @@ function alike(left: unknown, right: unknown): boolean {
 /**
  * One graph of those that were written with several sizes.
  *
- * @throws HeddleError `op` for what depends on a size otherwise than by products of sizes, a factor and a term.
+ * @throws HeddleError `op` for what depends on a size otherwise than by sums or products of sizes, with factors and a term.
  */
 export const merged = (
   what: string,

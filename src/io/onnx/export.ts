@@ -98,7 +98,7 @@ function hintFor({ op }: Node): string {
  *
  * @param example types of the inputs by name; sizes of the same name are equal
  * @throws HeddleError `argument` for an example that is no record of types, or a function that makes something else than tensors by
- * name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open size otherwise than by products, factors and terms; `dtype` for bf16 arithmetic and the like that ONNX lacks.
+ * name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open size otherwise than by sums and products; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
 export function exportOnnx<Names extends string>(
   fn: ExportableFunction<Names>,

@@ -18,7 +18,13 @@ const keyOf = (domain: string, name = "", overload = ""): string => [domain, nam
 /** Functions that call others may grow to more than any memory: a network has fewer nodes than this. */
 const mostNodes = 1_000_000;
 
-type Names = (name: string) => string;
+/** One call: what the names, attributes and versions of the function's nodes are there. */
+interface Call {
+  readonly prefix: string;
+  readonly names: (name: string) => string;
+  readonly attributes: ReadonlyMap<string, AttributeProto>;
+  readonly opset: number | undefined;
+}
 
 class Inliner {
   readonly #functions: ReadonlyMap<string, FunctionProto>;
@@ -26,7 +32,8 @@ class Inliner {
   /** What no name of the graph has in it, so that names made with it are new. */
   readonly #mark: string;
   #calls = 0;
-  #made = 0;
+  /** How many nodes a call of a function becomes. */
+  readonly #sizes = new Map<FunctionProto, number>();
 
   constructor(functions: readonly FunctionProto[], graph: GraphProto, file: string) {
     this.#functions = new Map(functions.map((one) => [keyOf(domainOf(one), one.name, one.overload), one]));
@@ -37,14 +44,37 @@ class Inliner {
     this.#mark = mark;
   }
 
+  /** @throws HeddleError `model` for a graph that would be larger than any memory. */
+  whole(graph: GraphProto): GraphProto {
+    const size = this.#sizeOf(graph.node);
+    if (size <= mostNodes) return this.graph(graph, []);
+    const problem = `has ${size} nodes once its functions are inlined, which is more than ${mostNodes}`;
+    throw new HeddleError("model", `${this.#file} ${problem}`);
+  }
+
+  #called = (node: NodeProto): FunctionProto | undefined =>
+    this.#functions.get(keyOf(domainOf(node), node.opType, node.overload));
+
+  #sizeOf(nodes: readonly NodeProto[]): number {
+    return nodes.reduce((sum, node) => {
+      const called = this.#called(node);
+      if (called === undefined)
+        return node.attribute.reduce((all, { g }) => all + (g === undefined ? 0 : this.#sizeOf(g.node)), sum + 1);
+      // One that calls itself is told when it is inlined.
+      if (!this.#sizes.has(called)) {
+        this.#sizes.set(called, 0);
+        this.#sizes.set(called, this.#sizeOf(called.node));
+      }
+      return sum + (this.#sizes.get(called) as number);
+    }, 0);
+  }
+
   graph(graph: GraphProto, path: readonly FunctionProto[]): GraphProto {
     return { ...graph, node: graph.node.flatMap((node) => this.#node(node, path)) };
   }
 
   #node(node: NodeProto, path: readonly FunctionProto[]): NodeProto[] {
-    if (++this.#made > mostNodes)
-      throw new HeddleError("model", `${this.#file} has more than ${mostNodes} nodes once its functions are inlined`);
-    const called = this.#functions.get(keyOf(domainOf(node), node.opType, node.overload));
+    const called = this.#called(node);
     if (called !== undefined) return this.#call(node, called, path);
     const attribute = node.attribute.map((one) => (one.g === undefined ? one : { ...one, g: this.graph(one.g, path) }));
     return [{ ...node, attribute }];
@@ -57,12 +87,8 @@ class Inliner {
       throw new HeddleError("format", `${this.#file} has functions that call themselves: ${names.join(" calls ")}`);
     }
     const body = this.#bodyOf(node, called);
-    const opset = opsetOfImports(called.opsetImport);
-    const own = this.#names(node, called);
-    const attributes = new Map(
-      [...called.attributeProto, ...node.attribute].map((attribute) => [attribute.name ?? "", attribute]),
-    );
-    const nodes = body.map((one) => instance(one, own, attributes, opset));
+    const call = this.#callOf(node, called);
+    const nodes = body.map((one) => instance(one, call));
     // What is passed through has no node that could carry the caller's name for it.
     const passed = called.output.flatMap((name, place): NodeProto[] => {
       const [index, output] = [called.input.indexOf(name), node.output[place] ?? ""];
@@ -81,53 +107,49 @@ class Inliner {
   }
 
   /** The caller's names of inputs and results, and for all else names of this call alone. */
-  #names(node: NodeProto, called: FunctionProto): Names {
+  #callOf(node: NodeProto, called: FunctionProto): Call {
     const prefix = `${called.name}${this.#mark}${this.#calls++}/`;
     const known = new Map(called.input.map((name, place) => [name, node.input[place] ?? ""]));
     called.output.forEach((name, place) => {
       const given = node.output[place] ?? "";
       if (given !== "" && !known.has(name)) known.set(name, given);
     });
-    return (name) => (name === "" ? "" : (known.get(name) ?? `${prefix}${name}`));
+    const attributes = [...called.attributeProto, ...node.attribute];
+    return {
+      prefix,
+      names: (name) => (name === "" ? "" : (known.get(name) ?? `${prefix}${name}`)),
+      attributes: new Map(attributes.map((attribute) => [attribute.name ?? "", attribute])),
+      opset: opsetOfImports(called.opsetImport),
+    };
   }
 }
 
 /** A node of a function as it stands in the caller's graph. */
-function instance(
-  node: NodeProto,
-  names: Names,
-  attributes: ReadonlyMap<string, AttributeProto>,
-  opset: number | undefined,
-): NodeProto {
+function instance(node: NodeProto, call: Call): NodeProto {
   const attribute = node.attribute.flatMap((one): AttributeProto[] => {
-    const given = one.refAttrName ? attributes.get(one.refAttrName) : one;
+    if (!one.refAttrName) return [one.g === undefined ? one : { ...one, g: inner(one.g, call) }];
+    const given = call.attributes.get(one.refAttrName);
     // One that the caller leaves out, and that has no default, is left out here too.
-    if (given === undefined) return [];
-    const named = given === one ? one : { ...given, name: one.name ?? "" };
-    return [named.g === undefined || given !== one ? named : { ...named, g: inner(named.g, names, attributes, opset) }];
+    return given === undefined ? [] : [{ ...given, name: one.name ?? "" }];
   });
-  const version = node.opset ?? opset;
+  const opset = node.opset ?? call.opset;
   return {
     ...node,
-    input: node.input.map(names),
-    output: node.output.map(names),
+    ...(node.name ? { name: `${call.prefix}${node.name}` } : {}),
+    input: node.input.map(call.names),
+    output: node.output.map(call.names),
     attribute,
-    ...(version === undefined ? {} : { opset: version }),
+    ...(opset === undefined ? {} : { opset }),
   };
 }
 
 /** A graph within a function: its own names are this call's, others those of the function. */
-function inner(
-  graph: GraphProto,
-  names: Names,
-  attributes: ReadonlyMap<string, AttributeProto>,
-  opset: number | undefined,
-): GraphProto {
-  const named = <T extends { readonly name?: string }>(one: T): T => ({ ...one, name: names(one.name ?? "") });
+function inner(graph: GraphProto, call: Call): GraphProto {
+  const named = <T extends { readonly name?: string }>(one: T): T => ({ ...one, name: call.names(one.name ?? "") });
   const { sparseInitializer = [] } = graph;
   return {
     ...graph,
-    node: graph.node.map((node) => instance(node, names, attributes, opset)),
+    node: graph.node.map((node) => instance(node, call)),
     initializer: graph.initializer.map(named),
     sparseInitializer: sparseInitializer.map((one) => ({ ...one, values: named({ dims: [], ...one.values }) })),
     input: graph.input.map(named),
@@ -153,5 +175,5 @@ function namesOf(graph: GraphProto): string[] {
 export function inlined(graph: GraphProto, functions: readonly FunctionProto[], file: string): GraphProto {
   const { graph: asked } = neededOf(graph, file);
   if (functions.length === 0) return asked;
-  return new Inliner(functions, asked, file).graph(asked, []);
+  return new Inliner(functions, asked, file).whole(asked);
 }

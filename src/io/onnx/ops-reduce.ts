@@ -107,7 +107,7 @@ const overMatrix = (fn: (x: Tensor, axis: number) => Tensor): Row => ({
   since: 1,
   until: 12,
   build: (c) => {
-    const axis = c.axis("axis", 1, c.rank() + 1);
+    const axis = c.axis("axis", 1);
     const [rows, columns] = [sizeOf(c.shape().slice(0, axis)), sizeOf(c.shape().slice(axis))];
     return fn(c.x().reshape([rows, columns]), 1).reshape(c.shape());
   },
