@@ -13,7 +13,7 @@ import {
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, retold, within } from "../util/errors.ts";
-import { checkInteger, checkNumber } from "../util/options.ts";
+import { asRecord, checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Options of losses with integer labels. */
@@ -77,7 +77,7 @@ export function softmaxCrossEntropy(logits: Tensor, labels: Tensor, options: Cro
   return within("softmaxCrossEntropy", () => {
     const name = "softmaxCrossEntropy";
     checkTensors(name, logits, labels);
-    const { weight, labelSmoothing = 0 } = options;
+    const { weight, labelSmoothing = 0 } = asRecord("softmaxCrossEntropy", options);
     checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
     const names = [...classNames, "labelSmoothing"];
     if (isFloat(labels.dtype) && sameShape(labels.shape, logits.shape))
@@ -104,7 +104,7 @@ function withProbabilities(
   options: CrossEntropyOptions,
   names: readonly string[],
 ): Tensor {
-  const { weight, labelSmoothing = 0, ignoreIndex } = options;
+  const { weight, labelSmoothing = 0, ignoreIndex } = asRecord("withProbabilities", options);
   checkPair("softmaxCrossEntropy", logits, target);
   checkTensorOptions("softmaxCrossEntropy", { weight });
   if (ignoreIndex !== undefined)
@@ -166,7 +166,7 @@ function boundedLog(p: Tensor): Tensor {
 export function binaryCrossEntropy(output: Tensor, target: Tensor, options: BinaryOptions = {}): Tensor {
   return within("binaryCrossEntropy", () => {
     checkPair("binaryCrossEntropy", output, target);
-    checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
+    checkTensorOptions("binaryCrossEntropy", { weight: asRecord("binaryCrossEntropy", options).weight });
     const single = (p: Tensor, t: Tensor): Tensor => {
       const one = p.neg().add(1);
       const likelihood = t.mul(boundedLog(p)).add(t.neg().add(1).mul(boundedLog(one)));
@@ -211,7 +211,7 @@ export function binaryCrossEntropyWithLogits(
   return within("binaryCrossEntropyWithLogits", () => {
     const name = "binaryCrossEntropyWithLogits";
     checkPair(name, logits, target);
-    const { weight, posWeight, labelSmoothing = 0 } = options;
+    const { weight, posWeight, labelSmoothing = 0 } = asRecord("binaryCrossEntropyWithLogits", options);
     checkTensorOptions(name, { weight, posWeight });
     checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
     const single = (x: Tensor, t: Tensor): Tensor => {
@@ -232,7 +232,7 @@ export function hinge(
 ): Tensor {
   return within("hinge", () => {
     checkPair("hinge", output, target);
-    const { margin = 1 } = options;
+    const { margin = 1 } = asRecord("hinge", options);
     checkNumber("hinge", "margin", margin);
     return reduced("hinge", [output, target], options, (y, t) => t.mul(y).neg().add(margin).relu(), ["margin"]);
   });
@@ -249,7 +249,7 @@ export function hingeEmbedding(
 ): Tensor {
   return within("hingeEmbedding", () => {
     checkPair("hingeEmbedding", output, target);
-    const { margin = 1 } = options;
+    const { margin = 1 } = asRecord("hingeEmbedding", options);
     checkNumber("hingeEmbedding", "margin", margin);
     const single = (y: Tensor, t: Tensor): Tensor =>
       select(t.eq(1), y, 0).add(select(t.eq(-1), y.neg().add(margin).relu(), 0));

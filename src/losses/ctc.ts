@@ -6,7 +6,7 @@ import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor 
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
-import { checkInteger } from "../util/options.ts";
+import { asRecord, checkInteger } from "../util/options.ts";
 import { checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Options of {@link ctc}. */
@@ -40,9 +40,9 @@ const nothing = -1e30;
  */
 export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOptions = {}): Tensor {
   return within("ctc", () => {
-    const { blank = 0, zeroInfinity = false } = options;
+    const { blank = 0, zeroInfinity = false } = asRecord("ctc", options);
     checkTypes(logProbabilities, labels, blank);
-    const { inputLengths, targetLengths } = options;
+    const { inputLengths, targetLengths } = asRecord("ctc", options);
     checkTensorOptions("ctc", { inputLengths, targetLengths });
     const [batch, time] = logProbabilities.shape as [number, number, number];
     checkLengths("inputLengths", inputLengths, batch, [1, time], "steps");

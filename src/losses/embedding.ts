@@ -3,7 +3,7 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import { minimum, select, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { asRecord, checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced } from "./reduce.ts";
 
 /**
@@ -24,7 +24,7 @@ export function cosineEmbedding(
   return within("cosineEmbedding", () => {
     checkPair("cosineEmbedding", first, second);
     checkTensor("cosineEmbedding", target);
-    const { margin = 0 } = options;
+    const { margin = 0 } = asRecord("cosineEmbedding", options);
     checkNumber("cosineEmbedding", "margin", margin, -1, 1);
     if (!sameShape(target.shape, first.shape.slice(0, -1)))
       throw new HeddleError(
@@ -69,7 +69,7 @@ export function tripletMargin(
   return within("tripletMargin", () => {
     checkPair("tripletMargin", anchor, positive);
     checkPair("tripletMargin", anchor, negative);
-    const { margin = 1, p = 2, epsilon = 1e-6, swap = false } = options;
+    const { margin = 1, p = 2, epsilon = 1e-6, swap = false } = asRecord("tripletMargin", options);
     checkNumber("tripletMargin", "margin", margin);
     checkNumber("tripletMargin", "p", p, 1);
     checkNumber("tripletMargin", "epsilon", epsilon, 0);

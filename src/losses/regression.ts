@@ -3,7 +3,7 @@ import { full, maximum, minimum, select, type Tensor, xlogy } from "../tensor/in
 import { checkTensor } from "../tensor/tensor.ts";
 import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, within } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { asRecord, checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Squared error, `(output - target)²`, over all elements; elementwise with reduction `"none"`. */
@@ -43,7 +43,7 @@ function huberOf(difference: Tensor, delta: number): Tensor {
 export function huber(output: Tensor, target: Tensor, options: LossOptions & { readonly delta?: number } = {}): Tensor {
   return within("huber", () => {
     checkPair("huber", output, target);
-    const { delta = 1 } = options;
+    const { delta = 1 } = asRecord("huber", options);
     checkNumber("huber", "delta", delta, Number.MIN_VALUE);
     return reduced("huber", [output, target], options, (y, t) => huberOf(y.sub(t), delta), ["delta"]);
   });
@@ -62,7 +62,7 @@ export function smoothL1(
 ): Tensor {
   return within("smoothL1", () => {
     checkPair("smoothL1", output, target);
-    const { beta = 1 } = options;
+    const { beta = 1 } = asRecord("smoothL1", options);
     checkNumber("smoothL1", "beta", beta, 0);
     const single = (y: Tensor, t: Tensor): Tensor =>
       beta === 0 ? y.sub(t).abs() : huberOf(y.sub(t), beta).mul(1 / beta);
@@ -87,7 +87,7 @@ export interface PoissonNllOptions extends LossOptions {
 export function poissonNll(output: Tensor, target: Tensor, options: PoissonNllOptions = {}): Tensor {
   return within("poissonNll", () => {
     checkPair("poissonNll", output, target);
-    const { logInput = true, full: whole = false, epsilon = 1e-8 } = options;
+    const { logInput = true, full: whole = false, epsilon = 1e-8 } = asRecord("poissonNll", options);
     checkNumber("poissonNll", "epsilon", epsilon, 0);
     const single = (y: Tensor, t: Tensor): Tensor => {
       const values = logInput ? y.exp().sub(mulNoNan(t, y)) : y.sub(xlogy(t, y.add(epsilon)));
@@ -131,7 +131,7 @@ export function gaussianNll(
   return within("gaussianNll", () => {
     checkPair("gaussianNll", output, target);
     checkTensor("gaussianNll", variance);
-    const { full: whole = false, epsilon = 1e-6 } = options;
+    const { full: whole = false, epsilon = 1e-6 } = asRecord("gaussianNll", options);
     checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
     const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
     const single = (y: Tensor, t: Tensor, given: Tensor): Tensor => {
@@ -160,7 +160,7 @@ export interface KlDivergenceOptions extends Omit<LossOptions, "reduction"> {
 export function klDivergence(output: Tensor, target: Tensor, options: KlDivergenceOptions = {}): Tensor {
   return within("klDivergence", () => {
     checkPair("klDivergence", output, target);
-    const { logTarget = false, reduction = "mean" } = options;
+    const { logTarget = false, reduction = "mean" } = asRecord("klDivergence", options);
     if (!["mean", "sum", "none", "batchMean"].includes(reduction))
       throw new HeddleError(
         "option",

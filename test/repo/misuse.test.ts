@@ -1,4 +1,7 @@
 /** Whatever a user hands over by mistake, to any public function, is an error of Heddle's: JavaScript's own name nothing of it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import * as heddle from "heddle";
 import { HeddleError, tensor } from "heddle";
 import { afterAll, expect, test } from "vitest";
@@ -13,6 +16,10 @@ function functionsOf(space: object, prefix = ""): [string, (...args: unknown[]) 
     return isSpace ? functionsOf(value, `${name}.`) : [];
   });
 }
+
+// Some functions write the files that they are told to.
+const folder = mkdtempSync(join(tmpdir(), "misuse-"));
+process.chdir(folder);
 
 const matrix = tensor([
   [1, 2],
@@ -89,5 +96,6 @@ test.each([...functionsOf(heddle), ...methods].filter(([name]) => !inside.includ
 
 afterAll(async () => {
   await Promise.all(later);
+  rmSync(folder, { recursive: true });
   expect(raw).toEqual([]);
 });
