@@ -1,4 +1,5 @@
 /** @module L-BFGS: steps by an approximation of the second derivative, made of the last steps (Nocedal, 1980). */
+import { wideDType } from "../ir/dtype.ts";
 import {
   and,
   concat,
@@ -11,6 +12,7 @@ import {
   type Tensors,
   zeros,
 } from "../tensor/index.ts";
+import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -36,7 +38,8 @@ export interface LbfgsOptions extends LearningRate {
 
 /**
  * L-BFGS as PyTorch's `LBFGS` with `max_iter=1` and no line search: one evaluation per step, for whole batches. The first step
- * is along the gradient, no longer than the learning rate. Its usual learning rate is 1. All parameters must be of one dtype.
+ * is along the gradient, no longer than the learning rate. Its usual learning rate is 1. All parameters must be of one dtype; those of
+ * 16 bits are computed in f32, and so is what is remembered.
  */
 export function lbfgs(options: LbfgsOptions): Optimizer {
   checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
@@ -62,10 +65,11 @@ function initial(params: Tensors, size: number): Tensors {
   const { leaves, shape } = flattenTree(params, isTensor);
   const [first] = leaves;
   if (first === undefined) throw new HeddleError("tree", "lbfgs: there is no parameter in the tree");
-  const { dtype } = first;
-  const other = leaves.find((leaf) => leaf.dtype !== dtype);
+  const { dtype: own } = first;
+  const other = leaves.find((leaf) => leaf.dtype !== own);
   if (other !== undefined)
-    throw new HeddleError("dtype", `lbfgs: parameters must be of one dtype, these are of ${dtype} and ${other.dtype}`);
+    throw new HeddleError("dtype", `lbfgs: parameters must be of one dtype, these are of ${own} and ${other.dtype}`);
+  const dtype = wideDType(own);
   const tree = (lead: readonly number[]): Tensors =>
     unflattenTree(
       shape,
@@ -153,9 +157,9 @@ function update<Params extends Tensors>(
   options: UpdateOptions,
 ): Updated<Params> {
   const flat = flattenTree(params, isTensor);
-  const first = flat.leaves[0] as Tensor;
-  const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree));
+  const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree)).map(widened);
   const gradient = vector("the tree of gradients", grads);
+  const first = gradient[0] as Tensor;
   const [before, step, steps, changes] = treeNames.map((name) => vector(`the state '${name}'`, state[name])) as [
     Vector,
     Vector,
@@ -163,7 +167,12 @@ function update<Params extends Tensors>(
     Vector,
   ];
   const { learningRate, count } = updateRate({ name: "lbfgs", ...settings }, options, first);
-  const known = { steps, changes, curvatures: state["curvatures"] as Tensor, scale: state["scale"] as Tensor };
+  const known = {
+    steps,
+    changes,
+    curvatures: widened(state["curvatures"] as Tensor),
+    scale: widened(state["scale"] as Tensor),
+  };
   // The step before the first is 0, and is not remembered.
   const history = remembered(known, step, plus(gradient, before, full([], -1, { dtype: first.dtype })));
   const direction = directionOf(history, gradient);
@@ -172,7 +181,7 @@ function update<Params extends Tensors>(
   const move = direction.map((one) => select(moves, one.mul(size), 0));
   const tree = (values: Vector): Tensors => unflattenTree(flat.shape, [...values]) as Tensors;
   return {
-    params: tree(flat.leaves.map((leaf, index) => leaf.add(move[index] as Tensor))) as Params,
+    params: tree(flat.leaves.map((leaf, index) => inFloat32([leaf], (x) => x.add(move[index] as Tensor)))) as Params,
     state: {
       gradient: tree(gradient),
       step: tree(move),
