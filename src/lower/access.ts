@@ -1,22 +1,18 @@
 /** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
-import { type KernelCall, Ref } from "../ir/kernel.ts";
-import type { Flat } from "./nest.ts";
+import type { KernelCall, Ref } from "../ir/kernel.ts";
+import type { LoweredStep } from "./json.ts";
+import { type Access, accessesOf } from "./kernels.ts";
+import { type Flat, nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
 /** How a call uses a piece of memory. */
-export type Role = "read" | "write" | "scratch";
+type Role = Access["role"];
 
-/** Calls `visit` for each address in a call. Fields called `out` are written, `scratch` is both, all others are read. */
+/** Calls `visit` for each address in a call, and in the calls that it holds, and says for what it is used. */
 export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void): void {
-  const walk = (value: unknown, role: Role): void => {
-    if (value instanceof Ref) visit(value, role);
-    else if (Array.isArray(value)) for (const item of value) walk(item, role);
-    else if (typeof value === "object" && value !== null) {
-      for (const [key, field] of Object.entries(value))
-        walk(field, key === "out" ? "write" : key === "scratch" ? "scratch" : role);
-    }
-  };
-  walk(call, "read");
+  // Where memory is not assigned yet, calls hold references in the place of addresses.
+  for (const { at, role } of accessesOf(call as LoweredStep)) visit(at as unknown as Ref, role);
+  for (const list of nestedIn(call)) for (const one of list) eachRef(one, visit);
 }
 
 /** First and last use of a piece of memory, by index of call. */

@@ -1,5 +1,7 @@
 /** @module The lowered program as data (docs/internals/lowered-program.md) and as text. */
 import { type KernelCall, Ref } from "../ir/kernel.ts";
+import { HeddleError } from "../util/errors.ts";
+import { eachRef } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
 /** `[space, byteOffset]`: space 0 is the arena, space `i + 1` is buffer `i`. */
@@ -18,10 +20,17 @@ export interface LoweredJson {
   readonly steps: readonly LoweredStep[];
 }
 
-/** The call with an address for each symbolic one. */
+/**
+ * The call with an address for each symbolic one.
+ *
+ * @throws HeddleError `lower` where the table of accesses leaves one out: of that nobody knows whether it is read or written.
+ */
 export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => Address): LoweredStep {
+  const told = new Set<Ref>();
+  eachRef(call, (ref) => told.add(ref));
   const resolve = (value: unknown): unknown => {
     if (value instanceof Ref) {
+      if (!told.has(value)) throw new HeddleError("lower", `the accesses of ${call.k} leave out one of its addresses`);
       const [space, offset] = addressOf(value.origin as Storage);
       return [space, offset + value.byteOffset];
     }

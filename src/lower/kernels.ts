@@ -181,6 +181,7 @@ const table: Table = {
     strided("weight", "read", step, shapeOf(step, "kd kh kw c o g")),
     ...bias(step, "o g"),
     write(step, shapeOf(step, "n od oh ow o g")),
+    whole("scratch", "scratch", at(step, "scratch"), "u8", [0]),
   ],
   convGroupsFilter: (step) => [
     read(step, "x", shapeOf(step, "n d h w c g")),

@@ -5,19 +5,22 @@ import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { batchLayout } from "./feed.ts";
+import type { ModelTypes } from "./functions.ts";
+import { stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 
 /**
  * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a
- * pipeline have no such message; they agree at the end of an epoch.
+ * pipeline have no such message, nor has an axis along which nothing is split; there all agree at the end of an epoch.
  */
-export function wishTypes(
-  mesh: Mesh,
-  { dtype, pipeline }: Pick<Settings, "dtype" | "pipeline">,
-): { readonly wish?: TensorType } {
-  if (pipeline !== undefined) return {};
+export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly wish?: TensorType } {
   const shape = mesh.axes.map(({ size }) => size);
-  return shape.some((size) => size > 1) ? { wish: { shape, dtype } } : {};
+  if (settings.pipeline !== undefined || shape.every((size) => size === 1)) return {};
+  const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
+  const state = stateLayouts(settings, types, mesh);
+  const speaks = shape.every((size, place) => size === 1 || batch[place]?.kind === "shard" || state.isSplit(place));
+  return speaks ? { wish: { shape, dtype: settings.dtype } } : {};
 }
 
 /** Each device holds its own wish. */
@@ -35,10 +38,12 @@ export class Ending {
   private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
+  private readonly wish: TensorType | undefined;
 
-  constructor(runtime: Runtime, settings: Settings) {
+  constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
     this.runtime = runtime;
     this.settings = settings;
+    this.wish = wishTypes(meshOf(runtime), settings, types).wish;
   }
 
   /** Wishes to end well. */
@@ -49,10 +54,10 @@ export class Ending {
   /**
    * Wishes to end with an error, which {@link Ending.decide} throws once all ranks have come to the same step.
    *
-   * @returns false where nothing is to be agreed on, or only much later, as in a pipeline: the error is to be thrown at once
+   * @returns false where nothing is to be agreed on, or only at the end of an epoch: the error is to be thrown at once
    */
   fail(error: unknown): boolean {
-    if (this.runtime.processes === undefined || this.settings.pipeline !== undefined) return false;
+    if (this.runtime.processes === undefined || this.wish === undefined) return false;
     this.failure ??= { error };
     return true;
   }
@@ -68,14 +73,13 @@ export class Ending {
     return this.stopped ? kinds.stop : kinds.none;
   }
 
-  /** The wish as a step takes it; empty on one device. */
+  /** The wish as a step takes it; empty where steps carry none. */
   tensors(wished: boolean): Tensors {
-    const mesh = meshOf(this.runtime);
-    const { wish } = wishTypes(mesh, this.settings);
+    const { runtime, wish } = this;
     if (wish === undefined) return {};
     const size = wish.shape.reduce((product, count) => product * count, 1);
     const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(wished ? 1 : 0));
-    return { wish: distribute(this.runtime, data, wish, wishLayout(mesh)) };
+    return { wish: distribute(runtime, data, wish, wishLayout(meshOf(runtime))) };
   }
 
   /**
@@ -101,5 +105,5 @@ export class Ending {
   }
 }
 
-/** The wish of a step's result; undefined on one device. */
+/** The wish of a step's result; undefined where steps carry none. */
 export type StepEnd = { readonly wish?: Tensor };

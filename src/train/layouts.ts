@@ -20,6 +20,8 @@ export interface StateLayouts {
   used(path: string): Layout | undefined;
   /** Whether every value is whole on every device. */
   readonly whole: boolean;
+  /** Whether some value is kept in parts along the axis at this place of the mesh. */
+  isSplit(place: number): boolean;
 }
 
 interface Both {
@@ -30,7 +32,7 @@ interface Both {
 /** Every value whole on every device. */
 export function wholeLayouts(mesh: Mesh): StateLayouts {
   const everywhere = replicated(mesh);
-  return { kept: () => everywhere, used: () => undefined, whole: true };
+  return { kept: () => everywhere, used: () => undefined, whole: true, isSplit: () => false };
 }
 
 /**
@@ -79,6 +81,7 @@ export function stateLayouts(
     kept: (path) => both.get(path)?.kept ?? everywhere,
     used: (path) => both.get(path)?.used,
     whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
+    isSplit: (place) => [...both.values()].some(({ kept }) => kept[place]?.kind === "shard"),
   };
 }
 

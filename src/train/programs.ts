@@ -80,7 +80,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     { shape: [], dtype: "i32" },
     { shape: [], dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings, settings.data), rows),
-    wishTypes(mesh, settings),
+    wishTypes(mesh, settings, types),
   ];
 }
 

@@ -71,8 +71,6 @@ function communicated({ plan }: SummaryInput): Line {
   const kinds = [...new Set(traffic.map(({ name }) => name))];
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;
-  if (splitInputs(plan).length === 0)
-    return ["all-reduce", `nothing but whether to end: ${formatBytes(sent)} sent by each device per step`];
   const buckets = plural(traffic.length, "bucket");
   return [
     "all-reduce",

@@ -67,7 +67,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     runtime = await connectAs(settings);
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    ending = new Ending(runtime, settings);
+    ending = new Ending(runtime, settings, types);
     const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
     return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
   } catch (error) {
@@ -98,7 +98,7 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
   const runtime = await connectAs(settings);
   const { signal } = new AbortController();
   const own = { programs: new Programs(settings, types, runtime), feed: new Feed(runtime) };
-  const ending = new Ending(runtime, settings);
+  const ending = new Ending(runtime, settings, types);
   const parts = { settings, types, runtime, reporter: silentReporter, signal, ending, ...own, saver: undefined };
   return resultOf(await beginRun(parts, undefined), parts);
 }

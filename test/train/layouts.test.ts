@@ -202,6 +202,16 @@ describe("mistakes", () => {
     expect(unused?.reason).toMatch(/nothing over 'modle' \(the layout splits over model\)$/);
   });
 
+  test.each([
+    [{ modle: 2 }, []],
+    [{ data: 4096 }, []],
+    [{ data: 2, modle: 2 }, ["data"]],
+  ])("along an axis on which nothing is split nothing is sent: %j", (axes, sending) => {
+    const settings = resolveOptions(task({}));
+    const { plan } = planStep(settings, modelTypes(settings), mesh(axes));
+    expect([...new Set(trafficOf(plan).map(({ axis }) => axis))]).toEqual(sending);
+  });
+
   test("an axis that the mesh does not have is passed over", async () => {
     expect((await trained({ layout: pair, epochs: 1 })).losses).toEqual((await trained({ epochs: 1 })).losses);
   });
