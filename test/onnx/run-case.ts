@@ -6,7 +6,7 @@ import { toTensor } from "../../src/io/host.ts";
 import { type OnnxModel, parseOnnx } from "../../src/io/onnx/import.ts";
 import { readTensorProto } from "../../src/io/onnx/messages.ts";
 import { hostOfProto } from "../../src/io/onnx/tensors.ts";
-import { isFloat } from "../../src/ir/dtype.ts";
+import { isFloat, isHalf } from "../../src/ir/dtype.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
@@ -87,8 +87,8 @@ function difference(
 }
 
 /**
- * The tolerances of a test. Values of bf16 may differ by two in their last place: the package rounds a softmax at each of
- * its steps, Heddle once. (Those of f16 may by the tests' own 1e-3.) A transform's values, those that ought to be 0 too, are rounded like its greatest one, in what the package holds for
+ * The tolerances of a test. Values of 16-bit floats may differ by two in their last place: the package rounds a softmax at each of
+ * its steps, Heddle once. A transform's values, those that ought to be 0 too, are rounded like its greatest one, in what the package holds for
  * right as well.
  */
 function tolerances(folder: string, ops: readonly string[], { dtype, data }: HostTensor): [number, number] {
@@ -96,7 +96,8 @@ function tolerances(folder: string, ops: readonly string[], { dtype, data }: Hos
     number,
     number,
   ];
-  const relative = dtype === "bf16" ? Math.max(given, 2 ** -6) : given;
+  const twoPlaces = { bf16: 2 ** -6, f16: 2 ** -9 };
+  const relative = isHalf(dtype) ? Math.max(given, twoPlaces[dtype]) : given;
   if (!ops.includes("DFT")) return [relative, absolute];
   return [relative, Math.max(absolute, 2 ** -23 * Math.max(...Array.from(data, (value) => Math.abs(Number(value)))))];
 }
