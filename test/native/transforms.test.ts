@@ -1,8 +1,9 @@
 import { afterAll, describe, test } from "vitest";
 import { isFloat } from "../../src/ir/dtype.ts";
 import { baseRows, rowGraph, rowInputs } from "../ops/table.ts";
-import { batchings, runBatched } from "../support/batch.ts";
-import { checkTangents } from "../support/forward.ts";
+import { batchedCase, batchings, runBatched } from "../support/batch.ts";
+import { checkTangents, tangentCase } from "../support/forward.ts";
+import { grouped } from "../support/grouped.ts";
 import { inDouble } from "../support/row.ts";
 import { instructionSets, missing, nativeEvaluate } from "./evaluate.ts";
 
@@ -10,18 +11,33 @@ describe.skipIf(missing !== undefined)("batches and tangents on the native execu
   const { evaluate, close } = nativeEvaluate(instructionSets()[0] ?? "scalar", 2, true);
   afterAll(close);
 
+  const giving = baseRows.filter(({ fails }) => fails === undefined);
+  const batches = grouped(
+    evaluate,
+    giving.flatMap((row) => batchings(row).map((batched) => batchedCase(row, batched))),
+  );
   test.each(baseRows.map((row) => ({ name: `${row.op}: ${row.title}`, row })))("a batch of $name", async ({ row }) => {
-    for (const batched of batchings(row)) await runBatched(row, batched, evaluate);
+    for (const batched of batchings(row)) await runBatched(row, batched, batches.evaluate);
   });
 
-  const smooth = baseRows.filter((row) => row.gradient !== false || row.op === "while");
-  test.each(smooth.map((row) => ({ name: `${row.op}: ${row.title}`, row })))(
-    "the tangent of $name",
-    async ({ row }) => {
+  const smooth = baseRows
+    .filter((row) => row.gradient !== false || row.op === "while")
+    .map((row) => {
       const double = inDouble(row) ?? row;
       const moving = double.inputs.map(({ dtype }) => isFloat(dtype));
-      const options = typeof row.gradient === "object" ? row.gradient : {};
-      await checkTangents(rowGraph(double), rowInputs(double), moving, { ...options, evaluate });
-    },
+      return { name: `${row.op}: ${row.title}`, row, graph: rowGraph(double), inputs: rowInputs(double), moving };
+    });
+  const tangents = grouped(
+    evaluate,
+    smooth.map(({ graph, inputs, moving }) => tangentCase(graph, inputs, moving)),
   );
+  test.each(smooth)("the tangent of $name", async ({ row, graph, inputs, moving }) => {
+    const options = typeof row.gradient === "object" ? row.gradient : {};
+    await checkTangents(graph, inputs, moving, { ...options, evaluate: tangents.evaluate });
+  });
+
+  test("all that run alone run together", () => {
+    batches.check();
+    tangents.check();
+  });
 });

@@ -6,6 +6,7 @@ import { inputSpecs, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor } from "../../src/ir/node.ts";
 import { range, sizeOf } from "../../src/ir/shape.ts";
 import { broadcastInDim, evaluateGraph } from "../../src/ops/index.ts";
+import type { Case } from "./grouped.ts";
 import { type Evaluate, type Row, rowGraph } from "./row.ts";
 import { difference, makeTensor, type Source } from "./tensors.ts";
 
@@ -81,9 +82,20 @@ function alone(row: Row, key: string, inputs: readonly HostTensor[]): readonly H
   return results;
 }
 
-/** Runs a row on a batch of some of its inputs, and fails where an element differs from a run of the row on its own. */
-export async function runBatched(row: Row, batched: readonly boolean[], evaluate: Evaluate): Promise<void> {
-  const graph = rowGraph(row);
+interface BatchedCase extends Case {
+  /** The inputs of each element. */
+  readonly elements: readonly (readonly HostTensor[])[];
+}
+
+const batchedCases = new WeakMap<Row, Map<string, BatchedCase>>();
+
+/** A row on a batch of some of its inputs; the same whenever it is asked for. */
+export function batchedCase(row: Row, batched: readonly boolean[]): BatchedCase {
+  const known = batchedCases.get(row) ?? new Map<string, BatchedCase>();
+  batchedCases.set(row, known);
+  const key = batched.join();
+  const found = known.get(key);
+  if (found !== undefined) return found;
   const varies = row.fails === undefined && row.fixed !== true;
   const elements = range(batchSize).map((element) =>
     row.inputs.map((source, place) => varied(source, batched[place] === true && varies ? element : 0)),
@@ -92,12 +104,21 @@ export async function runBatched(row: Row, batched: readonly boolean[], evaluate
   const inputs = first.map((input, place) =>
     batched[place] ? stack(elements.map((element) => element[place] as HostTensor)) : input,
   );
-  const wide = onBatch(graph, batched, batchSize);
+  const made = { graph: onBatch(rowGraph(row), batched, batchSize), inputs, elements };
+  known.set(key, made);
+  return made;
+}
+
+/** Runs a row on a batch of some of its inputs, and fails where an element differs from a run of the row on its own. */
+export async function runBatched(row: Row, batched: readonly boolean[], evaluate: Evaluate): Promise<void> {
+  const graph = rowGraph(row);
+  const { graph: wide, inputs, elements } = batchedCase(row, batched);
   if (row.fails !== undefined) {
     await expect((async () => evaluate(wide, inputs))()).rejects.toThrow(row.fails);
     return;
   }
   const results = await evaluate(wide, inputs);
+  const varies = row.fixed !== true;
   const own = elements.map((inputs, element) =>
     alone(row, varies && element > 0 ? `${batched} ${element}` : "", inputs),
   );

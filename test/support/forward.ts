@@ -5,6 +5,7 @@ import { isFloat } from "../../src/ir/dtype.ts";
 import { inputSpecs, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor } from "../../src/ir/node.ts";
 import { evaluateGraph, zerosLike } from "../../src/ops/index.ts";
+import type { Case } from "./grouped.ts";
 import type { Evaluate } from "./row.ts";
 import { difference, makeTensor } from "./tensors.ts";
 
@@ -27,6 +28,25 @@ export function tangentGraph(graph: Graph, moving: readonly boolean[]): Graph {
 export const direction = ({ dtype, shape }: HostTensor, seed: number): HostTensor =>
   makeTensor({ dtype, shape, values: { low: -1, high: 1, seed } });
 
+interface TangentCase extends Case {
+  readonly tangents: readonly HostTensor[];
+}
+
+const tangentCases = new WeakMap<Graph, Map<string, TangentCase>>();
+
+/** Values and tangents of a graph along random directions; the same whenever it is asked for. */
+export function tangentCase(graph: Graph, inputs: readonly HostTensor[], moving: readonly boolean[]): TangentCase {
+  const known = tangentCases.get(graph) ?? new Map<string, TangentCase>();
+  tangentCases.set(graph, known);
+  const key = moving.join();
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const tangents = inputs.flatMap((input, place) => (moving[place] ? [direction(input, 500 + place)] : []));
+  const made = { graph: tangentGraph(graph, moving), inputs: [...inputs, ...tangents], tangents };
+  known.set(key, made);
+  return made;
+}
+
 /** Compares values and tangents with the graph at `inputs` and at two points beside it. All floats are f64. */
 export async function checkTangents(
   graph: Graph,
@@ -35,8 +55,8 @@ export async function checkTangents(
   options: { readonly step?: number; readonly tolerance?: number; readonly evaluate?: Evaluate } = {},
 ): Promise<void> {
   const { step = 1e-5, tolerance = 1e-7, evaluate = evaluateGraph } = options;
-  const tangents = inputs.flatMap((input, place) => (moving[place] ? [direction(input, 500 + place)] : []));
-  const results = await evaluate(tangentGraph(graph, moving), [...inputs, ...tangents]);
+  const { graph: wide, inputs: all, tangents } = tangentCase(graph, inputs, moving);
+  const results = await evaluate(wide, all);
   const beside = (by: number): HostTensor[] => {
     const left = [...tangents];
     const moved = inputs.map((input, place) => {

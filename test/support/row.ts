@@ -7,6 +7,7 @@ import type { Attrs, Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { range, type TensorType } from "../../src/ir/shape.ts";
 import { topological } from "../../src/ir/walk.ts";
 import { add, call, evaluateGraph, evaluateNode, mul, sum } from "../../src/ops/index.ts";
+import type { Case } from "./grouped.ts";
 import { difference, makeTensor, type Source } from "./tensors.ts";
 
 export interface Row {
@@ -73,6 +74,10 @@ function expectedOf(row: Row, graph: Graph, inputs: readonly HostTensor[]): read
   }
   return values;
 }
+
+/** Rows that give values, as cases to be run together. */
+export const rowCases = (rows: readonly Row[]): Case[] =>
+  rows.filter(({ fails }) => fails === undefined).map((row) => ({ graph: rowGraph(row), inputs: rowInputs(row) }));
 
 /** Checks an executor's values of a row against the independent ones, or the reference where there are none. */
 export async function runRow(row: Row, evaluate: Evaluate): Promise<void> {

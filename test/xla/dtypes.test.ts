@@ -2,6 +2,8 @@ import { afterAll, describe, test } from "vitest";
 import { type DType, isFloat } from "../../src/ir/index.ts";
 import { baseRows, type Row, runRow } from "../ops/table.ts";
 import { otherDTypes, rowsIn } from "../support/dtypes.ts";
+import { grouped } from "../support/grouped.ts";
+import { rowCases } from "../support/row.ts";
 import { differenceOf } from "./differences.ts";
 import { preparedPython, XlaOracle } from "./oracle.ts";
 
@@ -18,10 +20,12 @@ function toleranceOf({ tolerance, ...row }: Row, dtype: DType): Row {
 }
 
 describe.each(Object.keys(otherDTypes) as DType[])("the table of ops in %s in XLA", (dtype) => {
-  for (const row of rowsIn(baseRows, dtype)) {
+  const chosen = rowsIn(baseRows, dtype).map((row) => toleranceOf(row, dtype));
+  const together = grouped(oracle.evaluate, rowCases(chosen.filter((row) => differenceOf(row) === undefined)));
+  for (const row of chosen) {
     const name = `${row.op}: ${row.title}`;
     const reason = differenceOf(row);
-    if (reason === undefined) test(name, () => runRow(toleranceOf(row, dtype), oracle.evaluate), 60_000);
+    if (reason === undefined) test(name, () => runRow(row, together.evaluate), 60_000);
     else test.skip(`${name} (${reason})`, () => undefined);
   }
 });

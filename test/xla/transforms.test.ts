@@ -1,6 +1,7 @@
 import { afterAll, describe, test } from "vitest";
 import { rows } from "../ops/table.ts";
-import { batchings, runBatched } from "../support/batch.ts";
+import { batchedCase, batchings, runBatched } from "../support/batch.ts";
+import { grouped } from "../support/grouped.ts";
 import { differenceOf } from "./differences.ts";
 import { preparedPython, XlaOracle } from "./oracle.ts";
 
@@ -8,11 +9,18 @@ const oracle = new XlaOracle(preparedPython());
 afterAll(() => oracle.close());
 
 describe("rows of the table of ops, all inputs batched, in XLA", () => {
-  for (const row of rows.filter(({ inputs }) => inputs.length > 0)) {
+  const cases = rows
+    .filter(({ inputs }) => inputs.length > 0)
+    .map((row) => ({ row, all: batchings(row).at(-1) as boolean[], reason: differenceOf(row) }));
+  const together = grouped(
+    oracle.evaluate,
+    cases.flatMap(({ row, all, reason }) =>
+      reason === undefined && row.fails === undefined ? [batchedCase(row, all)] : [],
+    ),
+  );
+  for (const { row, all, reason } of cases) {
     const name = `${row.op}: ${row.title}`;
-    const reason = differenceOf(row);
-    const all = batchings(row).at(-1) as boolean[];
-    if (reason === undefined) test(name, () => runBatched(row, all, oracle.evaluate), 60_000);
+    if (reason === undefined) test(name, () => runBatched(row, all, together.evaluate), 60_000);
     else test.skip(`${name} (${reason})`, () => undefined);
   }
 });
