@@ -20,7 +20,17 @@ import {
   type TensorLike,
 } from "./tensor.ts";
 
-export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
+export {
+  arange,
+  type CreateOptions,
+  full,
+  linspace,
+  type NestedNumbers,
+  ones,
+  tensor,
+  zeros,
+  zerosLike,
+} from "./create.ts";
 export type { Dims, ReduceOptions } from "./tensor.ts";
 
 type Unary = (x: Tensor) => Tensor;
