@@ -1,7 +1,7 @@
 /** @module Gradients within bounds, element by element or all together. */
-import { full, isTensor, maximum, minimum, type Tensor, type Tensors } from "../tensor/index.ts";
+import { full, isTensor, maximum, minimum, pow, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** Each element of each gradient into [-limit, limit]; NaN stays. PyTorch's `clip_grad_value_`. */
@@ -14,27 +14,58 @@ export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number):
   ) as Grads;
 }
 
-/**
- * The Euclidean norm of all gradients as one vector, a scalar in the dtype of the first: on every device that of the whole
- * gradients, however they are split. It is infinite where the sum of squares is, in f32 for elements from about 1e19 on.
- */
-export function globalNorm(grads: Tensors): Tensor {
-  const { leaves } = flattenTree(grads, isTensor);
-  const [first] = leaves;
-  if (first === undefined) throw new HeddleError("tree", "globalNorm: there is no gradient in the tree");
-  const squares = leaves.map((leaf) => leaf.mul(leaf).sum().cast(first.dtype));
-  return squares.reduce((total, square) => total.add(square)).sqrt();
+/** Options of {@link globalNorm} and {@link clipByGlobalNorm}. */
+export interface NormOptions {
+  /**
+   * Of which norm: 2 (default) is Euclid's, 1 the sum of absolute values, Infinity the largest of them, another p above 0 the p-th
+   * root of the sum of their p-th powers.
+   */
+  readonly norm?: number;
+}
+
+/** Checks the options. @throws HeddleError `option` for a norm that is not above 0. */
+function normOf(what: string, options: NormOptions): number {
+  checkOptions(what, options, ["norm"]);
+  const { norm = 2 } = options;
+  if (norm !== Infinity) checkNumber(what, "norm", norm, Number.MIN_VALUE);
+  return norm;
 }
 
 /**
- * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_`: 1e-6
- * is added to the norm, and a norm that is not finite makes all gradients NaN or 0.
+ * The norm of all gradients as one vector, by default the Euclidean one, a scalar in the dtype of the first: on every device that of
+ * the whole gradients, however they are split. It is infinite where the sum of powers is, of squares in f32 for elements from
+ * about 1e19 on.
+ */
+export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
+  const norm = normOf("globalNorm", options);
+  const { leaves } = flattenTree(grads, isTensor);
+  const [first] = leaves;
+  if (first === undefined) throw new HeddleError("tree", "globalNorm: there is no gradient in the tree");
+  const { dtype } = first;
+  if (norm === Infinity) {
+    const largest = leaves.filter((leaf) => leaf.size > 0).map((leaf) => leaf.abs().max().cast(dtype));
+    return largest.reduce((most, next) => maximum(most, next), full([], 0, { dtype }));
+  }
+  const power = (leaf: Tensor): Tensor =>
+    norm === 2 ? leaf.mul(leaf) : norm === 1 ? leaf.abs() : pow(leaf.abs(), norm);
+  const total = leaves.map((leaf) => power(leaf).sum().cast(dtype)).reduce((sum, next) => sum.add(next));
+  return norm === 2 ? total.sqrt() : norm === 1 ? total : pow(total, 1 / norm);
+}
+
+/**
+ * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_` (`norm` is its
+ * `norm_type`): 1e-6 is added to the norm, and a norm that is not finite makes all gradients NaN or 0.
  *
  * @returns the gradients, and the norm that they had
  */
-export function clipByGlobalNorm<Grads extends Tensors>(grads: Grads, maxNorm: number): { grads: Grads; norm: Tensor } {
+export function clipByGlobalNorm<Grads extends Tensors>(
+  grads: Grads,
+  maxNorm: number,
+  options: NormOptions = {},
+): { grads: Grads; norm: Tensor } {
   checkNumber("clipByGlobalNorm", "maxNorm", maxNorm, 0);
-  const norm = globalNorm(grads);
+  normOf("clipByGlobalNorm", options);
+  const norm = globalNorm(grads, options);
   const factor = minimum(full([], maxNorm, { dtype: norm.dtype }).div(norm.add(1e-6)), 1);
   const { leaves, shape } = flattenTree(grads, isTensor);
   const clipped = leaves.map((leaf) => leaf.mul(factor.cast(leaf.dtype)));

@@ -25,7 +25,7 @@ export {
   rmsProp,
   rprop,
 } from "./adaptive.ts";
-export { clipByGlobalNorm, clipByValue, globalNorm } from "./clip.ts";
+export { clipByGlobalNorm, clipByValue, globalNorm, type NormOptions } from "./clip.ts";
 export { lazy } from "./lazy.ts";
 export { type LbfgsOptions, lbfgs } from "./lbfgs.ts";
 export {
