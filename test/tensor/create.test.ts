@@ -1,11 +1,12 @@
 /** Tensors of numbers by a rule. */
-import { linspace } from "heddle";
+import { jit, linspace, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 
 describe("linspace", () => {
   // NumPy's numbers.
   test.each([
     [0, 1, 5, {}, [0, 0.25, 0.5, 0.75, 1]],
+    [0.1, 0.7, 4, { dtype: "f64" }, [0.1, 0.3, 0.5, 0.7]],
     [-3, 4, 7, { endpoint: false }, [-3, -2, -1, 0, 1, 2, 3]],
     [2, -1, 4, {}, [2, 1, 0, -1]],
     [0.5, 0.7, 1, {}, [0.5]],
@@ -31,4 +32,11 @@ describe("linspace", () => {
     expect(() => linspace(0, 1, -1)).toThrow(/count must be at least 0/);
     expect(() => linspace(0, 256, 3, { dtype: "u8" })).toThrow(/256 is not a value of u8/);
   });
+});
+
+test("numbers of compiled functions keep their last bit", async () => {
+  // The first was read as 0.2.
+  const hard = [0.19999999999999998, 0.30000000000000004, 2.225073858507201e-308, 8.41e21, 1.7976931348623157e308];
+  const made = jit((x: Tensor) => hard.map((number) => x.add(number)))(tensor([0], { dtype: "f64" }));
+  expect(await Promise.all(made.map(async (x) => (await x.data())[0]))).toEqual(hard);
 });
