@@ -1,21 +1,20 @@
 /** @module Losses of classes: cross-entropies and hinges. Classes are the last dim. */
 
-import { isFloat, isInteger } from "../ir/dtype.ts";
+import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import {
   softmaxCrossEntropy as crossEntropyOfRows,
-  gather,
   logSoftmax,
   maximum,
   select,
   softplus,
   type Tensor,
-  take,
 } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
+import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, retold, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
-import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
+import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Options of losses with integer labels. */
 export interface ClassOptions extends LossOptions {
@@ -33,7 +32,7 @@ export interface CrossEntropyOptions extends ClassOptions {
 
 const classNames = ["weight", "ignoreIndex"];
 
-/** The rows that count, by their labels; labels to look up with; and the weight of each row. */
+/** The rows that count, by their labels; labels to look up with; and the weight of each row in a dtype. */
 function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignoreIndex }: ClassOptions) {
   const classes = logits.shape.at(-1) as number;
   checkTensorOptions(name, { weight });
@@ -43,26 +42,20 @@ function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignore
   const given = toIndices(labels, { kind: "label", size: classes });
   const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
   const indices = counts === undefined ? given : select(counts, given, 0);
-  const own = weight === undefined ? undefined : take(weight.cast(logits.dtype), indices);
-  return { counts, indices, weights: own };
+  const weights = (dtype: DType): Tensor | undefined =>
+    weight === undefined ? undefined : rowsById(weight.cast(dtype), indices);
+  return { counts, indices, weights };
 }
 
-/** Single losses of rows, those that do not count at 0, and their mean by weight. */
+/** Single losses of rows, each times its weight, those that do not count at 0; their mean is by weight. */
 function ofRows(
-  name: string,
-  values: Tensor,
-  { counts, weights }: Pick<ReturnType<typeof labelled>, "counts" | "weights">,
-  options: LossOptions,
-  names: readonly string[],
-): Tensor {
-  const kept = counts === undefined ? values : select(counts, values, 0);
-  const mean = (): Tensor => {
-    if (counts === undefined && weights === undefined) return kept.mean();
-    const each = weights ?? counts?.cast(values.dtype);
-    const total = counts === undefined || weights === undefined ? each : select(counts, weights, 0);
-    return kept.sum().div((total as Tensor).sum());
-  };
-  return reduced(name, kept, options, names, mean);
+  single: Tensor,
+  { counts, weights: weightsIn }: Pick<ReturnType<typeof labelled>, "counts" | "weights">,
+): SingleLosses {
+  const only = (x: Tensor): Tensor => (counts === undefined ? x : select(counts, x, 0));
+  const weights = weightsIn(single.dtype);
+  if (weights !== undefined) return { values: only(mulNoNan(weights, single)), weights: only(weights) };
+  return { values: only(single), weights: counts?.cast(single.dtype) };
 }
 
 function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
@@ -91,13 +84,17 @@ export function softmaxCrossEntropy(logits: Tensor, labels: Tensor, options: Cro
       return withProbabilities(logits, labels, options, names);
     checkLabels(name, logits, labels);
     const rows = labelled(name, logits, labels, options);
-    const single = crossEntropyOfRows(logits, rows.indices);
-    const weighted = rows.weights === undefined ? single : single.mul(rows.weights);
-    if (labelSmoothing === 0) return ofRows(name, weighted, rows, options, names);
-    const all = logSoftmax(logits);
-    const spread = (weight === undefined ? all : all.mul(weight.cast(logits.dtype))).sum(-1);
     const share = labelSmoothing / (logits.shape.at(-1) as number);
-    return ofRows(name, weighted.mul(1 - labelSmoothing).sub(spread.mul(share)), rows, options, names);
+    const single = (x: Tensor): SingleLosses => {
+      const own = ofRows(crossEntropyOfRows(x, rows.indices), rows);
+      if (labelSmoothing === 0) return own;
+      const all = ofRows(weightedSum(logSoftmax(x), weight).neg(), { ...rows, weights: () => undefined }).values.mul(
+        share,
+      );
+      // At 1 the label itself counts nothing, however unlikely it is.
+      return { ...own, values: labelSmoothing === 1 ? all : own.values.mul(1 - labelSmoothing).add(all) };
+    };
+    return reduced(name, [logits], options, single, names);
   });
 }
 
@@ -113,11 +110,16 @@ function withProbabilities(
   if (ignoreIndex !== undefined)
     throw new HeddleError("option", "softmaxCrossEntropy: ignoreIndex needs integer labels, not probabilities");
   const share = labelSmoothing / (logits.shape.at(-1) as number);
-  const smooth = labelSmoothing === 0 ? target : target.mul(1 - labelSmoothing).add(share);
-  const single = logSoftmax(logits).mul(smooth);
-  const values = (weight === undefined ? single : single.mul(weight.cast(logits.dtype))).sum(-1).neg();
-  return reduced("softmaxCrossEntropy", values, options, names);
+  const single = (x: Tensor, t: Tensor): Tensor => {
+    const smooth = labelSmoothing === 0 ? t : t.mul(1 - labelSmoothing).add(share);
+    return weightedSum(mulNoNan(smooth, logSoftmax(x)), weight).neg();
+  };
+  return reduced("softmaxCrossEntropy", [logits, target], options, single, names);
 }
+
+/** The sum over classes, each by its weight: one of weight 0 counts nothing, also where it is infinite. */
+const weightedSum = (x: Tensor, weight: Tensor | undefined): Tensor =>
+  (weight === undefined ? x : mulNoNan(weight.cast(x.dtype), x)).sum(-1);
 
 /**
  * Negative log-likelihood of labels, as PyTorch's `NLLLoss`: minus the logarithm of the label's probability.
@@ -131,12 +133,16 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
     if (!sameShape(labels.shape, logProbabilities.shape.slice(0, -1)))
       throw new HeddleError("shape", `nll: ${formatType(logProbabilities)} does not fit labels ${formatType(labels)}`);
     const rows = labelled("nll", logProbabilities, labels, options);
-    const single = retold(
-      "nll",
-      ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
-      () => gather(logProbabilities, rows.indices, labels.shape.length).neg(),
-    );
-    return ofRows("nll", rows.weights === undefined ? single : single.mul(rows.weights), rows, options, classNames);
+    const single = (x: Tensor): SingleLosses =>
+      ofRows(
+        retold(
+          "nll",
+          ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
+          () => rowsById(x, rows.indices, labels.shape.length).neg(),
+        ),
+        rows,
+      );
+    return reduced("nll", [logProbabilities], options, single, classNames);
   });
 }
 
@@ -161,12 +167,14 @@ export function binaryCrossEntropy(output: Tensor, target: Tensor, options: Bina
   return within("binaryCrossEntropy", () => {
     checkPair("binaryCrossEntropy", output, target);
     checkTensorOptions("binaryCrossEntropy", { weight: options.weight });
-    const one = output.neg().add(1);
-    const likelihood = target.mul(boundedLog(output)).add(target.neg().add(1).mul(boundedLog(one)));
-    // Of a number below 0 or above 1 the formula makes an ordinary one, below 0 perhaps, which nobody would notice.
-    const known = select(output.mul(one).lt(0), Number.NaN, likelihood.neg());
-    const values = options.weight === undefined ? known : known.mul(options.weight);
-    return reduced("binaryCrossEntropy", values, options, ["weight"]);
+    const single = (p: Tensor, t: Tensor): Tensor => {
+      const one = p.neg().add(1);
+      const likelihood = t.mul(boundedLog(p)).add(t.neg().add(1).mul(boundedLog(one)));
+      // Of a number below 0 or above 1 the formula makes an ordinary one, below 0 perhaps, which nobody would notice.
+      const known = select(p.mul(one).lt(0), Number.NaN, likelihood.neg());
+      return options.weight === undefined ? known : known.mul(options.weight);
+    };
+    return reduced("binaryCrossEntropy", [output, target], options, single, ["weight"]);
   });
 }
 
@@ -179,8 +187,21 @@ export interface BinaryLogitsOptions extends BinaryOptions {
 }
 
 /**
+ * `positive · softplus(-x) + negative · softplus(x)`, by the size of x: softplus(-|x|) is in both, and |x| is added for the side that
+ * is unlikely. A certain answer that is right, at an infinite logit, then costs 0.
+ */
+function ofLogits(x: Tensor, positive: Tensor, negative: Tensor): Tensor {
+  const high = x.ge(0);
+  const size = select(high, x, x.neg());
+  return positive
+    .add(negative)
+    .mul(softplus(size.neg()))
+    .add(mulNoNan(select(high, negative, positive), size));
+}
+
+/**
  * Cross-entropy of sigmoid(logits) with probabilities in [0, 1], over all elements, without overflow, as PyTorch's
- * `BCEWithLogitsLoss`: `softplus(x) - x · target`.
+ * `BCEWithLogitsLoss`: `softplus(x) - x · target`. An infinite logit that is right costs 0, where PyTorch gives NaN.
  */
 export function binaryCrossEntropyWithLogits(
   logits: Tensor,
@@ -193,13 +214,13 @@ export function binaryCrossEntropyWithLogits(
     const { weight, posWeight, labelSmoothing = 0 } = options;
     checkTensorOptions(name, { weight, posWeight });
     checkNumber(name, "labelSmoothing", labelSmoothing, 0, 1);
-    const smooth = labelSmoothing === 0 ? target : target.mul(1 - labelSmoothing).add(labelSmoothing / 2);
-    const single =
-      posWeight === undefined
-        ? softplus(logits).sub(logits.mul(smooth))
-        : logits.mul(smooth.neg().add(1)).add(softplus(logits.neg()).mul(posWeight.sub(1).mul(smooth).add(1)));
-    const values = weight === undefined ? single : single.mul(weight);
-    return reduced(name, values, options, ["weight", "posWeight", "labelSmoothing"]);
+    const single = (x: Tensor, t: Tensor): Tensor => {
+      const positive = labelSmoothing === 0 ? t : t.mul(1 - labelSmoothing).add(labelSmoothing / 2);
+      const negative = positive.neg().add(1);
+      const values = ofLogits(x, posWeight === undefined ? positive : positive.mul(posWeight), negative);
+      return weight === undefined ? values : mulNoNan(weight, values);
+    };
+    return reduced(name, [logits, target], options, single, ["weight", "posWeight", "labelSmoothing"]);
   });
 }
 
@@ -213,7 +234,7 @@ export function hinge(
     checkPair("hinge", output, target);
     const { margin = 1 } = options;
     checkNumber("hinge", "margin", margin);
-    return reduced("hinge", target.mul(output).neg().add(margin).relu(), options, ["margin"]);
+    return reduced("hinge", [output, target], options, (y, t) => t.mul(y).neg().add(margin).relu(), ["margin"]);
   });
 }
 
@@ -230,8 +251,8 @@ export function hingeEmbedding(
     checkPair("hingeEmbedding", output, target);
     const { margin = 1 } = options;
     checkNumber("hingeEmbedding", "margin", margin);
-    const near = select(target.eq(1), output, 0);
-    const far = select(target.eq(-1), output.neg().add(margin).relu(), 0);
-    return reduced("hingeEmbedding", near.add(far), options, ["margin"]);
+    const single = (y: Tensor, t: Tensor): Tensor =>
+      select(t.eq(1), y, 0).add(select(t.eq(-1), y.neg().add(margin).relu(), 0));
+    return reduced("hingeEmbedding", [output, target], options, single, ["margin"]);
   });
 }

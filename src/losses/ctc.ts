@@ -2,12 +2,12 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { checkTensorOptions, checkTensors, type LossOptions, reduced } from "./reduce.ts";
+import { checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Options of {@link ctc}. */
 export interface CtcOptions extends LossOptions {
@@ -51,29 +51,37 @@ export function ctc(logProbabilities: Tensor, labels: Tensor, options: CtcOption
     const counted = targetLengths?.cast("i32") ?? given.ge(0).cast("i32").sum(1);
     const lengths = inputLengths?.cast("i32") ?? full([batch], time, { dtype: "i32" });
     const path = pathOf(given, blank);
-    const steps = logProbabilities.transpose([1, 0, 2]);
-    const emitted = (step: Tensor): Tensor =>
-      maximum(
-        retold("ctc", labelOutside(labels.shape[1] as number), () => gather(step, path.classes, 1)),
-        nothing,
-      );
-    const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
-    const start = select(path.places.lt(2), emitted(first), nothing);
-    const rest = steps.slice([1, 0, 0], [...steps.shape]);
-    const [end] = scan(
-      (before: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
-        const after = advanced(before, path.skips).add(emitted(step));
-        return [select(lengths.sub(1).gt(index).reshape([batch, 1]), after, before), {}];
-      },
-      start,
-      rest,
-    );
-    const total = atEnd(end, counted);
-    const value = select(total.lt(nothing / 10), zeroInfinity ? 0 : Infinity, total.neg());
+    const single = (x: Tensor): SingleLosses => {
+      const total = logLikelihood(x, path, lengths, counted);
+      const values = select(total.lt(nothing / 10), zeroInfinity ? 0 : Infinity, total.neg());
+      return { values, mean: () => values.div(maximum(counted, 1).cast(values.dtype)).mean() };
+    };
     const names = ["inputLengths", "targetLengths", "blank", "zeroInfinity"];
-    const perLabel = (): Tensor => value.div(maximum(counted, 1).cast(value.dtype)).mean();
-    return reduced("ctc", value, options, names, perLabel);
+    return reduced("ctc", [logProbabilities], options, single, names);
   });
+}
+
+/** The logarithm of the probability of each sequence's labels: the forward variables, step by step. */
+function logLikelihood(x: Tensor, path: ReturnType<typeof pathOf>, lengths: Tensor, counted: Tensor): Tensor {
+  const labels = (path.classes.shape[1] as number) >> 1;
+  const steps = x.transpose([1, 0, 2]);
+  const emitted = (step: Tensor): Tensor =>
+    maximum(
+      retold("ctc", labelOutside(labels), () => rowsById(step, path.classes, 1)),
+      nothing,
+    );
+  const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
+  const start = select(path.places.lt(2), emitted(first), nothing);
+  const rest = steps.slice([1, 0, 0], [...steps.shape]);
+  const [end] = scan(
+    (before: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
+      const after = advanced(before, path.skips).add(emitted(step));
+      return [select(lengths.sub(1).gt(index).reshape([-1, 1]), after, before), {}];
+    },
+    start,
+    rest,
+  );
+  return atEnd(end, counted);
 }
 
 /** Of a place in the labels with blanks around each, the label. */
@@ -146,7 +154,7 @@ function advanced(before: Tensor, skips: Tensor): Tensor {
 /** The places of the last label and of the blank behind it. */
 function atEnd(end: Tensor, lengths: Tensor): Tensor {
   const [batch] = end.shape as [number, number];
-  const at = (place: Tensor): Tensor => gather(end, place.reshape([batch, 1]), 1).reshape([batch]);
+  const at = (place: Tensor): Tensor => rowsById(end, place.reshape([batch, 1]), 1).reshape([batch]);
   const blank = at(lengths.mul(2));
   const label = at(maximum(lengths.mul(2).sub(1), 0));
   return logSumOf([blank, select(lengths.gt(0), label, nothing)]);

@@ -31,14 +31,16 @@ export function cosineEmbedding(
         "shape",
         `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`,
       );
-    const square = (x: Tensor): Tensor => x.mul(x).sum(-1).add(1e-12);
-    const cosine = first
-      .mul(second)
-      .sum(-1)
-      .div(square(first).mul(square(second)).sqrt());
-    const same = select(target.eq(1), cosine.neg().add(1), 0);
-    const other = select(target.eq(-1), cosine.sub(margin).relu(), 0);
-    return reduced("cosineEmbedding", same.add(other), options, ["margin"]);
+    const single = (x: Tensor, y: Tensor): Tensor => {
+      const square = (one: Tensor): Tensor => one.mul(one).sum(-1).add(1e-12);
+      const cosine = x
+        .mul(y)
+        .sum(-1)
+        .div(square(x).mul(square(y)).sqrt());
+      const same = select(target.eq(1), cosine.neg().add(1), 0);
+      return same.add(select(target.eq(-1), cosine.sub(margin).relu(), 0));
+    };
+    return reduced("cosineEmbedding", [first, second], options, single, ["margin"]);
   });
 }
 
@@ -72,10 +74,12 @@ export function tripletMargin(
     checkNumber("tripletMargin", "p", p, 1);
     checkNumber("tripletMargin", "epsilon", epsilon, 0);
     const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
-    const far = distance(anchor, negative);
-    const other = swap ? minimum(far, distance(positive, negative)) : far;
-    const values = distance(anchor, positive).sub(other).add(margin).relu();
-    return reduced("tripletMargin", values, options, ["margin", "p", "epsilon", "swap"]);
+    const single = (own: Tensor, near: Tensor, other: Tensor): Tensor => {
+      const far = distance(own, other);
+      const least = swap ? minimum(far, distance(near, other)) : far;
+      return distance(own, near).sub(least).add(margin).relu();
+    };
+    return reduced("tripletMargin", [anchor, positive, negative], options, single, ["margin", "p", "epsilon", "swap"]);
   });
 }
 

@@ -16,7 +16,7 @@ export {
 } from "./classification.ts";
 export { type CtcOptions, ctc } from "./ctc.ts";
 export { cosineEmbedding, type TripletOptions, tripletMargin } from "./embedding.ts";
-export type { Loss, LossOptions, LossReduction } from "./reduce.ts";
+export { type Loss, type LossOptions, type LossReduction, weightedMean } from "./reduce.ts";
 export {
   type GaussianNllOptions,
   gaussianNll,

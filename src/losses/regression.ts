@@ -1,16 +1,19 @@
 /** @module Losses of numbers: output and target have one shape, and so do the single losses. */
-import { full, maximum, minimum, select, type Tensor } from "../tensor/index.ts";
+import { full, maximum, minimum, select, type Tensor, xlogy } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
+import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { checkPair, type LossOptions, reduced } from "./reduce.ts";
+import { checkPair, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
 /** Squared error, `(output - target)²`, over all elements; elementwise with reduction `"none"`. */
 export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   return within("mse", () => {
     checkPair("mse", output, target);
-    const difference = output.sub(target);
-    return reduced("mse", difference.mul(difference), options);
+    return reduced("mse", [output, target], options, (y, t) => {
+      const difference = y.sub(t);
+      return difference.mul(difference);
+    });
   });
 }
 
@@ -21,7 +24,7 @@ export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): 
 export function l1(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   return within("l1", () => {
     checkPair("l1", output, target);
-    return reduced("l1", output.sub(target).abs(), options);
+    return reduced("l1", [output, target], options, (y, t) => y.sub(t).abs());
   });
 }
 
@@ -42,7 +45,7 @@ export function huber(output: Tensor, target: Tensor, options: LossOptions & { r
     checkPair("huber", output, target);
     const { delta = 1 } = options;
     checkNumber("huber", "delta", delta, Number.MIN_VALUE);
-    return reduced("huber", huberOf(output.sub(target), delta), options, ["delta"]);
+    return reduced("huber", [output, target], options, (y, t) => huberOf(y.sub(t), delta), ["delta"]);
   });
 }
 
@@ -61,9 +64,9 @@ export function smoothL1(
     checkPair("smoothL1", output, target);
     const { beta = 1 } = options;
     checkNumber("smoothL1", "beta", beta, 0);
-    const difference = output.sub(target);
-    const values = beta === 0 ? difference.abs() : huberOf(difference, beta).mul(1 / beta);
-    return reduced("smoothL1", values, options, ["beta"]);
+    const single = (y: Tensor, t: Tensor): Tensor =>
+      beta === 0 ? y.sub(t).abs() : huberOf(y.sub(t), beta).mul(1 / beta);
+    return reduced("smoothL1", [output, target], options, single, ["beta"]);
   });
 }
 
@@ -86,21 +89,23 @@ export function poissonNll(output: Tensor, target: Tensor, options: PoissonNllOp
     checkPair("poissonNll", output, target);
     const { logInput = true, full: whole = false, epsilon = 1e-8 } = options;
     checkNumber("poissonNll", "epsilon", epsilon, 0);
-    const values = logInput ? output.exp().sub(target.mul(output)) : output.sub(target.mul(output.add(epsilon).log()));
-    const large = target.gt(1);
-    const count = select(large, target, 1);
-    const stirling = count
-      .mul(count.log())
-      .sub(count)
-      .add(
-        count
-          .mul(2 * Math.PI)
-          .log()
-          .mul(0.5),
-      );
-    const names = ["logInput", "full", "epsilon"];
-    return reduced("poissonNll", whole ? values.add(select(large, stirling, 0)) : values, options, names);
+    const single = (y: Tensor, t: Tensor): Tensor => {
+      const values = logInput ? y.exp().sub(mulNoNan(t, y)) : y.sub(xlogy(t, y.add(epsilon)));
+      return whole ? values.add(stirling(t)) : values;
+    };
+    return reduced("poissonNll", [output, target], options, single, ["logInput", "full", "epsilon"]);
   });
+}
+
+/** Stirling's approximation of log(n!), for n above 1, else 0. */
+function stirling(n: Tensor): Tensor {
+  const large = n.gt(1);
+  const count = select(large, n, 1);
+  const half = count
+    .mul(2 * Math.PI)
+    .log()
+    .mul(0.5);
+  return select(large, count.mul(count.log()).sub(count).add(half), 0);
 }
 
 /** Options of {@link gaussianNll}. */
@@ -128,11 +133,13 @@ export function gaussianNll(
     checkTensor("gaussianNll", variance);
     const { full: whole = false, epsilon = 1e-6 } = options;
     checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
-    const bounded = select(variance.lt(epsilon), full([], epsilon, { dtype: variance.dtype }), variance);
-    const difference = output.sub(target);
-    const values = bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5);
     const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
-    return reduced("gaussianNll", values.add(constant), options, ["full", "epsilon"]);
+    const single = (y: Tensor, t: Tensor, given: Tensor): Tensor => {
+      const bounded = select(given.lt(epsilon), full([], epsilon, { dtype: given.dtype }), given);
+      const difference = y.sub(t);
+      return bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5).add(constant);
+    };
+    return reduced("gaussianNll", [output, target, variance], options, single, ["full", "epsilon"]);
   });
 }
 
@@ -159,10 +166,21 @@ export function klDivergence(output: Tensor, target: Tensor, options: KlDivergen
         "option",
         `klDivergence: reduction must be mean, sum, none or batchMean, got ${String(reduction)}`,
       );
-    const entropy = (): Tensor => select(target.eq(0), 0, target.mul(select(target.eq(0), 1, target).log()));
-    const values = logTarget ? target.exp().mul(target.sub(output)) : entropy().sub(target.mul(output));
-    if (reduction === "batchMean")
-      return reduced("klDivergence", values, { ...options, reduction: "sum" }, ["logTarget"]).div(output.shape[0] ?? 1);
-    return reduced("klDivergence", values, { ...options, reduction }, ["logTarget"]);
+    const values = (y: Tensor, t: Tensor): Tensor =>
+      logTarget ? divergenceOfLogs(y, t) : xlogy(t, t).sub(mulNoNan(t, y));
+    const perRow = { ...options, reduction: reduction === "batchMean" ? "mean" : reduction } as const;
+    const single = (y: Tensor, t: Tensor): SingleLosses => {
+      const each = values(y, t);
+      return reduction === "batchMean"
+        ? { values: each, mean: () => each.sum().div(y.shape[0] ?? 1) }
+        : { values: each };
+    };
+    return reduced("klDivergence", [output, target], perRow, single, ["logTarget"]);
   });
+}
+
+/** `exp(t) · (t - y)`; 0 where the probability is 0, whatever the output. */
+function divergenceOfLogs(y: Tensor, t: Tensor): Tensor {
+  const none = t.eq(Number.NEGATIVE_INFINITY);
+  return t.exp().mul(select(none, 0, t).sub(select(none, 0, y)));
 }

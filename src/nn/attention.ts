@@ -1,5 +1,5 @@
 /** @module Attention layers and what tells them places: rotary, sinusoidal and learned embeddings of positions. */
-import { isFloat, isHalf } from "../ir/dtype.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import {
   and,
@@ -58,7 +58,7 @@ export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor 
   if (x.shape.length < 2 || size % 2 !== 0)
     throw new HeddleError("shape", `rotaryEmbedding: takes […, places, even size], got ${formatType(x)}`);
   if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rotaryEmbedding: takes floats, got ${formatType(x)}`);
-  const wide = isHalf(x.dtype) ? "f32" : x.dtype;
+  const wide = wideDType(x.dtype);
   const [turnCos, turnSin] = turnsOf(places, size, base, offset).map((part) => part.cast(wide)) as [Tensor, Tensor];
   const half = size / 2;
   const lead = x.shape.slice(0, -1);
@@ -277,7 +277,7 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer {
       const [places, size] = x.shape.slice(1) as [number, number];
       const [cosines, sines] = turnsOf(places, size, base, 0);
       const columns = [sines, cosines].map((part) => part.reshape([places, size / 2, 1]));
-      const wide = isHalf(x.dtype) ? "f32" : x.dtype;
+      const wide = wideDType(x.dtype);
       const table = concat(columns, 2).reshape([places, size]).cast(wide);
       return { y: x.cast(wide).add(table).cast(x.dtype), state: {} };
     },

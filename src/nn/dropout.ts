@@ -1,7 +1,7 @@
 /** @module Dropout. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { random, select, type Tensor } from "../tensor/index.ts";
+import { random, select, type Tensor, zerosLike } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { type ApplyOptions, type Layer, positioned, scopeKey } from "./layer.ts";
@@ -15,7 +15,6 @@ import { type ApplyOptions, type Layer, positioned, scopeKey } from "./layer.ts"
  */
 export function dropout(rate: number): Layer {
   return dropping("dropout", rate, (x, key) => {
-    if (rate === 1) return x.mul(0);
     return select(random.bernoulli(key, 1 - rate, x.shape), x.mul(1 / (1 - rate)), 0);
   });
 }
@@ -38,7 +37,8 @@ function dropping(
     apply(_variables, x, options = {}) {
       check(x);
       if (options.train !== true || rate === 0) return { y: x, state: {} };
-      return { y: drop(x, keyOf(options)), state: {} };
+      // Dropped is dropped: 0 times an infinity would be NaN.
+      return { y: rate === 1 ? zerosLike(x) : drop(x, keyOf(options)), state: {} };
     },
   });
 }
@@ -58,7 +58,6 @@ function channelDropout(kind: string, rate: number, places: number): Layer {
     kind,
     rate,
     (x, key) => {
-      if (rate === 1) return x.mul(0);
       const shape = x.shape.map((size, dim) => (dim < 2 ? size : 1));
       return select(random.bernoulli(key, 1 - rate, shape), x.mul(1 / (1 - rate)), 0);
     },
@@ -89,7 +88,6 @@ const seluLowest = -1.7580993408473766;
  */
 export function alphaDropout(rate: number): Layer {
   return dropping("alphaDropout", rate, (x, key) => {
-    if (rate === 1) return x.mul(0);
     const scale = ((1 - rate) * (1 + rate * seluLowest ** 2)) ** -0.5;
     const kept = random.bernoulli(key, 1 - rate, x.shape);
     return select(kept, x, seluLowest)

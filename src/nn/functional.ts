@@ -1,6 +1,6 @@
 /**
  * @module Activation functions of tensors: PyTorch's, elementwise but for `glu`, with its values and gradients at kinks, at
- * infinities and for NaN. Each keeps shape and dtype (floats). The layers of the same names are in `activations.ts`.
+ * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of the same names are in `activations.ts`.
  *
  * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
  */
@@ -19,21 +19,22 @@ import {
   type Tensor,
 } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
+import { inFloat32 } from "../tensor/wide.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 
 export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../tensor/index.ts";
 
-/** What a function makes of a tensor; errors of what it is made of name it. */
-const ofTensor = (name: string, x: Tensor, body: () => Tensor): Tensor =>
+/** What a function makes of a tensor, 16-bit floats in f32; errors of what it is made of name it. */
+const ofTensor = (name: string, given: Tensor, body: (x: Tensor) => Tensor): Tensor =>
   within(name, () => {
-    checkTensor(name, x);
-    return body();
+    checkTensor(name, given);
+    return inFloat32([given], body);
   });
 
 /** `alpha · (exp(x) - 1)` up to 0, x above it (Clevert et al., 2016). */
-export function elu(x: Tensor, options: { readonly alpha?: number } = {}): Tensor {
-  return ofTensor("elu", x, () => {
+export function elu(input: Tensor, options: { readonly alpha?: number } = {}): Tensor {
+  return ofTensor("elu", input, (x) => {
     checkOptions("elu", options, ["alpha"]);
     const { alpha = 1 } = options;
     checkNumber("elu", "alpha", alpha);
@@ -45,11 +46,12 @@ const seluAlpha = 1.6732632423543772;
 const seluScale = 1.0507009873554805;
 
 /** `elu` with the scale and alpha that keep mean 0 and variance 1 (Klambauer et al., 2017). */
-export const selu = (x: Tensor): Tensor => ofTensor("selu", x, () => elu(x, { alpha: seluAlpha }).mul(seluScale));
+export const selu = (input: Tensor): Tensor =>
+  ofTensor("selu", input, (x) => elu(x, { alpha: seluAlpha }).mul(seluScale));
 
 /** `alpha · (exp(x / alpha) - 1)` up to 0, x above it: `elu` whose slope has no jump (Barron, 2017). */
-export function celu(x: Tensor, options: { readonly alpha?: number } = {}): Tensor {
-  return ofTensor("celu", x, () => {
+export function celu(input: Tensor, options: { readonly alpha?: number } = {}): Tensor {
+  return ofTensor("celu", input, (x) => {
     checkOptions("celu", options, ["alpha"]);
     const { alpha = 1 } = options;
     checkNumber("celu", "alpha", alpha);
@@ -65,8 +67,8 @@ export interface GeluOptions {
 }
 
 /** `x · Φ(x)`, Φ the normal distribution (Hendrycks and Gimpel, 2016). */
-export function gelu(x: Tensor, options: GeluOptions = {}): Tensor {
-  return ofTensor("gelu", x, () => {
+export function gelu(input: Tensor, options: GeluOptions = {}): Tensor {
+  return ofTensor("gelu", input, (x) => {
     checkOptions("gelu", options, ["approximate"]);
     const { approximate = "none" } = options;
     if (approximate === "none") return x.mul(erf(x.mul(Math.SQRT1_2)).add(1)).mul(0.5);
@@ -84,14 +86,14 @@ export function gelu(x: Tensor, options: GeluOptions = {}): Tensor {
 }
 
 /** `x · sigmoid(x)`, also called swish (Ramachandran et al., 2017). */
-export const silu = (x: Tensor): Tensor => ofTensor("silu", x, () => x.mul(x.sigmoid()));
+export const silu = (input: Tensor): Tensor => ofTensor("silu", input, (x) => x.mul(x.sigmoid()));
 
 /** `x · tanh(softplus(x))` (Misra, 2019). */
-export const mish = (x: Tensor): Tensor => ofTensor("mish", x, () => x.mul(softplusOf(x).tanh()));
+export const mish = (input: Tensor): Tensor => ofTensor("mish", input, (x) => x.mul(softplusOf(x).tanh()));
 
 /** x into `[min, max]`, by default [-1, 1]; the gradient is 0 at both ends. */
-export function hardtanh(x: Tensor, options: { readonly min?: number; readonly max?: number } = {}): Tensor {
-  return ofTensor("hardtanh", x, () => {
+export function hardtanh(input: Tensor, options: { readonly min?: number; readonly max?: number } = {}): Tensor {
+  return ofTensor("hardtanh", input, (x) => {
     checkOptions("hardtanh", options, ["min", "max"]);
     const { min = -1, max = 1 } = options;
     checkNumber("hardtanh", "min", min);
@@ -104,19 +106,19 @@ export function hardtanh(x: Tensor, options: { readonly min?: number; readonly m
 const between = (x: Tensor, min: number, max: number): Tensor => select(x.le(min), min, select(x.ge(max), max, x));
 
 /** `min(max(x, 0), 6)`. */
-export const relu6 = (x: Tensor): Tensor => ofTensor("relu6", x, () => between(x, 0, 6));
+export const relu6 = (input: Tensor): Tensor => ofTensor("relu6", input, (x) => between(x, 0, 6));
 
 /** `relu6(x + 3) / 6`: 0 up to -3, 1 from 3 on, a line between (Howard et al., 2019). */
-export const hardsigmoid = (x: Tensor): Tensor =>
-  ofTensor("hardsigmoid", x, () => select(x.le(-3), 0, select(x.ge(3), 1, x.mul(1 / 6).add(0.5))));
+export const hardsigmoid = (input: Tensor): Tensor =>
+  ofTensor("hardsigmoid", input, (x) => select(x.le(-3), 0, select(x.ge(3), 1, x.mul(1 / 6).add(0.5))));
 
 /** `x · relu6(x + 3) / 6` (Howard et al., 2019). */
-export const hardswish = (x: Tensor): Tensor =>
-  ofTensor("hardswish", x, () => x.mul(between(x.add(3), 0, 6).mul(1 / 6)));
+export const hardswish = (input: Tensor): Tensor =>
+  ofTensor("hardswish", input, (x) => x.mul(between(x.add(3), 0, 6).mul(1 / 6)));
 
 /** x above 0, `negativeSlope · x` (default 0.01) up to it. */
-export function leakyRelu(x: Tensor, options: { readonly negativeSlope?: number } = {}): Tensor {
-  return ofTensor("leakyRelu", x, () => {
+export function leakyRelu(input: Tensor, options: { readonly negativeSlope?: number } = {}): Tensor {
+  return ofTensor("leakyRelu", input, (x) => {
     checkOptions("leakyRelu", options, ["negativeSlope"]);
     const { negativeSlope = 0.01 } = options;
     checkNumber("leakyRelu", "negativeSlope", negativeSlope);
@@ -140,8 +142,8 @@ export interface RreluOptions {
  *
  * @throws HeddleError `option` when `upper` is less than `lower`; `dtype` unless x is float
  */
-export function rrelu(x: Tensor, options: RreluOptions = {}): Tensor {
-  return ofTensor("rrelu", x, () => {
+export function rrelu(input: Tensor, options: RreluOptions = {}): Tensor {
+  return ofTensor("rrelu", input, (x) => {
     checkOptions("rrelu", options, ["lower", "upper", "key"]);
     const { lower = 1 / 8, upper = 1 / 3, key } = options;
     checkNumber("rrelu", "lower", lower);
@@ -154,8 +156,8 @@ export function rrelu(x: Tensor, options: RreluOptions = {}): Tensor {
 }
 
 /** `log(1 + exp(beta · x)) / beta`, default 1. Exact everywhere: PyTorch's goes over to x from `beta · x = 20` on. */
-export function softplus(x: Tensor, options: { readonly beta?: number } = {}): Tensor {
-  return ofTensor("softplus", x, () => {
+export function softplus(input: Tensor, options: { readonly beta?: number } = {}): Tensor {
+  return ofTensor("softplus", input, (x) => {
     checkOptions("softplus", options, ["beta"]);
     const { beta = 1 } = options;
     checkNumber("softplus", "beta", beta, Number.MIN_VALUE);
@@ -164,19 +166,19 @@ export function softplus(x: Tensor, options: { readonly beta?: number } = {}): T
 }
 
 /** `x / (1 + |x|)`. */
-export const softsign = (x: Tensor): Tensor => ofTensor("softsign", x, () => x.div(x.abs().add(1)));
+export const softsign = (input: Tensor): Tensor => ofTensor("softsign", input, (x) => x.div(x.abs().add(1)));
 
 /** x nearer to 0 by `lambda` (default 0.5), 0 where it is that near. */
-export function softshrink(x: Tensor, options: { readonly lambda?: number } = {}): Tensor {
-  return ofTensor("softshrink", x, () => {
+export function softshrink(input: Tensor, options: { readonly lambda?: number } = {}): Tensor {
+  return ofTensor("softshrink", input, (x) => {
     const lambda = shrinkage("softshrink", options);
     return select(x.gt(lambda), x.sub(lambda), select(x.lt(-lambda), x.add(lambda), nearZero(x, lambda)));
   });
 }
 
 /** x, but 0 where it is within `lambda` (default 0.5) of 0. */
-export function hardshrink(x: Tensor, options: { readonly lambda?: number } = {}): Tensor {
-  return ofTensor("hardshrink", x, () => {
+export function hardshrink(input: Tensor, options: { readonly lambda?: number } = {}): Tensor {
+  return ofTensor("hardshrink", input, (x) => {
     const lambda = shrinkage("hardshrink", options);
     return select(x.gt(lambda), x, select(x.lt(-lambda), x, nearZero(x, lambda)));
   });
@@ -193,11 +195,11 @@ function shrinkage(name: string, options: { readonly lambda?: number }): number 
 const nearZero = (x: Tensor, lambda: number): Tensor => select(x.abs().le(lambda), 0, x);
 
 /** `x - tanh(x)`. */
-export const tanhshrink = (x: Tensor): Tensor => ofTensor("tanhshrink", x, () => x.sub(x.tanh()));
+export const tanhshrink = (input: Tensor): Tensor => ofTensor("tanhshrink", input, (x) => x.sub(x.tanh()));
 
 /** x where it is above `threshold`, else `value`. */
-export function threshold(x: Tensor, options: { readonly threshold: number; readonly value: number }): Tensor {
-  return ofTensor("threshold", x, () => {
+export function threshold(input: Tensor, options: { readonly threshold: number; readonly value: number }): Tensor {
+  return ofTensor("threshold", input, (x) => {
     checkOptions("threshold", options, ["threshold", "value"]);
     checkNumber("threshold", "threshold", options.threshold);
     checkNumber("threshold", "value", options.value);
@@ -206,10 +208,10 @@ export function threshold(x: Tensor, options: { readonly threshold: number; read
 }
 
 /** `log(sigmoid(x))`, without overflow. */
-export const logSigmoid = (x: Tensor): Tensor => ofTensor("logSigmoid", x, () => softplusOf(x.neg()).neg());
+export const logSigmoid = (input: Tensor): Tensor => ofTensor("logSigmoid", input, (x) => softplusOf(x.neg()).neg());
 
 /** The softmax of `-x` over a dim (default the last). */
-export const softmin = (x: Tensor, dim = -1): Tensor => ofTensor("softmin", x, () => x.neg().softmax(dim));
+export const softmin = (input: Tensor, dim = -1): Tensor => ofTensor("softmin", input, (x) => x.neg().softmax(dim));
 
 /** Options of {@link gumbelSoftmax}. */
 export interface GumbelSoftmaxOptions {
@@ -229,8 +231,8 @@ export interface GumbelSoftmaxOptions {
  *
  * @throws HeddleError `option` for a temperature that is not above 0; `dtype` unless x is float
  */
-export function gumbelSoftmax(x: Tensor, options: GumbelSoftmaxOptions): Tensor {
-  return ofTensor("gumbelSoftmax", x, () => {
+export function gumbelSoftmax(input: Tensor, options: GumbelSoftmaxOptions): Tensor {
+  return ofTensor("gumbelSoftmax", input, (x) => {
     checkOptions("gumbelSoftmax", options, ["key", "temperature", "hard", "dim"]);
     const { key, temperature = 1, hard = false, dim = -1 } = options;
     checkNumber("gumbelSoftmax", "temperature", temperature, Number.MIN_VALUE);
@@ -257,12 +259,12 @@ export function gumbelSoftmax(x: Tensor, options: GumbelSoftmaxOptions): Tensor 
  *
  * @throws HeddleError `shape` when the dim's size is odd
  */
-export function glu(x: Tensor, dim = -1): Tensor {
-  return ofTensor("glu", x, () => {
+export function glu(input: Tensor, dim = -1): Tensor {
+  return ofTensor("glu", input, (x) => {
     const at = dim < 0 ? dim + x.shape.length : dim;
     const size = x.shape[at];
-    if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(x)}`);
-    if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(x)} cannot be halved`);
+    if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(input)}`);
+    if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(input)} cannot be halved`);
     const half = (start: number): Tensor => {
       const bound = (value: number): number[] => x.shape.map((length, place) => (place === at ? value : length));
       return x.slice(
@@ -279,14 +281,14 @@ export function glu(x: Tensor, dim = -1): Tensor {
  *
  * @param slope `[1]`, or one slope for each size of dim 1
  */
-export function prelu(x: Tensor, slope: Tensor): Tensor {
-  return ofTensor("prelu", x, () => {
+export function prelu(input: Tensor, slope: Tensor): Tensor {
+  return ofTensor("prelu", input, (x) => {
     checkTensor("prelu", slope);
     const [count] = slope.shape;
     if (slope.shape.length !== 1 || (count !== 1 && count !== x.shape[1]))
       throw new HeddleError(
         "shape",
-        `prelu: slopes ${formatType(slope)} do not fit ${formatType(x)}: one, or one per size of dim 1`,
+        `prelu: slopes ${formatType(slope)} do not fit ${formatType(input)}: one, or one per size of dim 1`,
       );
     const spread =
       count === 1 ? slope.reshape([]) : slope.reshape(x.shape.map((length, dim) => (dim === 1 ? length : 1)));

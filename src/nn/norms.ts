@@ -1,10 +1,12 @@
 /**
  * @module Layers that normalise: PyTorch's parameter names, epsilons and statistics. Each is the one composite `normalize`, and an
- * affine map after it. The variance is that of distances from the mean, so values far from 0 lose nothing.
+ * affine map after it. The variance is that of distances from the mean, so values far from 0 lose nothing. 16-bit floats are
+ * computed in f32 and rounded once; their running statistics are f32, as variances are squares.
  */
-import { isFloat } from "../ir/dtype.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkWidth, type Layer, positioned } from "./layer.ts";
@@ -28,12 +30,26 @@ function channelsOf(input: TensorType, least = 2): number {
 const affineParams = (shape: readonly number[], dtype: TensorType["dtype"], bias = true): Tensors =>
   bias ? { weight: ones(shape, { dtype }), bias: zeros(shape, { dtype }) } : { weight: ones(shape, { dtype }) };
 
-/** The affine map of a layer that may have none. */
-function affine(y: Tensor, params: Tensors, spread: (parameter: Tensor) => Tensor = (parameter) => parameter): Tensor {
+/** A layer's answer: x normalised, and the affine map of a layer that may have none. 16-bit floats are computed in f32. */
+function affine(
+  x: Tensor,
+  normalised: (x: Tensor) => Tensor,
+  params: Tensors,
+  spread: (parameter: Tensor) => Tensor = (parameter) => parameter,
+): Tensor {
   const { weight, bias } = params as { weight?: Tensor; bias?: Tensor };
-  const scaled = weight === undefined ? y : y.mul(spread(weight));
-  return bias === undefined ? scaled : scaled.add(spread(bias));
+  return inFloat32([x, weight, bias], (wide, scale, shift) => {
+    const y = normalised(wide);
+    const scaled = scale === undefined ? y : y.mul(spread(scale));
+    return shift === undefined ? scaled : scaled.add(spread(shift));
+  });
 }
+
+/** x less the running mean over the root of the running variance, which are f32 for 16-bit floats. */
+const byStatistics =
+  ({ running_mean: mean, running_var: variance }: Statistics, epsilon: number, spread: (value: Tensor) => Tensor) =>
+  (x: Tensor): Tensor =>
+    x.sub(spread(mean)).mul(spread(rsqrt(widened(variance).add(epsilon))));
 
 /** One value per channel, as it meets `[batch, channels, …]`. */
 const perChannel =
@@ -82,16 +98,15 @@ export function batchNorm(options: BatchNormOptions = {}): Layer {
       channelsOf(x);
       const spread = perChannel(x.shape.length);
       if (!train && trackRunningStats) {
-        const { running_mean: mean, running_var: variance } = state as Statistics;
-        checkWidth(x, mean.shape[0] as number, 1);
-        const scale = rsqrt(variance.add(epsilon));
-        return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
+        const statistics = state as Statistics;
+        checkWidth(x, statistics.running_mean.shape[0] as number, 1);
+        return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
       }
       const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
       const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
       if (train && count === 1)
         throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
-      const y = affine(normalize(x, dims, { epsilon }), params, spread);
+      const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, spread);
       return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
     },
   });
@@ -104,8 +119,8 @@ interface Statistics extends Tensors {
 }
 
 const freshStatistics = (channels: number, dtype: TensorType["dtype"]): Statistics => ({
-  running_mean: zeros([channels], { dtype }),
-  running_var: ones([channels], { dtype }),
+  running_mean: zeros([channels], { dtype: wideDType(dtype) }),
+  running_var: ones([channels], { dtype: wideDType(dtype) }),
   num_batches_tracked: full([], 0, { dtype: "i32" }),
 });
 
@@ -174,7 +189,7 @@ export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean 
     apply({ params }, x) {
       const { weight } = params as { weight?: Tensor };
       if (weight !== undefined) checkWidth(x, weight.shape.at(-1) as number);
-      return { y: affine(overLast(x, dims, epsilon, true), params), state: {} };
+      return { y: affine(x, (wide) => overLast(wide, dims, epsilon, true), params), state: {} };
     },
   });
 }
@@ -199,7 +214,7 @@ export function rmsNorm(options: LayerNormOptions = {}): Layer {
     },
     apply: ({ params }, x) => {
       const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
-      return { y: affine(overLast(x, dims, smallest, false), params), state: {} };
+      return { y: affine(x, (wide) => overLast(wide, dims, smallest, false), params), state: {} };
     },
   });
 }
@@ -236,9 +251,9 @@ export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer
       return { params: learned ? affineParams([channels], input.dtype) : {}, state: {}, output: input };
     },
     apply({ params }, x) {
-      const rows = x.reshape([x.shape[0] as number, groups, -1]);
-      const y = normalize(rows, -1, { epsilon }).reshape(x.shape);
-      return { y: affine(y, params, perChannel(x.shape.length)), state: {} };
+      const byGroup = (wide: Tensor): Tensor =>
+        normalize(wide.reshape([x.shape[0] as number, groups, -1]), -1, { epsilon }).reshape(x.shape);
+      return { y: affine(x, byGroup, params, perChannel(x.shape.length)), state: {} };
     },
   });
 }
@@ -269,16 +284,16 @@ export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { rea
       const channels = channelsOf(x, 3);
       const spread = perChannel(x.shape.length);
       if (!train && trackRunningStats) {
-        const { running_mean: mean, running_var: variance } = state as Statistics;
-        checkWidth(x, mean.shape[0] as number, 1);
-        const scale = rsqrt(variance.add(epsilon));
-        return { y: affine(x.sub(spread(mean)).mul(spread(scale)), params, spread), state };
+        const statistics = state as Statistics;
+        checkWidth(x, statistics.running_mean.shape[0] as number, 1);
+        return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
       }
       const rows = x.reshape([x.shape[0] as number, channels, -1]);
       const places = rows.shape[2] as number;
       if (train && places === 1)
         throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
-      const y = affine(normalize(rows, -1, { epsilon }).reshape(x.shape), params, spread);
+      const byPlaces = (wide: Tensor): Tensor => normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
+      const y = affine(x, byPlaces, params, spread);
       if (!trackRunningStats) return { y, state: {} };
       const { mean, variance } = moments(rows, 2);
       const { running_mean, running_var, num_batches_tracked } = state as Statistics;

@@ -14,6 +14,7 @@ import { hloInSingle, hloReductions } from "./hlo.ts";
 import { combine, identityOf } from "./reduce.ts";
 import { partOfDim } from "./reduce-prod.ts";
 import { copyCall, f32, one } from "./structure.ts";
+import { inFloat32 } from "./wide.ts";
 
 type CumulativeAttrs = { kind: emit.CumulativeKind; dim: number };
 
@@ -91,9 +92,15 @@ defineOp<CumulativeAttrs>({
         // Each element is in its own sum and in all later ones.
         return [emit.reverse(emit.cumsum(emit.reverse(dy, [dim]), dim), [dim])];
       case "prod":
-        return [productGradient(x, dy, dim)];
+        return [inFloat32([x, dy], (wide, along) => productGradient(wide, along, dim))];
       case "logSumExp":
-        return [logSumExpGradient(x, node, dy, dim)];
+        return [
+          inFloat32([x, dy], (wide, along) => {
+            // A rounded result would be off by much in its exponential.
+            const y = wide === x ? node : emit.cumulative(kind, wide, dim);
+            return logSumExpGradient(wide, y, along, dim);
+          }),
+        ];
       default:
         return [extremeGradient(kind, x, node, dy, dim)];
     }

@@ -14,6 +14,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloInSingle } from "./hlo.ts";
+import { inFloat32 } from "./wide.ts";
 
 /** `forward` and `inverse` are between complex tensors; the others have a real side of the given length. */
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
@@ -235,7 +236,7 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
     return equationOf([[...batch, ...inner]], [[...batch, ...outer]], { whole: [...inner, ...outer] });
   },
   linear: [[0]],
-  gradient: ({ node, cotangents }) => [transposed(cotangents[0] as Node, node.attrs as FftAttrs)],
+  gradient: ({ node, cotangents }) => [inFloat32(cotangents, (dy) => transposed(dy as Node, node.attrs as FftAttrs))],
   batch: batchByEquation(),
   localize: absent("attributes hold sizes of dims that are never split"),
   cost: ([input], _outputs, { length }) =>

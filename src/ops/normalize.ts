@@ -1,14 +1,12 @@
 /** @module Normalising by mean and variance: what all norm layers are made of. */
-import { type DType, dtypes, isFloat } from "../ir/dtype.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
-
-/** Dtype in which sums of this one are taken. */
-const wide = (dtype: DType): DType => (dtypes[dtype].bytes < 4 ? "f32" : dtype);
+import { inFloat32 } from "./wide.ts";
 
 /**
  * Distances from the mean over `dims`. The first mean is rounded to a value's last place, which for values far from 0 is
@@ -28,7 +26,7 @@ function centred(x: Node, dims: readonly number[]): { mean: Node; rest: Node } {
  * variance is that of distances from the mean, exact also where values are far from 0.
  */
 export function moments(x: Node, dims: readonly number[]): { readonly mean: Node; readonly variance: Node } {
-  const { mean, rest } = centred(emit.cast(x, wide(x.dtype)), dims);
+  const { mean, rest } = centred(emit.cast(x, wideDType(x.dtype)), dims);
   return { mean, variance: emit.mean(emit.mul(rest, rest), dims, { keepDims: true }) };
 }
 
@@ -48,11 +46,12 @@ const normalizeOp: OpDef<NormalizeAttrs> = defineComposite<NormalizeAttrs>({
       throw new HeddleError("dtype", `normalize: takes floats, got ${formatType(x as TensorType)}`);
   },
   body: ([x], { dims, epsilon, centre }) => {
-    const given = x as Node;
-    const value = emit.cast(given, wide(given.dtype));
-    const rest = centre ? centred(value, dims).rest : value;
-    const square = emit.mean(emit.mul(rest, rest), dims, { keepDims: true });
-    return [emit.cast(emit.mul(rest, emit.rsqrt(emit.add(square, epsilon))), given.dtype)];
+    const result = inFloat32([x as Node], (value) => {
+      const rest = centre ? centred(value, dims).rest : value;
+      const square = emit.mean(emit.mul(rest, rest), dims, { keepDims: true });
+      return emit.mul(rest, emit.rsqrt(emit.add(square, epsilon)));
+    });
+    return [result];
   },
   equation: absent("that of its body"),
   linear: [],

@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
+import { inFloat32 } from "./wide.ts";
 
 /** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
 function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
@@ -22,21 +23,28 @@ function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
 
 /** log(sum(exp(x))) over a dim, without overflow. */
 export function logSumExp(x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node {
-  const { shift, log } = logSumExpParts(x, dim);
-  const total = emit.add(log, shift);
-  return options.keepDims === true ? total : emit.reshape(total, emit.max(x, dim).shape);
+  return inFloat32([x], (wide) => {
+    const { shift, log } = logSumExpParts(wide, dim);
+    const total = emit.add(log, shift);
+    return options.keepDims === true ? total : emit.reshape(total, emit.max(wide, dim).shape);
+  });
 }
 
 /** exp(x) / sum(exp(x)) over a dim. */
 export function softmax(x: Node, dim = -1): Node {
-  const shifted = emit.exp(emit.sub(x, emit.call("stopGradient", [emit.max(x, dim, { keepDims: true })])));
-  return emit.div(shifted, emit.sum(shifted, dim, { keepDims: true }));
+  return inFloat32([x], (wide) => {
+    const largest = emit.call("stopGradient", [emit.max(wide, dim, { keepDims: true })]);
+    const shifted = emit.exp(emit.sub(wide, largest));
+    return emit.div(shifted, emit.sum(shifted, dim, { keepDims: true }));
+  });
 }
 
 /** x - logSumExp(x) over a dim. */
 export function logSoftmax(x: Node, dim = -1): Node {
-  const { shift, log } = logSumExpParts(x, dim);
-  return emit.sub(emit.sub(x, shift), log);
+  return inFloat32([x], (wide) => {
+    const { shift, log } = logSumExpParts(wide, dim);
+    return emit.sub(emit.sub(wide, shift), log);
+  });
 }
 
 function check(name: string, inputs: readonly TensorType[]): void {
@@ -100,9 +108,12 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   example: { inputs: [logits, labels, f32([1], [1])], attrs: {}, outputs: [f32([1, 2], [0.5, -0.5])] },
   check: (inputs) => check("softmaxCrossEntropyGrad", inputs),
   body: (inputs) => {
-    const [x, label, dy] = inputs as [Node, Node, Node];
-    const column = emit.broadcastInDim(dy, x.shape, range(dy.shape.length));
-    return [emit.mul(emit.sub(softmax(x), emit.oneHot(label, x.shape.at(-1) as number, x.dtype)), column)];
+    const [, label] = inputs as [Node, Node];
+    const wide = inFloat32([inputs[0] as Node, inputs[2] as Node], (x, dy) => {
+      const column = emit.broadcastInDim(dy, x.shape, range(dy.shape.length));
+      return emit.mul(emit.sub(softmax(x), emit.oneHot(label, x.shape.at(-1) as number, x.dtype)), column);
+    });
+    return [wide];
   },
   equation: rowEquation(["table", "rows", "rows"], "table"),
   linear: [[2]],
@@ -118,10 +129,13 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   example: { inputs: [logits, labels], attrs: {}, outputs: [f32([1], [Math.log(2)])] },
   check: (inputs) => check("softmaxCrossEntropy", inputs),
   body: (inputs) => {
-    const [x, label] = inputs as [Node, Node];
-    const { shift, log } = logSumExpParts(x, -1);
-    const row = (column: Node): Node => emit.reshape(column, label.shape);
-    return [emit.sub(row(log), emit.sub(emit.gather(x, label, label.shape.length), row(shift)))];
+    const [given, label] = inputs as [Node, Node];
+    const wide = inFloat32([given], (x) => {
+      const { shift, log } = logSumExpParts(x, -1);
+      const row = (column: Node): Node => emit.reshape(column, label.shape);
+      return emit.sub(row(log), emit.sub(emit.gather(x, label, label.shape.length), row(shift)));
+    });
+    return [wide];
   },
   equation: rowEquation(["table", "rows"], "rows"),
   linear: [],

@@ -16,18 +16,13 @@ import {
 export interface AdafactorOptions extends LearningRate, WeightDecay {
   /** The average of squares decays by 1 - count^beta2Decay; default -0.8. */
   readonly beta2Decay?: number;
-  /** Least root of a mean square (default: the dtype's smallest difference from 1), and least scale of a parameter (1e-3). */
+  /** Least root of a mean square (default: the smallest difference from 1 in the dtype that is computed in), and least scale of a parameter (1e-3). */
   readonly epsilons?: readonly [number | undefined, number];
   /** Largest root mean square of an update, at least 1; default 1. */
   readonly clipThreshold?: number;
 }
 
-const machineEpsilon: { readonly [dtype: string]: number } = {
-  f16: 2 ** -10,
-  bf16: 2 ** -7,
-  f32: 2 ** -23,
-  f64: 2 ** -52,
-};
+const machineEpsilon: { readonly [dtype: string]: number } = { f32: 2 ** -23, f64: 2 ** -52 };
 
 /**
  * Adafactor (Shazeer and Stern, 2018) as PyTorch computes it, without first moments. Of a tensor of two dims and more, the

@@ -1,5 +1,7 @@
 /** @module Gradients within bounds, element by element or all together. */
+import { wideDType } from "../ir/dtype.ts";
 import { full, isTensor, maximum, minimum, pow, type Tensor, type Tensors } from "../tensor/index.ts";
+import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -34,27 +36,34 @@ function normOf(what: string, options: NormOptions): number {
 /**
  * The norm of all gradients as one vector, by default the Euclidean one, a scalar in the dtype of the first: on every device that of
  * the whole gradients, however they are split. It is infinite where the sum of powers is, of squares in f32 for elements from
- * about 1e19 on.
+ * about 1e19 on. 16-bit floats are computed in f32; the result is infinite where the norm is beyond their dtype.
  */
 export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
   const norm = normOf("globalNorm", options);
   const { leaves } = flattenTree(grads, isTensor);
   const [first] = leaves;
   if (first === undefined) throw new HeddleError("tree", "globalNorm: there is no gradient in the tree");
-  const { dtype } = first;
+  const found = wideNorm(leaves as [Tensor, ...Tensor[]], norm);
+  return found.dtype === first.dtype ? found : found.cast(first.dtype);
+}
+
+/** The norm of tensors in the dtype of the first, f32 where that has 16 bits. */
+function wideNorm(leaves: readonly [Tensor, ...Tensor[]], norm: number): Tensor {
+  const dtype = wideDType(leaves[0].dtype);
+  const wide = leaves.map(widened);
   if (norm === Infinity) {
-    const largest = leaves.filter((leaf) => leaf.size > 0).map((leaf) => leaf.abs().max().cast(dtype));
+    const largest = wide.filter((leaf) => leaf.size > 0).map((leaf) => leaf.abs().max().cast(dtype));
     return largest.reduce((most, next) => maximum(most, next), full([], 0, { dtype }));
   }
-  const power = (leaf: Tensor): Tensor =>
-    norm === 2 ? leaf.mul(leaf) : norm === 1 ? leaf.abs() : pow(leaf.abs(), norm);
-  const total = leaves.map((leaf) => power(leaf).sum().cast(dtype)).reduce((sum, next) => sum.add(next));
+  const power = (x: Tensor): Tensor => (norm === 2 ? x.mul(x) : norm === 1 ? x.abs() : pow(x.abs(), norm));
+  const total = wide.map((leaf) => power(leaf).sum().cast(dtype)).reduce((sum, next) => sum.add(next));
   return norm === 2 ? total.sqrt() : norm === 1 ? total : pow(total, 1 / norm);
 }
 
 /**
  * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_` (`norm` is its
- * `norm_type`): 1e-6 is added to the norm, and a norm that is not finite makes all gradients NaN or 0.
+ * `norm_type`): 1e-6 is added to the norm, and a norm that is not finite makes all gradients NaN or 0. 16-bit floats are scaled in f32,
+ * so a norm beyond their dtype, which is returned as infinite, clips like any other.
  *
  * @returns the gradients, and the norm that they had
  */
@@ -64,10 +73,12 @@ export function clipByGlobalNorm<Grads extends Tensors>(
   options: NormOptions = {},
 ): { grads: Grads; norm: Tensor } {
   checkNumber("clipByGlobalNorm", "maxNorm", maxNorm, 0);
-  normOf("clipByGlobalNorm", options);
-  const norm = globalNorm(grads, options);
-  const factor = minimum(full([], maxNorm, { dtype: norm.dtype }).div(norm.add(1e-6)), 1);
+  const power = normOf("clipByGlobalNorm", options);
   const { leaves, shape } = flattenTree(grads, isTensor);
-  const clipped = leaves.map((leaf) => leaf.mul(factor.cast(leaf.dtype)));
-  return { grads: unflattenTree(shape, clipped) as Grads, norm };
+  const [first] = leaves;
+  if (first === undefined) throw new HeddleError("tree", "clipByGlobalNorm: there is no gradient in the tree");
+  const norm = wideNorm(leaves as [Tensor, ...Tensor[]], power);
+  const factor = minimum(full([], maxNorm, { dtype: norm.dtype }).div(norm.add(1e-6)), 1);
+  const clipped = leaves.map((leaf) => inFloat32([leaf], (x) => x.mul(factor.cast(x.dtype))));
+  return { grads: unflattenTree(shape, clipped) as Grads, norm: norm.cast(first.dtype) };
 }

@@ -1,4 +1,5 @@
 /** @module L-BFGS: steps by an approximation of the second derivative, made of the last steps (Nocedal, 1980). */
+import { wideDType } from "../ir/dtype.ts";
 import {
   and,
   concat,
@@ -11,6 +12,7 @@ import {
   type Tensors,
   zeros,
 } from "../tensor/index.ts";
+import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -36,7 +38,8 @@ export interface LbfgsOptions extends LearningRate {
 
 /**
  * L-BFGS as PyTorch's `LBFGS` with `max_iter=1` and no line search: one evaluation per step, for whole batches. The first step
- * is along the gradient, no longer than the learning rate; {@link minimize} searches for the length of each. Its usual learning rate is 1. All parameters must be of one dtype.
+ * is along the gradient, no longer than the learning rate; {@link minimize} searches for the length of each. Its usual learning rate is
+ * 1. All parameters must be of one dtype; those of 16 bits are computed in f32, and so is what is remembered.
  */
 export function lbfgs(options: LbfgsOptions): Optimizer {
   checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
@@ -74,7 +77,7 @@ export function parametersOf(what: string, params: Tensors) {
 
 /** The history before the first step. */
 export function emptyHistory(leaves: Vector, size: number): History {
-  const { dtype } = leaves[0] as Tensor;
+  const dtype = wideDType((leaves[0] as Tensor).dtype);
   const rows = (): Vector => leaves.map((leaf) => zeros([size, ...leaf.shape], { dtype }));
   return {
     steps: rows(),
@@ -87,7 +90,7 @@ export function emptyHistory(leaves: Vector, size: number): History {
 function initial(params: Tensors, size: number): Tensors {
   const { leaves, shape } = parametersOf("lbfgs", params);
   const tree = (list: Vector): Tensors => unflattenTree(shape, [...list]) as Tensors;
-  const none = (): Tensors => tree(leaves.map(({ dtype, shape }) => zeros(shape, { dtype })));
+  const none = (): Tensors => tree(leaves.map(({ dtype, shape }) => zeros(shape, { dtype: wideDType(dtype) })));
   const { steps, changes, curvatures, scale } = emptyHistory(leaves, size);
   return { gradient: none(), step: none(), steps: tree(steps), changes: tree(changes), curvatures, scale };
 }
@@ -173,9 +176,9 @@ function update<Params extends Tensors>(
   options: UpdateOptions,
 ): Updated<Params> {
   const flat = flattenTree(params, isTensor);
-  const first = flat.leaves[0] as Tensor;
-  const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree));
+  const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree)).map(widened);
   const gradient = vector("the tree of gradients", grads);
+  const first = gradient[0] as Tensor;
   const [before, step, steps, changes] = treeNames.map((name) => vector(`the state '${name}'`, state[name])) as [
     Vector,
     Vector,
@@ -183,7 +186,12 @@ function update<Params extends Tensors>(
     Vector,
   ];
   const { learningRate, count } = updateRate({ name: "lbfgs", ...settings }, options, first);
-  const known = { steps, changes, curvatures: state["curvatures"] as Tensor, scale: state["scale"] as Tensor };
+  const known = {
+    steps,
+    changes,
+    curvatures: widened(state["curvatures"] as Tensor),
+    scale: widened(state["scale"] as Tensor),
+  };
   // The step before the first is 0, and is not remembered.
   const history = remembered(known, step, plus(gradient, before, full([], -1, { dtype: first.dtype })));
   const direction = directionOf(history, gradient);
@@ -192,7 +200,7 @@ function update<Params extends Tensors>(
   const move = direction.map((one) => select(moves, one.mul(size), 0));
   const tree = (values: Vector): Tensors => unflattenTree(flat.shape, [...values]) as Tensors;
   return {
-    params: tree(flat.leaves.map((leaf, index) => leaf.add(move[index] as Tensor))) as Params,
+    params: tree(flat.leaves.map((leaf, index) => inFloat32([leaf], (x) => x.add(move[index] as Tensor)))) as Params,
     state: {
       gradient: tree(gradient),
       step: tree(move),

@@ -1,5 +1,6 @@
 /** @module Minimising a function by L-BFGS with a line search that keeps Wolfe's strong conditions. */
 import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../tensor/index.ts";
+import { widenedTree } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -99,7 +100,7 @@ function compiled<Params extends Tensors>(loss: (params: Params) => Tensor, para
  * `line_search_fn="strong_wolfe"`. For whole batches: the function must be the same one each time it is called.
  *
  * @param loss a float scalar of the parameters, by tensor operations: it is compiled, with its gradient
- * @param params where to start: floats of one dtype
+ * @param params where to start: floats of one dtype; those of 16 bits are searched in f32
  * @throws HeddleError `tree` or `dtype` for other parameters; `option`; `value` where the first loss or gradient is not finite
  * @example const { params } = await optim.minimize(({ x }) => x.sub(3).mul(x.sub(3)).sum(), { x: zeros([2]) });
  */
@@ -110,8 +111,10 @@ export async function minimize<Params extends Tensors>(
 ): Promise<Minimum<Params>> {
   const settings = settingsOf(options);
   const { toleranceGrad, toleranceChange } = settings;
-  const { leaves: first, shape } = parametersOf("minimize", params);
-  const { at, turn } = compiled(loss, params);
+  const wide = widenedTree(params);
+  const { leaves: first, shape } = parametersOf("minimize", wide);
+  const { dtype } = parametersOf("minimize", params).leaves[0] as Tensor;
+  const { at, turn } = compiled(loss, wide);
   let history = emptyHistory(first, settings.historySize);
   // The step before the first is 0, and is not remembered.
   let [step, change]: [Vector, Vector] = [first.map(zerosOf), first.map(zerosOf)];
@@ -120,7 +123,10 @@ export async function minimize<Params extends Tensors>(
     throw new HeddleError("value", `minimize: the first loss is ${here.loss}, the sum of its gradient ${here.total}`);
   let [iterations, evaluations] = [0, 1];
   const done = (reason: Minimum<Params>["reason"]): Minimum<Params> => ({
-    params: unflattenTree(shape, [...here.leaves]) as Params,
+    params: unflattenTree(
+      shape,
+      here.leaves.map((leaf) => leaf.cast(dtype)),
+    ) as Params,
     loss: here.loss,
     iterations,
     evaluations,

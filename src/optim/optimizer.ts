@@ -7,10 +7,12 @@
  *     ({ params, state } = optimizer.update(grads, state, params, { step }));
  */
 
+import { isHalf, wideDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { asRecord, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
@@ -59,7 +61,7 @@ export interface Optimizer {
   /** Such as `"sgd"`. */
   readonly name: string;
   readonly learningRate: number | Schedule;
-  /** State for these parameters: zeros, or where an option says otherwise. */
+  /** State for these parameters: zeros, or where an option says otherwise; in f32 for 16-bit floats. */
   init(params: Tensors): Tensors;
   /** One step; the trees given are not changed. */
   update<Params extends Tensors>(
@@ -73,12 +75,15 @@ export interface Optimizer {
 /** The learning rate of a step as a number; throws `option` when it is not finite. */
 export function learningRateAt(optimizer: Pick<Optimizer, "name" | "learningRate">, step: number): number {
   const { learningRate, name } = optimizer;
-  const value = typeof learningRate === "number" ? learningRate : learningRate(step);
+  const value: unknown = typeof learningRate === "function" ? learningRate(step) : learningRate;
   if (typeof value === "number" && Number.isFinite(value)) return value;
   throw new HeddleError("option", `${name}: the schedule gives learning rate ${String(value)} at step ${step}`);
 }
 
-/** The rule of one parameter: from gradient, parameter and its state to the new parameter and state. */
+/**
+ * The rule of one parameter: from gradient, parameter and its state to the new parameter and state. It never sees 16-bit floats:
+ * it gets them as f32, keeps its state in f32, and the new parameter is rounded.
+ */
 export interface Rule<Slot extends string> extends LearningRate, WeightDecay {
   readonly name: string;
   /** Names of the tensors kept for each parameter, or for this one. */
@@ -93,7 +98,7 @@ export interface Rule<Slot extends string> extends LearningRate, WeightDecay {
   ) => { readonly parameter: Tensor; readonly slots: Readonly<Partial<Record<Slot, Tensor>>> };
 }
 
-/** The scalars of a step, in the dtype of the parameter. */
+/** The scalars of a step, in the dtype that the rule computes in. */
 export interface StepScalars {
   readonly learningRate: number | Tensor;
   /** Number of this step, counted from 1. */
@@ -104,7 +109,7 @@ export interface StepScalars {
 
 /** Makes an optimizer of a rule that is applied to each parameter by itself. */
 export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
-  const { name, learningRate, weightDecay = 0, decayMask } = rule;
+  const { name, learningRate, weightDecay = 0, decayMask } = asRecord("perParameter", rule);
   if (typeof learningRate !== "function") checkNumber(name, "learningRate", learningRate, 0);
   checkNumber(name, "weightDecay", weightDecay, 0);
   if (decayMask !== undefined && typeof decayMask !== "function")
@@ -141,7 +146,9 @@ function initial<Slot extends string>(rule: Rule<Slot>, params: Tensors): Tensor
   const { initial: value = 0 } = rule;
   return trees(rule, flat, (slot, index) => {
     const leaf = flat.leaves[index] as Tensor;
-    return typeof value === "function" ? value(slot, leaf) : full(leaf.shape, value, { dtype: leaf.dtype });
+    return typeof value === "function"
+      ? value(slot, widened(leaf))
+      : full(leaf.shape, value, { dtype: wideDType(leaf.dtype) });
   });
 }
 
@@ -159,13 +166,14 @@ function update<Slot extends string, Params extends Tensors>(
   const slotAt = (slot: Slot, path: string): Tensor => {
     const found = slots.get(slot) ?? byPath(rule.name, `the state '${slot}'`, state[slot]);
     slots.set(slot, found);
-    return found(path);
+    return widened(found(path));
   };
   const results = leaves.map((parameter, index) => {
     const path = paths[index] as string;
     const own = Object.fromEntries(slotsOf(rule, parameter).map((slot) => [slot, slotAt(slot, path)]));
     const step = scalars(rule, options, parameter, path);
-    return rule.apply(gradients(path), parameter, own as Record<Slot, Tensor>, step);
+    const next = rule.apply(widened(gradients(path)), widened(parameter), own as Record<Slot, Tensor>, step);
+    return { ...next, parameter: isHalf(parameter.dtype) ? next.parameter.cast(parameter.dtype) : next.parameter };
   });
   return {
     params: unflattenTree(
@@ -189,20 +197,21 @@ export function byPath(name: string, what: string, tree: unknown): (path: string
 }
 
 /**
- * Learning rate and number of a step, in the dtype of a parameter.
+ * Learning rate and number of a step, in the dtype that a parameter is computed in.
  *
  * @throws HeddleError `option` when a schedule would have to be asked about a traced step
  */
 export function updateRate(
   rule: LearningRate & { readonly name: string },
   { step, learningRate }: UpdateOptions,
-  { dtype }: TensorType,
+  parameter: TensorType,
 ): Pick<StepScalars, "learningRate" | "count"> {
   if (learningRate === undefined && typeof rule.learningRate === "function" && typeof step !== "number") {
     throw new HeddleError("option", `${rule.name}: a schedule cannot be asked for the learning rate of a traced step`, {
       hint: "pass { step, learningRate }",
     });
   }
+  const dtype = wideDType(parameter.dtype);
   const rate = learningRate ?? learningRateAt(rule, typeof step === "number" ? step : 0);
   return {
     learningRate: typeof rate === "number" ? rate : rate.cast(dtype),

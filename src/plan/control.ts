@@ -48,7 +48,7 @@ const layoutIn = (decisions: ReadonlyMap<Node, Decision>, node: Node): Layout =>
   (decisions.get(node) as Decision).layouts[0] as Layout;
 
 const moved = (layout: Layout, by: number): Layout =>
-  layout.map((one) => (one.kind !== "shard" ? one : one.dim + by < 0 ? replicate : shard(one.dim + by)));
+  layout.map((one) => (one.kind !== "shard" ? one : one.dim + by < 0 ? replicate : shard(one.dim + by, one.sizes)));
 
 function decideLoop(node: Node, control: LoopControl, given: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
   const { body, condition, carries, slices } = control;

@@ -1,5 +1,5 @@
 /** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
-import { type DType, dtypeNames, dtypes, isDType, isLong, isValueOf, longBounds } from "../ir/dtype.ts";
+import { boundsOf, type DType, dtypeNames, dtypes, isDType, isValueOf } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -63,9 +63,6 @@ export function checkValue(what: string, dtype: DType, value: unknown): asserts 
   const reason = whyNotOf(dtype, value);
   if (reason !== undefined) throw notOf(what, dtype, reason);
 }
-
-const boundsOf = (dtype: DType): readonly (number | bigint)[] =>
-  isLong(dtype) ? longBounds[dtype] : [dtypes[dtype].lowest, dtypes[dtype].highest];
 
 /** The error for {@link whyNotOf}. */
 export const notOf = (what: string, dtype: DType, reason: string): HeddleError =>

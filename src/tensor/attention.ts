@@ -1,5 +1,5 @@
 /** @module Attention on tensors. */
-import { dtypes, isFloat } from "../ir/dtype.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, sameShape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -63,7 +63,7 @@ function build(...given: (Node | Fixed)[]): Node {
   const { causal, scale, rate, masked } = given.at(-1) as Fixed;
   const [first, second, third, ...rest] = given.slice(0, -1) as [Node, Node, Node, ...Node[]];
   const { dtype } = first;
-  const wide = dtypes[dtype].bytes < 4 ? "f32" : dtype;
+  const wide = wideDType(dtype);
   const [q, k, v] = [first, second, third].map((node) => ops.cast(node, wide)) as [Node, Node, Node];
   const heads = q.shape.at(-3) ?? 1;
   const groups = k.shape.at(-3) ?? 1;
@@ -75,12 +75,12 @@ function build(...given: (Node | Fixed)[]): Node {
     causal,
     scale,
     mask,
-    // All weights dropped: what remains is 0 times what it would be.
+    // All weights dropped: what would be is 0, not 0 times an infinity.
     rate: rate === 1 ? 0 : rate,
     key: rest.at(-1),
   });
   const made = ops.cast(ops.reshape(out, [...q.shape.slice(0, -1), v.shape.at(-1) as number]), dtype);
-  return rate === 1 ? ops.mul(made, 0) : made;
+  return rate === 1 ? ops.zerosLike(made) : made;
 }
 
 /** The mask with the rank of the scores, its heads in groups where it has them. */

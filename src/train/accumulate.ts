@@ -1,5 +1,5 @@
 /** @module Gradients of a batch, a part of it at a time: the sums of all parts are those of the whole batch. */
-import { isTensor, scan, type Tensor, type Tensors } from "../tensor/index.ts";
+import { full, isTensor, scan, type Tensor, type Tensors } from "../tensor/index.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { BatchColumns } from "./functions.ts";
 
@@ -46,8 +46,29 @@ export function inParts(
     start,
     mapTensors(batch as Tensors, (column) => cut(column, parts)),
   );
-  // Each part's mean counts as much, since all have as many rows.
+  // Each part's mean counts as much: all have as many rows, and means by weight have shares of what they are divided by.
   return { grads: mapTensors(grads, (sum) => sum.mul(1 / parts)), loss: loss.mul(1 / parts), metrics, state: end };
+}
+
+/**
+ * What the means of a loss are divided by in each of the parts: a share of their sum over the whole batch, so that the mean of the
+ * parts' means is that of the batch, whatever counts in each.
+ *
+ * @param sums of one part, from its columns
+ */
+export function sharesOf(
+  parts: number,
+  sums: (batch: BatchColumns) => readonly Tensor[],
+  batch: BatchColumns,
+): readonly Tensor[] {
+  if (parts === 1) return [];
+  // A loop must carry something; without sums it is not run.
+  const [, stacked] = scan(
+    (none: Tensor, one: Tensors): [Tensor, Tensor[]] => [none, [none, ...sums(one as BatchColumns)]],
+    full([], 0),
+    mapTensors(batch as Tensors, (column) => cut(column, parts)),
+  );
+  return stacked.slice(1).map((each) => each.mean(0));
 }
 
 /** `[rows, …]` to `[parts, rows / parts, …]`, every part with rows from everywhere: devices keep the rows they have. */

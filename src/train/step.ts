@@ -1,9 +1,11 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
 import type { Column } from "../data/index.ts";
+import { withDivisors } from "../losses/divisors.ts";
+import type { Applied } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
 import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
-import { inParts, mapTensors, mostParts, type PassOutcome } from "./accumulate.ts";
+import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import type { StepEnd } from "./ending.ts";
 import {
   applied,
@@ -90,25 +92,27 @@ function passes(
   const seen = (columns: BatchColumns, name: string): Tensor =>
     transformed(columns[name] as Tensor, data.columns.get(name) as Column, dtype);
   const scale = before.guard?.scale;
+  const outputs = (variables: Tensors, layerState: Tensors, columns: BatchColumns): Applied =>
+    applied(settings, { params: variables, state: layerState }, seen(columns, input), { train: true, key: stepKey });
+  const lossOf = (y: Tensor, columns: BatchColumns, shares?: readonly Tensor[]) =>
+    withDivisors(() => {
+      const weights = { rows: rowWeights(settings, data, columns), classes: classWeight };
+      return weightedLoss(loss, y, seen(columns, target), weights);
+    }, shares);
+  const rows = (batch[input] as Tensor).shape[0] as number;
+  const parts = mostParts(rows, accumulate);
+  const shares = sharesOf(parts, (columns) => lossOf(outputs(params, state, columns).y, columns).sums, batch);
   const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
-    const [x, t] = [seen(columns, input), seen(columns, target)];
     const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
-      const { y, state: after } = applied(settings, { params: variables, state: layerState }, x, {
-        train: true,
-        key: stepKey,
-      });
-      const value = weightedLoss(loss, y, t, {
-        rows: rowWeights(settings, data, columns),
-        classes: classWeight,
-      });
+      const { y, state: after } = outputs(variables, layerState, columns);
+      const value = lossOf(y, columns, shares).result;
       return [scale === undefined ? value : value.mul(scale), value, y, after];
     };
     const { value, grad } = valueAndGrad(forward)(params);
     const [, lossValue, output, newState] = value;
     const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
-    return { grads, loss: lossValue, metrics: sumsOf(metrics, output, t, dtype), state: newState };
+    return { grads, loss: lossValue, metrics: sumsOf(metrics, output, seen(columns, target), dtype), state: newState };
   };
-  const rows = (batch[input] as Tensor).shape[0] as number;
   const zero = {
     grads: mapTensors(params, zerosLike),
     loss: full([], 0, { dtype }),
@@ -116,7 +120,7 @@ function passes(
       [...metricSizes].map(([name, { sums }]) => [name, full(sums === undefined ? [] : [sums], 0, { dtype })]),
     ),
   };
-  return inParts(mostParts(rows, accumulate), pass, zero, state, batch);
+  return inParts(parts, pass, zero, state, batch);
 }
 
 /** Gradients within the bounds of `clip`: first each element, then all together. */

@@ -7,6 +7,7 @@ import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, range } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { isTensor, ones, select, type Tensor, vmap } from "../tensor/index.ts";
+import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -47,8 +48,8 @@ export interface RowWeights {
 export function weightedLoss(loss: Loss, output: Tensor, target: Tensor, { rows, classes }: RowWeights): Tensor {
   if (rows === undefined && classes === undefined) return scalarLoss(loss(output, target));
   const single = rowLosses(loss, output, target);
-  const byRow = rows === undefined ? single : single.mul(ofRows(rows, single));
-  return (classes === undefined ? byRow : byRow.mul(ofClasses(classes, target, single))).mean();
+  const byRow = rows === undefined ? single : mulNoNan(ofRows(rows, single), single);
+  return (classes === undefined ? byRow : mulNoNan(ofClasses(classes, target, single), byRow)).mean();
 }
 
 /** The loss of each row: what the function gives for `reduction: "none"`, or, where it has no such option, row by row. */

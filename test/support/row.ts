@@ -125,6 +125,21 @@ export function weighed(
   return { body, inputs: [...inputs, ...weights] };
 }
 
+/** The gradient of a row's weighed results by its float inputs, in f64 where the row can be so, and what it is run on. */
+export function rowGradient(row: Row): { graph: Graph; inputs: HostTensor[] } {
+  const wide = inDouble(row) ?? row;
+  const own = rowInputs(wide);
+  const { body, inputs } = weighed((...nodes) => wide.build?.(...nodes) ?? [call(wide.op, nodes, wide.attrs)], own, 11);
+  const specs = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } as TensorType }));
+  const graph = traceGraph(`${row.op} gradient`, specs, (...nodes) =>
+    gradients(
+      body(...nodes),
+      nodes.filter(({ dtype }, index) => index < own.length && isFloat(dtype)),
+    ),
+  );
+  return { graph, inputs };
+}
+
 /** A graph of one scalar result as a function of one input: what does not depend on it is computed once. */
 function functionOfInput(graph: Graph, inputs: readonly HostTensor[], index: number): (input: HostTensor) => number {
   const values = new Map<Node, readonly HostTensor[]>(
