@@ -33,6 +33,13 @@ export function roundToHalf(dtype: "f16" | "bf16", value: number): number {
   return value < 0 ? -magnitude : magnitude;
 }
 
+/** The largest value of the format below one of it, which is finite. */
+export function halfBelow(dtype: "f16" | "bf16", value: number): number {
+  const [bits] = encodeHalf(dtype, [value]) as unknown as [number];
+  const below = value === 0 ? 0x8001 : value > 0 ? bits - 1 : bits + 1;
+  return decodeHalf(dtype, Uint16Array.of(below))[0] as number;
+}
+
 /** The bits of values, two bytes each; values that are none of the format are rounded. */
 export function encodeHalf(dtype: "f16" | "bf16", values: ArrayLike<number>): Uint16Array {
   const out = new Uint16Array(values.length);

@@ -2,7 +2,7 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { arange, concat, dotGeneral, isNaN, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
@@ -27,7 +27,8 @@ const ratio = (part: number, whole: number): number => (whole === 0 ? 0 : part /
 /**
  * Of the answers that name a class, the share that is right; a class that is never named counts as 0. Outputs are logits
  * `[rows…, classes]` with integer labels `[rows…]`, or logits of the target's own shape, where a positive one answers yes and
- * a target above one half means yes.
+ * a target above one half means yes. All classes of the outputs are averaged, also those that do not occur: scikit-learn's numbers with
+ * all of them as `labels` and `zero_division=0`. NaN is taken for the largest (NumPy's `argmax`), of yes and no for a no.
  */
 export const precision = (options: ClassMetricOptions = {}): CountedMetric =>
   classMetric("precision", options, ({ right, answered }) => ratio(right, answered));
@@ -128,7 +129,7 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
 /**
  * Area under the ROC curve of logits and targets (yes above one half) of one shape, from a histogram of `sigmoid(logit)`:
  * scores in one bin count as equal. How near that comes depends on how they are spread: logits that all saturate fall into one
- * bin, and give 0.5. {@link rocAuc} is exact.
+ * bin, and give 0.5. {@link rocAuc} is exact, for scores of any range. NaN where one is NaN, or all labels are alike.
  *
  * @param options `bins`: default 200
  */
@@ -148,9 +149,10 @@ export function auc(options: { readonly bins?: number } = {}): CountedMetric {
         .cast("i32");
       const inBin = flat(bin).eq(arange(bins)).cast("f32");
       const yes = flat(target.cast("f32").gt(0.5)).cast("f32");
-      return concat([inBin.mul(yes), inBin.mul(yes.neg().add(1))], 2);
+      const unknown = flat(isNaN(output)).cast("f32");
+      return concat([inBin.mul(yes), inBin.mul(yes.neg().add(1)), unknown], 2);
     },
-    value: (sums) => areaOf(sums.slice(0, bins), sums.slice(bins)),
+    value: (sums) => (sums[2 * bins] === 0 ? areaOf(sums.slice(0, bins), sums.slice(bins, 2 * bins)) : Number.NaN),
   };
 }
 
@@ -168,23 +170,37 @@ function areaOf(yes: readonly number[], no: readonly number[]): number {
 
 /**
  * Area under the ROC curve: the share of pairs of a positive and a negative in which the positive has the higher score, ties
- * count half (Hanley and McNeil, 1982). NaN where all labels are alike or a score is NaN.
+ * count half (Hanley and McNeil, 1982): scikit-learn's `roc_auc_score`. NaN where all labels are alike, there are none, or a score is NaN
+ * (scikit-learn warns of the first and refuses the others); infinite scores are the highest and lowest.
  *
  * @param scores any numbers, such as logits
  * @param labels as many; positive above one half
+ * @param options `weights`: how often each counts, from 0 on; default once
+ * @throws HeddleError `shape` when there are not as many of each; `value` for a label that is NaN, or a weight that is negative or not finite
  */
-export function rocAuc(scores: ArrayLike<number>, labels: ArrayLike<number>): number {
+export function rocAuc(
+  scores: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  options: { readonly weights?: ArrayLike<number> } = {},
+): number {
+  checkOptions("rocAuc", options, ["weights"]);
+  const { weights } = options;
   if (scores.length !== labels.length)
     throw new HeddleError("shape", `rocAuc: ${scores.length} scores and ${labels.length} labels`);
+  if (weights !== undefined && weights.length !== scores.length)
+    throw new HeddleError("shape", `rocAuc: ${scores.length} scores and ${weights.length} weights`);
   const values = Array.from(scores);
-  if (values.some(Number.isNaN)) return Number.NaN;
   const distinct = [...new Set(values)].sort((a, b) => a - b);
   const places = new Map(distinct.map((value, index) => [value, index]));
   const [yes, no] = [distinct.map(() => 0), distinct.map(() => 0)];
   values.forEach((value, index) => {
-    const list = (labels[index] as number) > 0.5 ? yes : no;
+    const [label, weight] = [labels[index] as number, weights?.[index] ?? 1];
+    if (Number.isNaN(label)) throw new HeddleError("value", `rocAuc: label ${index} is NaN`);
+    if (!(weight >= 0 && weight < Infinity))
+      throw new HeddleError("value", `rocAuc: weight ${index} is ${weight}, not a finite number from 0 on`);
+    const list = label > 0.5 ? yes : no;
     const place = places.get(value) as number;
-    list[place] = (list[place] as number) + 1;
+    list[place] = (list[place] as number) + weight;
   });
-  return areaOf(yes, no);
+  return values.some(Number.isNaN) ? Number.NaN : areaOf(yes, no);
 }

@@ -20,16 +20,16 @@ const told = (name: string, output: Tensor, target: Tensor, body: () => Tensor):
 export const accuracy: Metric = (output, target) =>
   told("accuracy", output, target, () => output.argMax(-1).eq(toIndices(target)));
 
-/** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half. */
+/** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half; NaN says nothing that is right. */
 export const binaryAccuracy: Metric = (output, target) =>
-  told("binaryAccuracy", output, target, () => output.gt(0).eq(target.gt(0.5)));
+  told("binaryAccuracy", output, target, () => and(output.gt(0).eq(target.gt(0.5)), output.eq(output)));
 
 /** Labels with a dim at the end. */
 const column = (labels: Tensor): Tensor => labels.reshape([...labels.shape, 1]);
 
 /**
  * Whether the integer label is among the `k` largest of the outputs `[rows…, classes]`: of ties the first ones are, and NaN
- * is before all numbers, so that `topK(1)` is {@link accuracy}.
+ * is before all numbers, so that `topK(1)` is {@link accuracy}. (Of ties scikit-learn's `top_k_accuracy_score` takes the last.)
  *
  * @throws HeddleError `option` when k is no positive whole number
  */
@@ -76,7 +76,7 @@ const pair = (value: Tensor, count: Tensor): Tensor => concat([column(value), co
 
 /**
  * Perplexity: e to the mean cross-entropy of logits `[rows…, classes]` and integer labels `[rows…]`, over all rows whose label
- * is not `ignoreIndex`.
+ * is not `ignoreIndex`. NaN where there is no such row, or a logit is NaN; Infinity where a label has no probability.
  */
 export function perplexity(options: { readonly ignoreIndex?: number } = {}): CountedMetric {
   checkOptions("perplexity", options, ["ignoreIndex"]);

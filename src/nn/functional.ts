@@ -150,9 +150,7 @@ export function rrelu(input: Tensor, options: RreluOptions = {}): Tensor {
     checkNumber("rrelu", "upper", upper, lower);
     if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rrelu: takes floats, got ${formatType(x)}`);
     if (key === undefined) return leakyRelu(x, { negativeSlope: (lower + upper) / 2 });
-    // Drawn in f32 for 16-bit floats too, so that the slopes are the same numbers, rounded.
-    const dtype = x.dtype === "f64" ? "f64" : "f32";
-    const slope = random.uniform(key, x.shape, { min: lower, max: upper, dtype }).cast(x.dtype);
+    const slope = random.uniform(key, x.shape, { min: lower, max: upper, dtype: x.dtype });
     return select(x.gt(0), x, select(x.gt(0), 0, x).mul(slope));
   });
 }
@@ -239,9 +237,9 @@ export function gumbelSoftmax(input: Tensor, options: GumbelSoftmaxOptions): Ten
     const { key, temperature = 1, hard = false, dim = -1 } = options;
     checkNumber("gumbelSoftmax", "temperature", temperature, Number.MIN_VALUE);
     if (!isFloat(x.dtype)) throw new HeddleError("dtype", `gumbelSoftmax: takes floats, got ${formatType(x)}`);
-    // In 16 bits there would be few numbers to draw. A uniform 0 becomes -infinity, which is never the largest.
+    // In 16 bits there would be few numbers to draw.
     const dtype = x.dtype === "f64" ? "f64" : "f32";
-    const noise = random.uniform(key, x.shape, { dtype }).log().neg().log().neg();
+    const noise = random.gumbel(key, x.shape, { dtype });
     const soft = x
       .cast(dtype)
       .add(noise)

@@ -4,7 +4,7 @@
  *
  *     nn.linear(10, { init: { weight: nn.init.xavierUniform(), bias: nn.init.constant(0.1) } });
  */
-import type { DType } from "../ir/dtype.ts";
+import { type DType, isHalf } from "../ir/dtype.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { erf } from "../ops/special.ts";
 import {
@@ -125,11 +125,12 @@ export function truncatedNormal(
   checkNumber("init.truncatedNormal", "max", max, min);
   const [low, high] = [min, max].map((bound) => erf((bound - mean) / (std * Math.SQRT2))) as [number, number];
   return (key, shape, dtype) => {
-    const drawn = random.uniform(key, shape, { min: low, max: high, dtype });
+    // In 16 bits the inverse would be infinite near its ends.
+    const drawn = random.uniform(key, shape, { min: low, max: high, dtype: isHalf(dtype) ? "f32" : dtype });
     const value = inverseErf(drawn)
       .mul(std * Math.SQRT2)
       .add(mean);
-    return minimum(maximum(value, min), max);
+    return minimum(maximum(value.cast(dtype), min), max);
   };
 }
 
@@ -196,7 +197,7 @@ function xavier(name: string, options: XavierOptions, draw: (std: number) => Ini
   checkNumber(name, "gain", gain, 0);
   return (key, shape, dtype) => {
     const { fanIn, fanOut } = fans(shape);
-    return draw(gain * Math.sqrt(2 / (fanIn + fanOut)))(key, shape, dtype);
+    return draw(gain * Math.sqrt(2 / Math.max(1, fanIn + fanOut)))(key, shape, dtype);
   };
 }
 

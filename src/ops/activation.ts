@@ -2,6 +2,7 @@
 import { pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
 import { apply } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
@@ -38,6 +39,29 @@ const stopGradientOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   batch: batchByEquation(),
   lower: absent("its body is x"),
 });
+
+const refuseGradientOp: OpDef<{ why: string }> = defineComposite<{ why: string }>({
+  name: "refuseGradient",
+  doc: "x itself, of which a derivative is an error that says why there is none.",
+  example: {
+    inputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, -2) }],
+    attrs: { why: "draws" },
+    outputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(1, -2) }],
+  },
+  body: ([x]) => [x as Node],
+  equation: pointwiseEquation,
+  linear: [],
+  gradient: ({ node }) => {
+    throw new HeddleError("gradient", String(node.attrs["why"]), {
+      hint: "hold it by stopGradient(x), if it is to be a constant",
+    });
+  },
+  batch: batchByEquation((attrs) => attrs),
+  lower: absent("its body is x"),
+});
+
+/** x, of which a derivative, in either mode, is an error with these words. */
+export const refuseGradient = (x: Node, why: string): Node => apply(refuseGradientOp, [x], { why });
 
 /** x as a constant: no derivative flows through it, in either mode. */
 export const stopGradient = (x: Node): Node => apply(stopGradientOp, [x], {});

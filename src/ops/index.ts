@@ -24,7 +24,7 @@ import "./structure.ts";
 import "./transfer.ts";
 import "./window.ts";
 
-export { relu, stopGradient } from "./activation.ts";
+export { refuseGradient, relu, stopGradient } from "./activation.ts";
 export * from "./arrange.ts";
 export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";

@@ -1,9 +1,9 @@
 /** @module Gradients within bounds, element by element or all together. */
 import { wideDType } from "../ir/dtype.ts";
-import { full, isTensor, maximum, minimum, type Tensor, type Tensors } from "../tensor/index.ts";
+import { full, isTensor, maximum, minimum, pow, type Tensor, type Tensors } from "../tensor/index.ts";
 import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** Each element of each gradient into [-limit, limit]; NaN stays. PyTorch's `clip_grad_value_`. */
@@ -16,42 +16,68 @@ export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number):
   ) as Grads;
 }
 
+/** Options of {@link globalNorm} and {@link clipByGlobalNorm}. */
+export interface NormOptions {
+  /**
+   * Of which norm: 2 (default) is Euclid's, 1 the sum of absolute values, Infinity the largest of them, another p above 0 the p-th
+   * root of the sum of their p-th powers.
+   */
+  readonly norm?: number;
+}
+
+/** Checks the options. @throws HeddleError `option` for a norm that is not above 0. */
+function normOf(what: string, options: NormOptions): number {
+  checkOptions(what, options, ["norm"]);
+  const { norm = 2 } = options;
+  if (norm !== Infinity) checkNumber(what, "norm", norm, Number.MIN_VALUE);
+  return norm;
+}
+
 /**
- * The Euclidean norm of all gradients as one vector, a scalar in the dtype of the first: on every device that of the whole
- * gradients, however they are split. It is infinite where the sum of squares is, in f32 for elements from about 1e19 on.
- * 16-bit floats are squared and added in f32; the result is infinite where the norm is beyond their dtype.
+ * The norm of all gradients as one vector, by default the Euclidean one, a scalar in the dtype of the first: on every device that of
+ * the whole gradients, however they are split. It is infinite where the sum of powers is, of squares in f32 for elements from
+ * about 1e19 on. 16-bit floats are computed in f32; the result is infinite where the norm is beyond their dtype.
  */
-export function globalNorm(grads: Tensors): Tensor {
+export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
+  const norm = normOf("globalNorm", options);
   const { leaves } = flattenTree(grads, isTensor);
   const [first] = leaves;
   if (first === undefined) throw new HeddleError("tree", "globalNorm: there is no gradient in the tree");
-  const norm = wideNorm(leaves as [Tensor, ...Tensor[]]);
-  return norm.dtype === first.dtype ? norm : norm.cast(first.dtype);
+  const found = wideNorm(leaves as [Tensor, ...Tensor[]], norm);
+  return found.dtype === first.dtype ? found : found.cast(first.dtype);
 }
 
 /** The norm of tensors in the dtype of the first, f32 where that has 16 bits. */
-function wideNorm(leaves: readonly [Tensor, ...Tensor[]]): Tensor {
-  const [{ dtype }] = leaves;
-  const squares = leaves.map((leaf) => {
-    const x = widened(leaf);
-    return x.mul(x).sum().cast(wideDType(dtype));
-  });
-  return squares.reduce((total, square) => total.add(square)).sqrt();
+function wideNorm(leaves: readonly [Tensor, ...Tensor[]], norm: number): Tensor {
+  const dtype = wideDType(leaves[0].dtype);
+  const wide = leaves.map(widened);
+  if (norm === Infinity) {
+    const largest = wide.filter((leaf) => leaf.size > 0).map((leaf) => leaf.abs().max().cast(dtype));
+    return largest.reduce((most, next) => maximum(most, next), full([], 0, { dtype }));
+  }
+  const power = (x: Tensor): Tensor => (norm === 2 ? x.mul(x) : norm === 1 ? x.abs() : pow(x.abs(), norm));
+  const total = wide.map((leaf) => power(leaf).sum().cast(dtype)).reduce((sum, next) => sum.add(next));
+  return norm === 2 ? total.sqrt() : norm === 1 ? total : pow(total, 1 / norm);
 }
 
 /**
- * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_`: 1e-6
- * is added to the norm, and a norm that is not finite makes all gradients NaN or 0. 16-bit floats are scaled in f32, so a norm beyond
- * their dtype, which is returned as infinite, clips like any other.
+ * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_` (`norm` is its
+ * `norm_type`): 1e-6 is added to the norm, and a norm that is not finite makes all gradients NaN or 0. 16-bit floats are scaled in f32,
+ * so a norm beyond their dtype, which is returned as infinite, clips like any other.
  *
  * @returns the gradients, and the norm that they had
  */
-export function clipByGlobalNorm<Grads extends Tensors>(grads: Grads, maxNorm: number): { grads: Grads; norm: Tensor } {
+export function clipByGlobalNorm<Grads extends Tensors>(
+  grads: Grads,
+  maxNorm: number,
+  options: NormOptions = {},
+): { grads: Grads; norm: Tensor } {
   checkNumber("clipByGlobalNorm", "maxNorm", maxNorm, 0);
+  const power = normOf("clipByGlobalNorm", options);
   const { leaves, shape } = flattenTree(grads, isTensor);
   const [first] = leaves;
   if (first === undefined) throw new HeddleError("tree", "clipByGlobalNorm: there is no gradient in the tree");
-  const norm = wideNorm(leaves as [Tensor, ...Tensor[]]);
+  const norm = wideNorm(leaves as [Tensor, ...Tensor[]], power);
   const factor = minimum(full([], maxNorm, { dtype: norm.dtype }).div(norm.add(1e-6)), 1);
   const clipped = leaves.map((leaf) => inFloat32([leaf], (x) => x.mul(factor.cast(x.dtype))));
   return { grads: unflattenTree(shape, clipped) as Grads, norm: norm.cast(first.dtype) };

@@ -25,9 +25,10 @@ export {
   rmsProp,
   rprop,
 } from "./adaptive.ts";
-export { clipByGlobalNorm, clipByValue, globalNorm } from "./clip.ts";
+export { clipByGlobalNorm, clipByValue, globalNorm, type NormOptions } from "./clip.ts";
 export { lazy } from "./lazy.ts";
 export { type LbfgsOptions, lbfgs } from "./lbfgs.ts";
+export { type MinimizeOptions, type Minimum, minimize } from "./minimize.ts";
 export {
   type DecayMask,
   type LearningRate,

@@ -38,8 +38,8 @@ export interface LbfgsOptions extends LearningRate {
 
 /**
  * L-BFGS as PyTorch's `LBFGS` with `max_iter=1` and no line search: one evaluation per step, for whole batches. The first step
- * is along the gradient, no longer than the learning rate. Its usual learning rate is 1. All parameters must be of one dtype; those of
- * 16 bits are computed in f32, and so is what is remembered.
+ * is along the gradient, no longer than the learning rate; {@link minimize} searches for the length of each. Its usual learning rate is
+ * 1. All parameters must be of one dtype; those of 16 bits are computed in f32, and so is what is remembered.
  */
 export function lbfgs(options: LbfgsOptions): Optimizer {
   checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
@@ -61,31 +61,49 @@ type Settings = Required<LbfgsOptions>;
 
 const treeNames = ["gradient", "step", "steps", "changes"] as const;
 
-function initial(params: Tensors, size: number): Tensors {
-  const { leaves, shape } = flattenTree(params, isTensor);
-  const [first] = leaves;
-  if (first === undefined) throw new HeddleError("tree", "lbfgs: there is no parameter in the tree");
-  const { dtype: own } = first;
-  const other = leaves.find((leaf) => leaf.dtype !== own);
+/** The parameters of a tree. @throws HeddleError `tree` when there is none; `dtype` when they are of several. */
+export function parametersOf(what: string, params: Tensors) {
+  const flat = flattenTree(params, isTensor);
+  const [first] = flat.leaves;
+  if (first === undefined) throw new HeddleError("tree", `${what}: there is no parameter in the tree`);
+  const other = flat.leaves.find((leaf) => leaf.dtype !== first.dtype);
   if (other !== undefined)
-    throw new HeddleError("dtype", `lbfgs: parameters must be of one dtype, these are of ${own} and ${other.dtype}`);
-  const dtype = wideDType(own);
-  const tree = (lead: readonly number[]): Tensors =>
-    unflattenTree(
-      shape,
-      leaves.map((leaf) => zeros([...lead, ...leaf.shape], { dtype })),
-    ) as Tensors;
-  const trees = { gradient: tree([]), step: tree([]), steps: tree([size]), changes: tree([size]) };
-  return { ...trees, curvatures: zeros([size], { dtype }), scale: full([], 1, { dtype }) };
+    throw new HeddleError(
+      "dtype",
+      `${what}: parameters must be of one dtype, these are of ${first.dtype} and ${other.dtype}`,
+    );
+  return flat;
+}
+
+/** The history before the first step. */
+export function emptyHistory(leaves: Vector, size: number): History {
+  const dtype = wideDType((leaves[0] as Tensor).dtype);
+  const rows = (): Vector => leaves.map((leaf) => zeros([size, ...leaf.shape], { dtype }));
+  return {
+    steps: rows(),
+    changes: rows(),
+    curvatures: zeros([size], { dtype }),
+    scale: full([], 1, { dtype }),
+  };
+}
+
+function initial(params: Tensors, size: number): Tensors {
+  const { leaves, shape } = parametersOf("lbfgs", params);
+  const tree = (list: Vector): Tensors => unflattenTree(shape, [...list]) as Tensors;
+  const none = (): Tensors => tree(leaves.map(({ dtype, shape }) => zeros(shape, { dtype: wideDType(dtype) })));
+  const { steps, changes, curvatures, scale } = emptyHistory(leaves, size);
+  return { gradient: none(), step: none(), steps: tree(steps), changes: tree(changes), curvatures, scale };
 }
 
 /** Tensors of all parameters, in their order. */
-type Vector = readonly Tensor[];
+export type Vector = readonly Tensor[];
 
-const dot = (x: Vector, y: Vector): Tensor =>
+/** The inner product of two vectors. */
+export const dot = (x: Vector, y: Vector): Tensor =>
   x.map((one, index) => one.mul(y[index] as Tensor).sum()).reduce((sum, next) => sum.add(next));
 
-const plus = (x: Vector, y: Vector, factor: Tensor): Vector =>
+/** One vector and another times a scalar. */
+export const plus = (x: Vector, y: Vector, factor: Tensor): Vector =>
   x.map((one, index) => one.add((y[index] as Tensor).mul(factor)));
 
 /** Row of a history. */
@@ -100,7 +118,8 @@ function pushed(history: Tensor, row: Tensor): Tensor {
   return concat([history.slice([1, ...shape.map(() => 0)], [size, ...shape]), row.reshape([1, ...shape])]);
 }
 
-interface History {
+/** The last steps, and how the gradient changed by each. */
+export interface History {
   readonly steps: Vector;
   readonly changes: Vector;
   /** One over the product of each step and change; 0 where there is none yet. */
@@ -110,7 +129,7 @@ interface History {
 }
 
 /** Remembers the last step, if the gradient has grown along it. */
-function remembered(history: History, step: Vector, change: Vector): History {
+export function remembered(history: History, step: Vector, change: Vector): History {
   const product = dot(change, step);
   const takes = product.gt(1e-10);
   const safe = select(takes, product, 1);
@@ -129,7 +148,7 @@ function remembered(history: History, step: Vector, change: Vector): History {
 }
 
 /** Minus the gradient times the inverse of the second derivative: the recursion of two loops. */
-function directionOf({ steps, changes, curvatures, scale }: History, gradient: Vector): Vector {
+export function directionOf({ steps, changes, curvatures, scale }: History, gradient: Vector): Vector {
   const rows = Array.from({ length: curvatures.shape[0] as number }, (_unused, row) => ({
     step: steps.map((one) => at(one, row)),
     change: changes.map((one) => at(one, row)),

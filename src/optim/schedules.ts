@@ -129,6 +129,45 @@ export function cosineRestarts(
   };
 }
 
+/** Options of {@link cyclic}. */
+export interface CyclicOptions extends ScheduleOptions {
+  /** The highest rate; `learningRate` is the lowest. */
+  readonly maxLearningRate: number;
+  /** Steps from the lowest to the highest; default 2000. */
+  readonly stepsUp?: number;
+  /** Steps back; default as many. */
+  readonly stepsDown?: number;
+  /** How high the cycles rise: all alike (default), each half as high as the last one, or by `gamma` to the power of the step. */
+  readonly mode?: "triangular" | "triangular2" | "expRange";
+  /** Of `expRange`; default 1. */
+  readonly gamma?: number;
+}
+
+/** Up and down again in straight lines, without end (Smith, 2017): `CyclicLR`. */
+export function cyclic(options: CyclicOptions): Schedule {
+  const {
+    learningRate,
+    maxLearningRate,
+    stepsUp = 2000,
+    stepsDown = stepsUp,
+    mode = "triangular",
+    gamma = 1,
+  } = options;
+  check("cyclic", options, { learningRate, maxLearningRate, gamma }, { stepsUp, stepsDown }, ["mode"]);
+  if (mode !== "triangular" && mode !== "triangular2" && mode !== "expRange")
+    throw new HeddleError(
+      "option",
+      `schedules.cyclic: mode must be triangular, triangular2 or expRange, got ${String(mode)}`,
+    );
+  const period = stepsUp + stepsDown;
+  return (at) => {
+    const since = at % period;
+    const share = since <= stepsUp ? since / stepsUp : (period - since) / stepsDown;
+    const scale = { triangular: 1, triangular2: 2 ** -Math.floor(at / period), expRange: gamma ** at }[mode];
+    return learningRate + (maxLearningRate - learningRate) * share * scale;
+  };
+}
+
 /** Options of {@link oneCycle}. */
 export interface OneCycleOptions {
   readonly maxLearningRate: number;

@@ -5,16 +5,18 @@ import {
   type BigArray,
   type DType,
   dtypes,
+  isFloat,
   isLong,
   roundTo,
   type Stored,
   storedArray,
   type TypedArray,
 } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkOptions } from "../util/options.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkShape, checkValue, notOf, whyNotOf } from "./arguments.ts";
 import { deviceRuntime } from "./runtime.ts";
@@ -182,4 +184,38 @@ export function arange(count: number, options: CreateOptions = {}): Tensor {
   checkInteger("arange", "count", count, 0);
   if (count > 0) checkValue("arange", dtype, count - 1);
   return operate("arange", () => ops.iota(dtype, [count], 0), [], dtype, count);
+}
+
+/**
+ * `count` numbers from `start` to `stop` in steps of one size, NumPy's `linspace`: the last is `stop`, or, without `endpoint`, one step
+ * before it. They are computed in f64 and rounded once, for integer dtypes down. f32 by default.
+ *
+ * @throws HeddleError `option` for a bound that is not finite or a count that is none; `dtype` for one that is none of an integer dtype
+ * @example linspace(0, 1, 5) // [0, 0.25, 0.5, 0.75, 1]
+ */
+export function linspace(
+  start: number,
+  stop: number,
+  count: number,
+  options: CreateOptions & { readonly endpoint?: boolean } = {},
+): Tensor {
+  checkOptions("linspace", options, ["dtype", "endpoint"]);
+  const { dtype = "f32", endpoint = true } = options;
+  checkDType("linspace", dtype);
+  checkNumber("linspace", "start", start);
+  checkNumber("linspace", "stop", stop);
+  checkInteger("linspace", "count", count, 0);
+  const rounds = !isFloat(dtype);
+  for (const bound of [start, stop]) checkValue("linspace", dtype, rounds ? Math.floor(bound) : bound);
+  const steps = Math.max(1, endpoint ? count - 1 : count);
+  const width = stop - start;
+  // Where the width overflows its parts do not; a single step is never taken.
+  const step = Number.isFinite(width) ? width / steps : steps === 1 ? 0 : stop / steps - start / steps;
+  const build = (): Node => {
+    const places = ops.iota("f64", [count], 0);
+    const along = ops.add(ops.mul(places, step), start);
+    const values = endpoint && count > 1 ? ops.select(ops.eq(places, count - 1), stop, along) : along;
+    return ops.cast(rounds ? ops.floor(values) : values, dtype);
+  };
+  return operate("linspace", build, [], dtype, start, stop, count, endpoint);
 }

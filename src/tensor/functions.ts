@@ -26,6 +26,7 @@ export {
   arange,
   type CreateOptions,
   full,
+  linspace,
   type NestedNumbers,
   type NumberArray,
   ones,

@@ -1,6 +1,7 @@
 /** Metrics against counting by hand, one example at a time. */
 import { data, jit, losses, mesh, metrics, nn, optim, type Tensor, tensor, train } from "heddle";
 import { describe, expect, test } from "vitest";
+import { fixture } from "../fixtures/fixture.ts";
 import { randomFrom } from "../support/tensors.ts";
 import { bars, options } from "../train/synthetic.ts";
 
@@ -198,6 +199,77 @@ test("in a training, over every row, on one device and on two, in parts too", as
       );
     }
   }
+});
+
+interface Curve {
+  readonly auc: string;
+  readonly scores: readonly number[];
+  readonly labels: readonly number[];
+  readonly weights?: readonly number[];
+  readonly area: number;
+}
+type Averages = { readonly [Average in metrics.ClassAverage]: number };
+interface Classes {
+  readonly classes: string;
+  readonly scores: readonly (readonly number[])[];
+  readonly labels: readonly number[];
+  readonly accuracy: number;
+  readonly top2?: number;
+  readonly confusion: readonly number[];
+  readonly precision: Averages;
+  readonly recall: Averages;
+  readonly f1: Averages;
+}
+
+describe("as scikit-learn's (test/fixtures/metrics.py)", () => {
+  const cases = fixture<Curve | Classes>("metrics");
+
+  test.each(cases.filter((one) => "auc" in one))("the area under the curve of scores: $auc", (one) => {
+    const { scores, labels, weights, area } = one as Curve;
+    expect(metrics.rocAuc(scores, labels, weights === undefined ? {} : { weights })).toBeCloseTo(area, 12);
+  });
+
+  test.each(cases.filter((one) => "classes" in one))("classes: $classes", async (one) => {
+    const { scores, labels, accuracy, confusion, top2, ...each } = one as Classes;
+    const [y, t] = [tensor(scores as number[][]), tensor([...labels], { dtype: "i32" })];
+    const mean = async (found: Tensor): Promise<number> => found.cast("f64").mean().item();
+    expect(await mean(metrics.accuracy(y, t))).toBeCloseTo(accuracy, 12);
+    if (top2 !== undefined) expect(await mean(metrics.topK(2)(y, t))).toBeCloseTo(top2, 12);
+    expect(await values(metrics.confusionMatrix(t, y.argMax(-1), 4))).toEqual(confusion);
+    for (const name of ["precision", "recall", "f1"] as const) {
+      for (const average of ["macro", "micro", "weighted"] as const) {
+        const metric = metrics[name]({ average });
+        const counts = metric.counts(y, t);
+        const sums = await values(counts.cast("f64").sum(0));
+        expect(metric.value(sums), `${name} ${average}`).toBeCloseTo(each[name][average], 12);
+      }
+    }
+  });
+
+  test("what it refuses is NaN, or an error", async () => {
+    expect(metrics.rocAuc([], [])).toBeNaN();
+    expect(metrics.rocAuc([1, 2], [1, 1])).toBeNaN();
+    expect(metrics.rocAuc([1, Number.NaN], [1, 0])).toBeNaN();
+    expect(metrics.rocAuc([Infinity, 0, -Infinity, 1], [1, 1, 0, 0])).toBe(0.75);
+    expect(() => metrics.rocAuc([1, 2], [1, Number.NaN])).toThrow(/label 1 is NaN/);
+    expect(() => metrics.rocAuc([1, 2], [1, 0], { weights: [1] })).toThrow(/2 scores and 1 weights/);
+    expect(() => metrics.rocAuc([1, 2], [1, 0], { weights: [1, -1] })).toThrow(/weight 1 is -1/);
+    const [odd, none] = [tensor([1, Number.NaN, -1, 2, 3, -2, 1, 0]), tensor([1, 0, 0, 1, 0, 0, 1, 0])];
+    expect(await overall(metrics.auc(), odd, none)).toBeNaN();
+    expect(await overall(metrics.auc(), none, none.mul(0))).toBeNaN();
+    // NaN is no answer that is right, whatever the truth.
+    expect(await values(metrics.binaryAccuracy(odd, none))).toEqual([1, 0, 1, 1, 0, 1, 1, 1]);
+    const impossible = tensor([
+      [0, -Infinity],
+      [0, 0],
+    ]);
+    const sums = metrics
+      .perplexity()
+      .counts(impossible, tensor([1, 0], { dtype: "i32" }))
+      .sum(0);
+    expect(metrics.perplexity().value(await values(sums))).toBe(Infinity);
+    expect(metrics.perplexity().value([0, 0])).toBeNaN();
+  });
 });
 
 test("errors", async () => {

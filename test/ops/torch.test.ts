@@ -159,6 +159,7 @@ const withoutPeer: { readonly [op: string]: string } = {
   element: "picks a result of another op",
   randomBits:
     "is of the Philox of 32-bit words; NumPy's is of 64-bit words, PyTorch's gives no bits: known answers are in test/ops",
+  refuseGradient: "is x itself, without a gradient",
   axisIndex: "is the coordinate of a device",
   allReduce: "needs several devices",
   allGather: "needs several devices",
@@ -176,6 +177,7 @@ const withoutPeer: { readonly [op: string]: string } = {
 /** Functions of tensors that no case calls, and why. */
 const uncalled: { readonly [name: string]: string } = {
   tensor: "makes the inputs of every case",
+  linspace: "is NumPy's, whose numbers are in test/tensor/create.test.ts",
 };
 
 const all = files.flatMap((file) => opCases(file));

@@ -14,6 +14,8 @@ interface Clipped {
   readonly gradients: readonly (readonly number[])[];
   readonly maxNorm?: number;
   readonly limit?: number;
+  /** Which norm, where it is not Euclid's. */
+  readonly norms?: number;
   readonly norm: number | null;
   readonly clipped: readonly (readonly number[])[];
 }
@@ -49,13 +51,13 @@ describe("as PyTorch's", () => {
     }
   });
 
-  test.each(having<Clipped>("gradients"))("clipping to $maxNorm $limit of $gradients", async (one) => {
+  test.each(having<Clipped>("gradients"))("clipping to $maxNorm $limit $norms of $gradients", async (one) => {
     const grads: { [name: string]: Tensor } = Object.fromEntries(
       one.gradients.map((values, index) => [String(index), tensor([...values], { dtype: "f64" })]),
     );
     const clipped =
       one.limit === undefined
-        ? optim.clipByGlobalNorm(grads, one.maxNorm as number)
+        ? optim.clipByGlobalNorm(grads, one.maxNorm as number, one.norms === undefined ? {} : { norm: one.norms })
         : { grads: optim.clipByValue(grads, one.limit), norm: undefined };
     for (const [index, expected] of one.clipped.entries())
       expect([...(await (clipped.grads[index] as Tensor).data())].map(rounded)).toEqual(expected.map(rounded));
@@ -91,5 +93,7 @@ test("errors", () => {
     /anneal must/,
   );
   expect(() => optim.clipByGlobalNorm({ w: tensor([1]) }, -1)).toThrow(/maxNorm must be at least 0/);
+  expect(() => optim.globalNorm({ w: tensor([1]) }, { norm: 0 })).toThrow(/norm must be finite and above 0, got 0/);
+  expect(() => schedules.cyclic({ learningRate: 1, maxLearningRate: 2, mode: "exp" as never })).toThrow(/mode must be/);
   expect(() => optim.globalNorm({})).toThrow(/there is no gradient/);
 });

@@ -23,9 +23,8 @@ const shapeOf = (c: NodeContext, like: boolean): Shape => (like ? c.shape() : c.
 const uniform =
   (like: boolean) =>
   (c: NodeContext): h.Tensor => {
-    const [low, high] = [c.float("low", 0), c.float("high", 1)];
-    const drawn = h.random.uniform(c.randomKey(), shapeOf(c, like), { dtype: floatsOf(c, like) });
-    return low === 0 && high === 1 ? drawn : drawn.mul(high - low).add(low);
+    const [min, max] = [c.float("low", 0), c.float("high", 1)];
+    return h.random.uniform(c.randomKey(), shapeOf(c, like), { dtype: floatsOf(c, like), min, max });
   };
 
 const normal =
@@ -38,16 +37,20 @@ const normal =
 /** 1 with the probability that each element says. */
 function bernoulli(c: NodeContext): h.Tensor {
   const x = c.x();
-  const drawn = h.random.uniform(c.randomKey(), x.shape, { dtype: x.dtype }).lt(x);
+  // In 16 bits small probabilities would be rounded up.
+  const dtype = x.dtype === "f64" ? "f64" : "f32";
+  const drawn = h.random.uniform(c.randomKey(), x.shape, { dtype }).lt(x.cast(dtype));
   return drawn.cast(c.hasAttribute("dtype") ? dtypeOfCode(c.int("dtype"), "its result") : x.dtype);
 }
 
-/** Classes by their unnormalised logarithms `[batch, classes]`: the largest of each with Gumbel noise is so distributed. */
+/** Classes by their unnormalised logarithms `[batch, classes]`. */
 function multinomial(c: NodeContext): h.Tensor {
   const [batch, classes] = c.shape() as [number, number];
-  const shape = [batch, c.int("sample_size", 1), classes];
-  const noise = h.random.uniform(c.randomKey(), shape, { dtype: c.dtype() }).log().neg().log().neg();
-  const drawn = c.x().reshape([batch, 1, classes]).add(noise).argMax(-1);
+  const logits = c
+    .x()
+    .reshape([batch, 1, classes])
+    .broadcastTo([batch, c.int("sample_size", 1), classes]);
+  const drawn = h.random.categorical(c.randomKey(), logits);
   return drawn.cast(dtypeOfCode(c.int("dtype", 6), "its result"));
 }
 

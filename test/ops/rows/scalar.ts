@@ -330,6 +330,15 @@ const others: readonly Row[] = [
     gradient: false,
     shardings: unary,
   },
+  {
+    op: "refuseGradient",
+    title: "floats",
+    inputs: [floats(shape, -2, 2, [0])],
+    attrs: { why: "draws" },
+    expected: map1((x) => x),
+    gradient: false,
+    shardings: unary,
+  },
   exact("relu", "special values", [f32(...special)], [nan, inf, 0, 0, 0]),
 ];
 
