@@ -1,6 +1,7 @@
 /**
  * @module Activation functions of tensors: PyTorch's, elementwise but for `glu`, with its values and gradients at kinks, at
- * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of the same names are in `activations.ts`.
+ * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of
+ * the same names are in `activations.ts`.
  *
  * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
  */
