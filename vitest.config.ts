@@ -7,6 +7,7 @@ const source = fileURLToPath(new URL("./src/", import.meta.url));
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
+  "test/native/instruction-sets.test.ts",
   "test/native/memory.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
@@ -14,8 +15,10 @@ const processes = [
   "test/nn/layer-transforms.test.ts",
   "test/nn/sixteen-bits.test.ts",
   "test/ops/dtypes.test.ts",
+  "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",
   "test/repo/docs.test.ts",
+  "test/repo/misuse.test.ts",
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
   "test/tensor/compose.test.ts",
@@ -90,6 +93,7 @@ const project = (name: string, options: Options) => ({ ...base, test: { ...base.
 
 export default defineConfig({
   test: {
+    reporters: ["default", "./test/support/slowest.mjs"],
     projects: [
       // Most of the time of a small suite is that of loading the sources: files share a process that has them.
       project("shared", {

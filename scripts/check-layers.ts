@@ -73,11 +73,12 @@ export function importsOf(text: string): Import[] {
   };
   const fixed = /^[ \t]*(?:import|export)\b\s*(type\s+)?(?:[\w*${}\s,]+?\bfrom\s*)?["']([^"'\n]+)["']/gm;
   for (const match of code.matchAll(fixed)) add(match, match[2] ?? "", false, match[1] !== undefined);
-  for (const match of code.matchAll(/\bimport\s*\(\s*["'`]?([^"'`)]*)/g)) {
+  for (const match of code.matchAll(/\bimport\s*\(\s*(["']?)([^"')]*)/g)) {
     // `typeof import("x")` and `import("x").Name` in a type are erased; a type position follows one of these.
     const before = code.slice(0, match.index).trimEnd();
     const inType = /(?:typeof|[:<|&])$/.test(before);
-    add(match, match[1] ?? "", !inType, inType);
+    // What is computed may be any file.
+    add(match, match[1] === "" ? `.${match[2]}` : (match[2] ?? ""), !inType, inType);
   }
   return found.sort((a, b) => a.line - b.line);
 }
@@ -91,7 +92,8 @@ function blankComments(text: string): string {
 function problemOf(file: string, one: Import, all: ReadonlyMap<string, unknown>): string | undefined {
   const from = folderOf(file);
   const { specifier } = one;
-  if (one.late && !mayImportLate.has(from)) {
+  // A package that is loaded when it is needed is no way around a cycle.
+  if (one.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
   }
   if (specifier.startsWith("node:")) {

@@ -107,7 +107,7 @@ export function withCargo(env) {
 export function missingTools(path) {
   if (!onPath("cargo", path)) {
     return (
-      "Rust is not installed (needed: 1.89 or newer, to build the native core).\n" +
+      "Rust is not installed (needed: 1.95 or newer, to build the native core).\n" +
       "  get it from https://rustup.rs, then run the same command again"
     );
   }

@@ -1,8 +1,8 @@
 /** @module The `heddle` command: one file per subcommand. */
 
-import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
+import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
 import { doctorCommand } from "./doctor.ts";
 import { exportCommand } from "./export.ts";
@@ -66,7 +66,6 @@ function watchOutput(): { readonly signal: AbortSignal } {
 
 /** The whole command, for the command line and for documentation. */
 export function heddleCommand(context: CommandContext): Command {
-  const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
   const program = new Command("heddle")
     .description("Distributed machine learning for TypeScript.")
     .version(version, "-v, --version", "print the version")

@@ -1,7 +1,7 @@
 /** @module A column: one tensor whose first dim counts the rows of a dataset, loaded when it is first needed. */
-import { type DType, dtypeOf, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
+import { arrayKind, type DType, dtypes, isDType, type Stored, storedArray, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
-import { converted } from "../tensor/create.ts";
+import { converted, type NumberArray, ofNested } from "../tensor/create.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -33,23 +33,30 @@ export interface Column {
 /** Values of a column for {@link columnFromArray}. */
 export interface ArrayColumn {
   readonly shape: Shape;
-  /** Default: that of the typed array; `"f32"` for a plain array of numbers. */
+  /** Default: that of the typed array, i32 for one of 16-bit integers; `"f32"` for a plain array of numbers. */
   readonly dtype?: DType;
   /**
    * Row-major values in one flat array, each a value of the dtype (integers take no fraction, NaN, or number out of range).
-   * A typed array is kept, not copied.
+   * A typed array is kept, not copied, but one of 16-bit integers; an array of typed arrays holds them one after another.
    */
-  readonly data: TypedArray | readonly number[];
+  readonly data: NumberArray | readonly number[] | readonly NumberArray[];
   readonly transform?: Transform;
 }
 
+/** Whether a value is a column. */
+export const isColumn = (value: unknown): value is Column =>
+  typeof value === "object" && value !== null && "load" in value && "shape" in value && Array.isArray(value.shape);
+
 /** Elements in one row of a column. */
 export function rowElements(column: { readonly shape: Shape }): number {
+  if (!Array.isArray(column?.shape))
+    throw new HeddleError("argument", `rowElements: takes a column, got ${shown(column)}`);
   return sizeOf(column.shape.slice(1));
 }
 
 /** The dtype that the model sees: that of the transform, or else as stored. */
 export function columnDType(column: Column): DType {
+  if (!isColumn(column)) throw new HeddleError("argument", `columnDType: takes a column, got ${shown(column)}`);
   return column.transform?.dtype ?? column.dtype;
 }
 
@@ -61,8 +68,7 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
     });
   }
   checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform"]);
-  const data = typedValues(name, source);
-  const dtype = source.dtype ?? dtypeOf(data);
+  const { data, dtype } = storedValues(name, source);
   if (source.shape.length === 0) {
     throw new HeddleError("shape", `column "${name}" is a scalar; the first dim of a column counts its rows`);
   }
@@ -77,6 +83,11 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
 
 /** A column whose values are read at the first `load()`; a failed read is tried again at the next. */
 export function columnFromLoader(column: Omit<Column, "load">, read: () => Promise<TypedArray>): Column {
+  if (typeof read !== "function" || typeof column !== "object" || column === null)
+    throw new HeddleError(
+      "argument",
+      `columnFromLoader: takes a column and what reads it, got ${shown(column)} and ${shown(read)}`,
+    );
   let loading: Promise<TypedArray> | undefined;
   const load = (): Promise<TypedArray> => {
     loading ??= read().catch((error: unknown) => {
@@ -102,36 +113,35 @@ function checkedTransform(name: string, transform: Transform | undefined): Trans
   return Object.freeze({ ...transform });
 }
 
-function typedValues(name: string, source: ArrayColumn): TypedArray {
+function storedValues(name: string, source: ArrayColumn): Stored {
   const { data, dtype } = source;
-  if (dtype !== undefined && !isDType(dtype)) {
-    throw new HeddleError("dtype", `column "${name}": dtype "${dtype}" is unknown`);
-  }
+  const what = `column "${name}"`;
+  if (dtype !== undefined && !isDType(dtype)) throw new HeddleError("dtype", `${what}: dtype "${dtype}" is unknown`);
   if (Array.isArray(data)) {
-    const nested = data.find((value) => Array.isArray(value));
+    const rows: unknown = data.some(ArrayBuffer.isView) ? data : undefined;
+    const nested = rows === undefined ? data.find((value) => Array.isArray(value)) : undefined;
     if (nested !== undefined) {
-      throw new HeddleError(
-        "data",
-        `column "${name}": a value is ${shown(nested)}, but values stand in one flat array`,
-        {
-          hint: "flatten it with .flat(Infinity), and give its shape",
-        },
-      );
+      throw new HeddleError("data", `${what}: a value is ${shown(nested)}, but values stand in one flat array`, {
+        hint: "flatten it with .flat(Infinity), and give its shape",
+      });
     }
-    return converted(`column "${name}"`, dtype ?? "f32", data);
+    const given = rows === undefined ? { flat: data, natural: "f32" as const } : ofNested(what, rows, dtype);
+    const named = dtype ?? given.natural;
+    return { data: converted(what, named, given.flat), dtype: named };
   }
-  const kind = kindOf(data);
-  if (!Object.values(dtypes).some((info) => kindOf(info.create(0)) === kind)) {
-    throw new HeddleError("dtype", `column "${name}" is given as ${kind}, which no dtype is stored in`, {
-      hint: "use a typed array of floats or integers of 8, 32 or 64 bits",
+  const stored = storedArray(data);
+  if (stored === undefined) {
+    throw new HeddleError("dtype", `${what} is given as ${arrayKind(data)}, which no dtype is stored in`, {
+      hint: "use an array of numbers, or a typed array",
     });
   }
-  const typed = data as TypedArray;
-  if (dtype !== undefined && kindOf(dtypes[dtype].create(0)) !== kind) {
-    throw new HeddleError("dtype", `column "${name}" is ${dtype}, but its values are given as ${kind}`);
-  }
-  if (dtype === "bool") checkBools(name, typed);
-  return typed;
+  if (dtype === undefined) return stored;
+  // Of a kind that no dtype is stored in, the values are looked at one by one.
+  if (stored.data !== data) return { data: converted(what, dtype, stored.data), dtype };
+  if (arrayKind(dtypes[dtype].create(0)) !== arrayKind(data))
+    throw new HeddleError("dtype", `${what} is ${dtype}, but its values are given as ${arrayKind(data)}`);
+  if (dtype === "bool") checkBools(name, stored.data);
+  return { data: stored.data, dtype };
 }
 
 /** Stored truth values are read as they are. */
@@ -139,10 +149,4 @@ function checkBools(name: string, values: TypedArray): void {
   const index = values.findIndex((value: number) => value > 1);
   if (index < 0) return;
   throw new HeddleError("dtype", `column "${name}": element ${index} is ${values[index]}; a bool is stored as 0 or 1`);
-}
-
-/** `Float32Array` for one; a Node `Buffer` counts as the `Uint8Array` that it is. */
-function kindOf(value: unknown): string {
-  if (value instanceof Uint8Array) return "Uint8Array";
-  return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }

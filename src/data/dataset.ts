@@ -11,7 +11,14 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { Plain } from "../util/text.ts";
-import { type ArrayColumn, type Column, columnFromArray, columnFromLoader, type Transform } from "./column.ts";
+import {
+  type ArrayColumn,
+  type Column,
+  columnFromArray,
+  columnFromLoader,
+  isColumn,
+  type Transform,
+} from "./column.ts";
 import { checkCount, largestLength, order, shardSizes } from "./order.ts";
 
 /** Options of {@link Dataset.shuffle}. */
@@ -241,6 +248,10 @@ export class Dataset {
 
 /** A dataset over columns of equally many rows. Throws when there are none, or they disagree. */
 export function fromColumns(name: string, columns: readonly Column[]): Dataset {
+  if (!Array.isArray(columns) || !columns.every(isColumn))
+    throw new HeddleError("argument", `fromColumns: takes a name and an array of columns, got ${shown(columns)}`, {
+      hint: "columnFromArray and columnFromLoader make columns; fromArrays takes arrays by name",
+    });
   const first = columns[0];
   if (first === undefined) throw new HeddleError("data", `${name} has no columns`);
   const length = first.shape[0] as number;

@@ -2,7 +2,8 @@
 import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { Shape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type Column, rowElements } from "./column.ts";
+import { shown } from "../util/show.ts";
+import { type Column, isColumn, rowElements } from "./column.ts";
 
 /**
  * Copies rows of a column into a batch, off the main thread where the executor can. `rows` may be empty: a rank that
@@ -19,6 +20,7 @@ export interface HostRows {
 
 /** Gathers into new typed arrays, on the calling thread: for tests and for the reference executor. */
 export const hostGather: RowGather<HostRows> = async (column, rows) => {
+  if (!isColumn(column)) throw new HeddleError("argument", `hostGather: takes a column, got ${shown(column)}`);
   const source = await column.load();
   // A loop over nothing but promises would keep timers, signals and sockets waiting until its end.
   await nextTurn();
@@ -39,6 +41,11 @@ export function gatherRows(
   source: TypedArray,
   rows: Int32Array,
 ): TypedArray {
+  if (!Array.isArray(column?.shape) || !ArrayBuffer.isView(source) || !ArrayBuffer.isView(rows))
+    throw new HeddleError(
+      "argument",
+      `gatherRows: takes a column, its values and the numbers of rows, got ${shown(column)}`,
+    );
   const width = rowElements(column);
   const length = column.shape[0] as number;
   const gathered = dtypes[column.dtype].create(rows.length * width);

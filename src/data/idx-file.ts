@@ -6,6 +6,7 @@ import { constants, createGunzip, gunzipSync } from "node:zlib";
 import { isInteger } from "../ir/dtype.ts";
 import { formatShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { asRecord } from "../util/options.ts";
 import { type Column, columnFromLoader, type Transform } from "./column.ts";
 import { type Dataset, fromColumns } from "./dataset.ts";
 import {
@@ -40,7 +41,7 @@ const isGzip = (start: Uint8Array): boolean => start[0] === 0x1f && start[1] ===
  * anything of that size is allocated. Throws `file` when it cannot be read, `format` when it is malformed.
  */
 export async function readIdx(path: string, options: IdxOptions = {}): Promise<IdxArray> {
-  const { maxBytes = defaultIdxLimit, signal } = options;
+  const { maxBytes = defaultIdxLimit, signal } = asRecord("readIdx", options);
   const handle = await open(path).catch((error: unknown) => {
     throw unreadable(path, error);
   });
@@ -150,6 +151,7 @@ export interface IdxDatasetOptions {
  * now, the values when they are first needed.
  */
 export function idx(imagesPath: string, labelsPath: string, options: IdxDatasetOptions = {}): Dataset {
+  asRecord("idx", options);
   const images = readIdxHeader(imagesPath, options.maxBytes);
   const labels = readIdxHeader(labelsPath, options.maxBytes);
   if (labels.shape.length !== 1) {

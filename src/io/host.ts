@@ -1,5 +1,5 @@
 /** @module Between tensors and values in ordinary memory, which is what files hold. */
-import { dtypes } from "../ir/dtype.ts";
+import { dtypes, isDType } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -11,12 +11,22 @@ export type TensorOrHost = Tensor | HostTensor;
 /** The values of a tensor in ordinary memory. @throws HeddleError `layout` when this process holds only a part. */
 export async function toHost(x: TensorOrHost): Promise<HostTensor> {
   if (isTensor(x)) return { dtype: x.dtype, shape: x.shape, data: await x.data() };
-  if (ArrayBuffer.isView(x?.data)) return x;
-  throw new HeddleError("argument", `toHost: ${shown(x)} is neither a tensor nor { dtype, shape, data }`);
+  checkHost("toHost", x);
+  return x;
+}
+
+/** @throws HeddleError `argument` unless it is a tensor in ordinary memory. */
+export function checkHost(what: string, x: unknown): asserts x is HostTensor {
+  const { dtype, shape, data } = (x ?? {}) as Partial<HostTensor>;
+  if (ArrayBuffer.isView(data) && Array.isArray(shape) && typeof dtype === "string" && isDType(dtype)) return;
+  throw new HeddleError("argument", `${what}: ${shown(x)} is neither a tensor nor { dtype, shape, data }`);
 }
 
 /** A tensor of values that a file held. */
-export const toTensor = ({ dtype, shape, data }: HostTensor): Tensor => tensor(data, { dtype, shape });
+export function toTensor(x: HostTensor): Tensor {
+  checkHost("toTensor", x);
+  return tensor(x.data, { dtype: x.dtype, shape: x.shape });
+}
 
 /** The bytes of values as files hold them, shared with them where memory holds them so. @throws HeddleError `dtype` where memory holds them otherwise. */
 export function bytesOfHost({ dtype, data }: HostTensor): Uint8Array {

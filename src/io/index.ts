@@ -19,6 +19,7 @@ export {
   writeNpz,
 } from "./npz.ts";
 export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "./onnx/export.ts";
+export type { OpenType } from "./onnx/export-open.ts";
 export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
 export { onnxOps } from "./onnx/ops.ts";
 export {

@@ -3,13 +3,13 @@
  * as a literal of a Python dict with `descr`, `fortran_order` and `shape`, then the values. The header is read by a
  * parser of just that, and its sizes are checked before anything is allocated; arrays of objects (pickles) are refused.
  */
-import { type DType, dtypes, isDType, type TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, isDType, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkBytes, checkOptions } from "../util/options.ts";
 import { called } from "../util/source.ts";
-import { bytesOfHost, type TensorOrHost, toHost } from "./host.ts";
+import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read.ts";
 import { writeBytes } from "./write.ts";
@@ -35,12 +35,20 @@ const kinds: { readonly [kind: string]: string } = {
   b1: "bool",
 };
 
+/** Those that are read as i32, which holds all of their values. */
+const shortKinds: { readonly [kind: string]: ShortInteger } = { i2: "i16", u2: "u16" };
+
 const malformed = (file: string, problem: string): HeddleError =>
   new HeddleError("format", `${file} is not a valid npy file: ${problem}`);
 
-interface NpyHeader {
+interface NpyElements {
   readonly dtype: DType;
+  /** What the file holds, where that is no dtype. */
+  readonly short: ShortInteger | undefined;
   readonly bigEndian: boolean;
+}
+
+interface NpyHeader extends NpyElements {
   readonly fortran: boolean;
   readonly shape: Shape;
   /** Where the values begin. */
@@ -79,16 +87,22 @@ function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
     throw malformed(file, `shape is no tuple of at most ${largestRank} sizes`);
   const sizes = shape as readonly number[];
   if (sizes.some((size) => size < 0)) throw malformed(file, `shape ${formatShape(sizes)} has a negative size`);
-  const { dtype, bigEndian } = parseDescr(descr, file);
-  const wanted = sizes.reduce((product, size) => product * BigInt(size), BigInt(dtypes[dtype].bytes));
+  const elements = parseDescr(descr, file);
+  const wanted = sizes.reduce((product, size) => product * BigInt(size), BigInt(bytesOfElement(elements)));
   if (wanted !== BigInt(bytes.length - end)) {
     const found = bytes.length - end;
-    throw malformed(file, `${dtype}${formatShape(sizes)} takes ${wanted} bytes, ${found} are there`);
+    throw malformed(
+      file,
+      `${elements.short ?? elements.dtype}${formatShape(sizes)} takes ${wanted} bytes, ${found} are there`,
+    );
   }
-  return { dtype, bigEndian, fortran, shape: sizes, start: end };
+  return { ...elements, fortran, shape: sizes, start: end };
 }
 
-function parseDescr(descr: unknown, file: string): { dtype: DType; bigEndian: boolean } {
+const bytesOfElement = ({ dtype, short }: NpyElements): number =>
+  short === undefined ? dtypes[dtype].bytes : shortArrays[short].BYTES_PER_ELEMENT;
+
+function parseDescr(descr: unknown, file: string): NpyElements {
   const match = typeof descr === "string" ? /^([<>=|]?)([a-zA-Z])(\d{0,5})$/.exec(descr) : null;
   if (match === null) {
     throw new HeddleError("dtype", `${file} holds ${JSON.stringify(descr) ?? "nothing"}, not numbers of one dtype`, {
@@ -96,15 +110,16 @@ function parseDescr(descr: unknown, file: string): { dtype: DType; bigEndian: bo
     });
   }
   const [, order, kind, size] = match as unknown as [string, string, string, string];
-  const dtype = kind === "?" ? "bool" : kinds[`${kind}${size}`];
+  const short = shortKinds[`${kind}${size}`];
+  const dtype = kind === "?" ? "bool" : short === undefined ? kinds[`${kind}${size}`] : "i32";
   if (dtype === undefined || !isDType(dtype)) {
-    const known = Object.values(kinds).filter(isDType).join(", ");
+    const known = [...Object.values(kinds), ...Object.values(shortKinds)].join(", ");
     throw new HeddleError("dtype", `${file} holds NumPy's "${descr}", which is not supported`, {
       hint:
         kind === "O" ? "objects are pickles, which are never read" : `supported are ${known}; use astype() in NumPy`,
     });
   }
-  return { dtype, bigEndian: order === ">" };
+  return { dtype, short, bigEndian: order === ">" };
 }
 
 /** Reverses the bytes of each element, in place. */
@@ -132,17 +147,22 @@ function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
 
 /**
  * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a copy,
- * row-major. `file` is what messages call it.
+ * row-major; integers of 16 bits are read as i32. `file` is what messages call it.
  *
  * @throws HeddleError `format` when it is malformed or cut; `dtype` for what no dtype holds: objects, records, texts.
  */
 export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
-  const { dtype, bigEndian, fortran, shape, start } = parseHeader(bytes, file);
+  checkBytes("decodeNpy", bytes);
+  const header = parseHeader(bytes, file);
+  const { dtype, short, bigEndian, fortran, shape, start } = header;
   // Not `slice`, which is a view when the bytes are a Buffer.
   const own = new Uint8Array(bytes.subarray(start));
-  const size = dtypes[dtype].bytes;
+  const size = bytesOfElement(header);
   if (bigEndian && size > 1) swapBytes(own, size);
-  const data = dtypes[dtype].view(own.buffer, 0, own.length / size);
+  const data =
+    short === undefined
+      ? dtypes[dtype].view(own.buffer, 0, own.length / size)
+      : Int32Array.from(new shortArrays[short](own.buffer));
   if (dtype === "bool" && own.some((value) => value > 1))
     throw malformed(file, "it is of bool, but holds bytes other than 0 and 1");
   return { dtype, shape, data: fortran && shape.length > 1 ? rowMajor(data, dtype, shape) : data };
@@ -153,7 +173,9 @@ export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
  *
  * @throws HeddleError `dtype` for bf16, which NumPy lacks; `shape` when values do not fill the shape.
  */
-export function encodeNpy({ dtype, shape, data }: HostTensor): Uint8Array {
+export function encodeNpy(array: HostTensor): Uint8Array {
+  checkHost("encodeNpy", array);
+  const { dtype, shape, data } = array;
   const kind = Object.keys(kinds).find((name) => kinds[name] === dtype);
   if (kind === undefined) {
     throw new HeddleError("dtype", `npy: NumPy has no ${dtype}`, {

@@ -6,19 +6,19 @@ import { crc32 } from "node:zlib";
 import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber, checkOptions } from "../util/options.ts";
+import { checkBytes, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
 import { isRecord } from "../util/tree.ts";
 import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
-import { openFile } from "./read.ts";
+import { fill, openFile } from "./read.ts";
 import { writeBytes } from "./write.ts";
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
 export interface ReadNpzOptions {
-  /** Which arrays to read, by name; default all. */
+  /** Which arrays to read, by name; default all. Members of the archive that are not named `.npy` are no arrays. */
   readonly only?: (name: string) => boolean;
   /** Most bytes that the arrays read may take, uncompressed; default 4 GiB. */
   readonly limit?: number;
@@ -32,6 +32,7 @@ export interface WriteNpzOptions {
 
 interface Entry {
   readonly name: string;
+  readonly encrypted: boolean;
   readonly method: number;
   readonly crc: number;
   readonly packed: number;
@@ -47,6 +48,9 @@ interface Source {
 
 const defaultLimit = 4 * 2 ** 30;
 const largestDirectory = 64 * 2 ** 20;
+/** What the fields of a zip hold that is written; longer ones are read. */
+const mostEntries = 65_534;
+const mostBytes = 2 ** 32 - 2;
 const endMark = 0x06054b50;
 const endLength = 22;
 
@@ -99,21 +103,19 @@ async function readDirectory(source: Source, file: string): Promise<Entry[]> {
     const extraLength = view.getUint16(at + 30, true);
     const next = at + 46 + nameLength + extraLength + view.getUint16(at + 32, true);
     if (next > length) throw malformed(file, "its directory is cut");
-    if ((view.getUint16(at + 8, true) & 1) !== 0) throw malformed(file, "it is encrypted");
     const name = new TextDecoder().decode(bytes.subarray(at + 46, at + 46 + nameLength));
     const extra = viewOf(bytes.subarray(at + 46 + nameLength, at + 46 + nameLength + extraLength));
     const fields = [view.getUint32(at + 24, true), view.getUint32(at + 20, true), view.getUint32(at + 42, true)];
     const [size, packed, offset] = zip64Fields(fields, extra, file) as [number, number, number];
-    const entry = {
+    entries.push({
       name,
+      encrypted: (view.getUint16(at + 8, true) & 1) !== 0,
       method: view.getUint16(at + 10, true),
       crc: view.getUint32(at + 16, true),
       packed,
       size,
       offset,
-    };
-    if (entries.some((other) => other.name === name)) throw malformed(file, `"${name}" appears twice`);
-    entries.push(entry);
+    });
     at = next;
   }
   return entries;
@@ -138,6 +140,7 @@ function zip64Fields(fields: readonly number[], extra: DataView, file: string): 
 async function readEntry(source: Source, entry: Entry, file: string): Promise<Uint8Array> {
   const { name, method, packed, size, offset } = entry;
   const wrong = (problem: string): HeddleError => malformed(file, `"${name}" ${problem}`);
+  if (entry.encrypted) throw wrong("is encrypted");
   if (offset + 30 > source.bytes) throw wrong("lies outside");
   const local = viewOf(await source.read(offset, 30));
   if (local.getUint32(0, true) !== 0x04034b50) throw wrong("is not where the directory says");
@@ -168,18 +171,24 @@ async function readArrays(source: Source, file: string, options: ReadNpzOptions)
   checkOptions("readNpz", options, ["only", "limit"]);
   const { only = () => true, limit = defaultLimit } = options;
   checkNumber("readNpz", "limit", limit, 0);
-  const wanted = (await readDirectory(source, file)).flatMap((entry) => {
-    const name = entry.name.endsWith(".npy") ? entry.name.slice(0, -".npy".length) : entry.name;
-    return only(name) ? [{ name, entry }] : [];
-  });
-  const total = wanted.reduce((sum, { entry }) => sum + entry.size, 0);
+  const wanted = new Map<string, Entry>();
+  let total = 0;
+  for (const entry of await readDirectory(source, file)) {
+    // Whatever else lies in the archive is no array.
+    if (!entry.name.endsWith(".npy")) continue;
+    const name = entry.name.slice(0, -".npy".length);
+    if (!only(name)) continue;
+    if (wanted.has(name)) throw malformed(file, `"${entry.name}" appears twice`);
+    wanted.set(name, entry);
+    total += entry.size;
+  }
   if (total > limit) {
     throw new HeddleError("memory", `${file} holds ${formatBytes(total)}, the limit is ${formatBytes(limit)}`, {
       hint: "name the arrays with the option only, or raise the option limit",
     });
   }
   const arrays: [string, HostTensor][] = [];
-  for (const { name, entry } of wanted)
+  for (const [name, entry] of wanted)
     arrays.push([name, decodeNpy(await readEntry(source, entry, file), `"${entry.name}" of ${file}`)]);
   return Object.fromEntries(arrays);
 }
@@ -196,13 +205,10 @@ export function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Rec
     const handle = await openFile("readNpz", path);
     try {
       const { size } = await handle.stat();
+      const cut = () => malformed(path, "it became shorter while it was read");
       const read = async (start: number, length: number): Promise<Uint8Array> => {
         const bytes = new Uint8Array(length);
-        for (let filled = 0; filled < length; ) {
-          const { bytesRead } = await handle.read(bytes, filled, length - filled, start + filled);
-          if (bytesRead === 0) throw malformed(path, "it became shorter while it was read");
-          filled += bytesRead;
-        }
+        await fill(handle, bytes, start, cut);
         return bytes;
       };
       return await readArrays({ bytes: size, read }, path, options);
@@ -218,15 +224,34 @@ export function decodeNpz(
   file = "npz data",
   options: ReadNpzOptions = {},
 ): Promise<Record<string, HostTensor>> {
+  try {
+    checkBytes("decodeNpz", bytes);
+  } catch (error) {
+    return Promise.reject(error);
+  }
   const read = (start: number, length: number): Promise<Uint8Array> =>
     Promise.resolve(bytes.subarray(start, start + length));
   return readArrays({ bytes: bytes.length, read }, file, options);
 }
 
-/** An npz file of arrays by name. The same arrays always give the same bytes. @throws as `encodeNpy`. */
+function checkArrays(arrays: unknown): void {
+  if (!isRecord(arrays))
+    throw new HeddleError("argument", `writeNpz: takes a record of arrays by name, got ${shown(arrays)}`);
+}
+
+/** An npz file of arrays by name. The same arrays always give the same bytes. @throws as `encodeNpy`; `format` for more than a zip holds. */
 export function encodeNpz(arrays: { readonly [name: string]: HostTensor }, options: WriteNpzOptions = {}): Uint8Array {
   checkOptions("writeNpz", options, ["compress"]);
+  checkArrays(arrays);
   const files = Object.entries(arrays).map(([name, array]) => [`${name}.npy`, encodeNpy(array)] as const);
+  const total = files.reduce((sum, [name, bytes]) => sum + bytes.length + 2 * name.length + 100, endLength);
+  if (files.length > mostEntries || total > mostBytes) {
+    throw new HeddleError(
+      "format",
+      `writeNpz: ${files.length} arrays of ${formatBytes(total)} are more than a zip holds (${mostEntries} of 4 GiB)`,
+      { hint: "write several files, or saveTensors, which has no such limit" },
+    );
+  }
   // The earliest date that a zip holds, in any time zone.
   const date = new Date(1980, 0, 1);
   return zipSync(Object.fromEntries(files), { level: options.compress === true ? 6 : 0, mtime: date });
@@ -239,11 +264,7 @@ export function writeNpz(
   options: WriteNpzOptions = {},
 ): Promise<void> {
   return called(async () => {
-    if (!isRecord(arrays))
-      throw new HeddleError(
-        "argument",
-        `writeNpz: takes a record of arrays by name after the path, got ${shown(arrays)}`,
-      );
+    checkArrays(arrays);
     const host: [string, HostTensor][] = [];
     for (const [name, array] of Object.entries(arrays)) host.push([name, await toHost(array)]);
     const bytes = encodeNpz(Object.fromEntries(host), options);

@@ -1,7 +1,10 @@
 /** @module Opening the files that users name: what cannot be read is told with the function that was called and the file. */
-import { type FileHandle, open, readFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+import { formatBytes } from "../util/text.ts";
 
 /** What Node says of a file, in words. */
 export const reasons: { readonly [code: string]: string } = {
@@ -24,31 +27,94 @@ export function unreadable(what: string, path: string, error: unknown): unknown 
 
 /** @throws HeddleError `argument` unless it is a path. */
 export function checkPath(what: string, path: unknown): void {
-  if (typeof path === "string" && path !== "") return;
-  throw new HeddleError("argument", `${what}: takes the path of a file, got ${String(path) || '""'}`);
+  if (typeof path === "string" && path !== "" && !path.includes("\0")) return;
+  throw new HeddleError("argument", `${what}: takes the path of a file, got ${shown(path)}`);
 }
 
-/** Opens a file for reading; `what` is the function that users call. @throws HeddleError `file`. */
+/** Opens a file of which parts are read at their places, so no pipe or device; `what` is the function that users call. @throws HeddleError `file`. */
 export async function openFile(what: string, path: string): Promise<FileHandle> {
   checkPath(what, path);
-  const handle = await open(path).catch((error: unknown) => {
+  // Without this flag a pipe that nobody writes to would be waited for.
+  const handle = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((error: unknown) => {
     throw unreadable(what, path, error);
   });
-  if (!(await handle.stat()).isDirectory()) return handle;
+  const stats = await handle.stat();
+  if (stats.isFile()) return handle;
   await handle.close();
-  throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: ${reasons["EISDIR"]}`);
+  const reason = stats.isDirectory() ? reasons["EISDIR"] : "it is a pipe or a device";
+  throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: ${reason}`);
 }
 
-/** All bytes of a file. @throws HeddleError `file`; the reason of a signal. */
+/** Most bytes of one call: those of the system take less than 2 GiB. */
+const largestCall = 2 ** 30;
+
+/** Fills `target` with the bytes from `position` on; gives how many there were. */
+async function readInto(
+  handle: FileHandle,
+  target: Uint8Array,
+  position: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  let filled = 0;
+  while (filled < target.length) {
+    signal?.throwIfAborted();
+    const most = Math.min(largestCall, target.length - filled);
+    const { bytesRead } = await handle.read(target, filled, most, position + filled);
+    if (bytesRead === 0) break;
+    filled += bytesRead;
+  }
+  return filled;
+}
+
+/** `length` bytes from `position` on, fewer where the file ends before. */
+export async function readPart(handle: FileHandle, position: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  return bytes.subarray(0, await readInto(handle, bytes, position));
+}
+
+/** Fills `target` with the bytes from `position` on. @throws what `cut` makes when the file ends before. */
+export async function fill(
+  handle: FileHandle,
+  target: Uint8Array,
+  position: number,
+  cut: () => Error,
+  signal?: AbortSignal,
+): Promise<void> {
+  if ((await readInto(handle, target, position, signal)) < target.length) throw cut();
+}
+
+/** All bytes of a file of any size, or of a pipe. @throws HeddleError `file`, `memory` when no array is as long; the reason of a signal. */
 export async function readWhole(
   what: string,
   path: string,
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<Uint8Array> {
   checkPath(what, path);
-  return await readFile(path, options).catch((error: unknown) => {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(path);
+    const stat = await handle.stat();
+    // Of a pipe nobody knows the size; of a folder this is the error.
+    if (!stat.isFile()) return await handle.readFile(options);
+    const bytes = allocate(what, path, stat.size);
+    const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);
+    await fill(handle, bytes, 0, cut, options.signal);
+    return bytes;
+  } catch (error) {
     throw unreadable(what, path, error);
-  });
+  } finally {
+    await handle?.close();
+  }
+}
+
+function allocate(what: string, path: string, bytes: number): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw new HeddleError("memory", `${what}: ${resolve(path)} takes ${formatBytes(bytes)}: no array is as long`, {
+      cause,
+    });
+  }
 }
 
 /** The text of a file, as UTF-8. @throws as {@link readWhole}. */

@@ -6,10 +6,13 @@
 import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { asRecord, checkBytes } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
+import { checkHost } from "./host.ts";
 import { openFile } from "./read.ts";
-import { writeWhole } from "./write.ts";
+import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
 /** A tensor in ordinary memory. */
 export interface HostTensor {
@@ -25,7 +28,7 @@ export type SafetensorsMetadata = ReadonlyMap<string, string>;
 /** Where one tensor of a file lies. */
 export interface SafetensorsEntry {
   readonly name: string;
-  /** As the format spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`. */
+  /** As the file spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`, known to the format or not. */
   readonly format: string;
   readonly shape: Shape;
   /** First byte, counted from the start of the file. */
@@ -46,8 +49,6 @@ export const largestHeader = 100_000_000;
 const largestRank = 32;
 const lengthBytes = 8;
 const metadataKey = "__metadata__";
-/** Bytes handed on at once: small enough that hashing them does not hold up the event loop. */
-const chunkBytes = 256 * 1024;
 
 const formats: { readonly [D in DType]: string } = {
   f32: "F32",
@@ -62,7 +63,7 @@ const formats: { readonly [D in DType]: string } = {
   u64: "U64",
   bool: "BOOL",
 };
-/** Bytes of an element of every dtype that the format has, so that files with others can still be checked. */
+/** Bytes of an element of dtypes that the format has had for long; the size of others cannot be checked. */
 const formatBytes: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"].map((name) => [name, 1] as const),
   ...["I16", "U16", "F16", "BF16"].map((name) => [name, 2] as const),
@@ -84,7 +85,15 @@ export interface SafetensorsLayout {
  * same content always gives the same bytes. Throws when values do not fill their shape.
  */
 export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): SafetensorsLayout {
-  const sorted = [...tensors].sort(
+  if (!(tensors instanceof Map))
+    throw new HeddleError(
+      "argument",
+      `saveSafetensors: takes a Map of { dtype, shape, data } by name, got ${shown(tensors)}`,
+      {
+        hint: "saveTensors takes trees of tensors",
+      },
+    );
+  const sorted = [...(tensors as HostTensors)].sort(
     ([leftName, left], [rightName, right]) =>
       dtypes[right.dtype].bytes - dtypes[left.dtype].bytes ||
       compareText(left.dtype, right.dtype) ||
@@ -115,6 +124,7 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
 }
 
 function checkTensor(name: string, tensor: HostTensor): void {
+  checkHost(`tensor "${name}"`, tensor);
   if (name === metadataKey) throw new HeddleError("format", `a tensor cannot be named "${metadataKey}"`);
   const { dtype, shape, data } = tensor;
   if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
@@ -132,12 +142,8 @@ const compareText = (left: string, right: string): number => (left < right ? -1 
 
 /** The bytes of a file in pieces of at most 256 KiB: views of the tensors, not copies. */
 export function* safetensorsChunks(layout: SafetensorsLayout): Generator<Uint8Array> {
-  yield* split(layout.header);
-  for (const { dtype, data } of layout.tensors) yield* split(dtypes[dtype].bytesOf(data));
-}
-
-function* split(bytes: Uint8Array): Generator<Uint8Array> {
-  for (let start = 0; start < bytes.length; start += chunkBytes) yield bytes.subarray(start, start + chunkBytes);
+  yield* inChunks(layout.header);
+  for (const { dtype, data } of layout.tensors) yield* inChunks(dtypes[dtype].bytesOf(data));
 }
 
 /** The whole file in memory. */
@@ -176,7 +182,7 @@ export async function savedBy(
   tensors: HostTensors,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
-  const layout = layoutSafetensors(tensors, options.metadata);
+  const layout = layoutSafetensors(tensors, asRecord(what, options).metadata);
   await writeWhole(what, path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
 }
 
@@ -271,25 +277,24 @@ const isObject = (value: unknown): value is object =>
 function parseMetadata(value: unknown, file: string): SafetensorsMetadata {
   if (!isObject(value)) throw malformed(file, `${metadataKey} is not an object`);
   const strings = new Map<string, string>();
-  for (const [key, text] of Object.entries(value)) {
-    if (typeof text !== "string") throw malformed(file, `${metadataKey} "${key}" is not a string`);
-    strings.set(key, text);
-  }
+  // What is no text, against the format, says nothing here.
+  for (const [key, text] of Object.entries(value)) if (typeof text === "string") strings.set(key, text);
   return strings;
 }
 
 function parseEntry(name: string, value: unknown, dataStart: number, file: string): SafetensorsEntry {
   const wrong = (problem: string): HeddleError => malformed(file, `tensor "${name}" ${problem}`);
-  if (!isObject(value) || Object.keys(value).length !== 3) throw wrong("is not { dtype, shape, data_offsets }");
+  if (!isObject(value)) throw wrong("is not { dtype, shape, data_offsets }");
   const { dtype, shape, data_offsets: offsets } = value as { [key: string]: unknown };
-  const elementBytes = typeof dtype === "string" ? formatBytes.get(dtype) : undefined;
-  if (typeof dtype !== "string" || elementBytes === undefined)
-    throw wrong(`has unknown dtype ${JSON.stringify(dtype)}`);
+  if (typeof dtype !== "string") throw wrong(`has ${JSON.stringify(dtype) ?? "nothing"} for a dtype`);
   if (!isSizes(shape) || shape.length > largestRank) throw wrong(`has no shape of at most ${largestRank} sizes`);
   if (!isSizes(offsets) || offsets.length !== 2) throw wrong("has no two data_offsets");
   const [begin, end] = offsets as [number, number];
-  const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes));
-  if (BigInt(end - begin) !== bytes) {
+  if (end < begin) throw wrong(`has offsets ${begin} to ${end}`);
+  const elementBytes = formatBytes.get(dtype);
+  // Of one that is not known here, the bytes are whatever the file says: the others can be read all the same.
+  const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes ?? 0));
+  if (elementBytes !== undefined && BigInt(end - begin) !== bytes) {
     throw wrong(`has offsets ${begin} to ${end}, but ${dtype}${formatShape(shape)} takes ${bytes} bytes`);
   }
   return { name, format: dtype, shape, offset: dataStart + begin, bytes: end - begin };
@@ -307,7 +312,7 @@ function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): H
   const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
     throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
-      hint: `supported are ${Object.values(formats).join(", ")}`,
+      hint: `supported are ${Object.values(formats).join(", ")}; the option only of readSafetensors leaves tensors out`,
     });
   }
   const data = dtypes[dtype].view(buffer, 0, entry.bytes / dtypes[dtype].bytes);
@@ -325,6 +330,7 @@ export interface Safetensors {
 
 /** Reads a whole file from memory; the tensors are copies. `file` is what messages call it. */
 export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors {
+  checkBytes("decodeSafetensors", bytes);
   const length = safetensorsHeaderLength(bytes, bytes.length, file);
   const header = parseSafetensorsHeader(bytes.subarray(lengthBytes, lengthBytes + length), bytes.length, file);
   const tensors = header.entries.map((entry): [string, HostTensor] => {
@@ -411,7 +417,7 @@ export async function openedBy(
 /** Reads a file, tensor by tensor. Throws `format` when it is malformed, `file` when it cannot be read. */
 export function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
   return called(async () => {
-    const { only = () => true } = options;
+    const { only = () => true } = asRecord("readSafetensors", options);
     const file = await openedBy("readSafetensors", path, options);
     try {
       const tensors = new Map<string, HostTensor>();

@@ -1,7 +1,7 @@
 /**
  * @module Parameters by name, as PyTorch's `state_dict` has them: what a safetensors file of a PyTorch model holds.
  */
-import { type DType, isFloat } from "../ir/dtype.ts";
+import { type DType, isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import type { Variables } from "../nn/index.ts";
@@ -12,7 +12,7 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import { toHost, toTensor } from "./host.ts";
-import { openedBy, savedBy } from "./safetensors.ts";
+import { openedBy, type SafetensorsFile, savedBy } from "./safetensors.ts";
 
 /** Options of {@link loadPyTorch}. */
 export interface LoadPyTorchOptions {
@@ -71,7 +71,7 @@ export function mismatches(
       lines.push(`missing: "${name}"${as}, ${formatType(variable)}`);
       continue;
     }
-    const fits = entry.dtype === variable.dtype || (cast && isFloats(entry.dtype, variable.dtype));
+    const fits = entry.dtype === variable.dtype || converts(entry.dtype, variable.dtype, cast);
     if (!fits || !sameShape(entry.shape, variable.shape)) {
       const found = `${entry.dtype ?? entry.format}[${entry.shape.join(",")}]`;
       lines.push(`differs: "${name}"${as} is ${formatType(variable)} here and ${found} in the file`);
@@ -82,8 +82,20 @@ export function mismatches(
   return lines;
 }
 
-const isFloats = (left: DType | undefined, right: DType): boolean =>
-  left !== undefined && isFloat(left) && isFloat(right);
+/** Whether values of a file become those of a variable: integers of any width, each of which must fit; floats where they may be rounded. */
+const converts = (from: DType | undefined, to: DType, cast: boolean): boolean =>
+  from !== undefined && ((cast && isFloat(from) && isFloat(to)) || (isInteger(from) && isInteger(to)));
+
+/** The tensor of an entry in the dtype of a variable. @throws HeddleError `model` for an integer that does not fit. */
+async function readAs(file: SafetensorsFile, path: string, inFile: string, dtype: DType): Promise<Tensor> {
+  const host = await file.read(inFile);
+  if (host.dtype !== dtype && isInteger(dtype)) {
+    const odd = host.data.find((value) => !isValueOf(dtype, value));
+    if (odd !== undefined)
+      throw new HeddleError("model", `${path} does not fit the model: "${inFile}" holds ${odd}, no value of ${dtype}`);
+  }
+  return toTensor(host).cast(dtype);
+}
 
 /** Most lines of an error; a wrong file has one for each parameter. */
 const mostLines = 20;
@@ -110,7 +122,7 @@ export function checkFits(path: string, lines: readonly string[], hint?: string)
  *
  * @returns variables of the form of those given, which are not changed.
  * @throws HeddleError `model` naming every variable that is missing in the file, every entry of the file without a variable,
- * and every one that differs in shape or dtype; `format` for a malformed file; `file` when it cannot be read.
+ * and every one that differs in shape or dtype (integers of another width are taken where every value fits); `format` for a malformed file; `file` when it cannot be read.
  */
 export function loadPyTorch<V extends Variables>(
   path: string,
@@ -139,7 +151,7 @@ export function loadPyTorch<V extends Variables>(
       const trees: Tensors[] = [];
       for (const [index, list] of wanted.entries()) {
         const leaves: Tensor[] = [];
-        for (const { inFile, variable } of list) leaves.push(toTensor(await file.read(inFile)).cast(variable.dtype));
+        for (const { inFile, variable } of list) leaves.push(await readAs(file, path, inFile, variable.dtype));
         trees.push(unflattenTree((flat[index] as (typeof flat)[number]).shape, leaves) as Tensors);
       }
       return { params: trees[0] as Tensors, state: trees[1] as Tensors };
@@ -202,13 +214,25 @@ export function saveTensors(
   });
 }
 
-/** The tensors of a safetensors file by name. @throws HeddleError `format`, `dtype`; `file` when it cannot be read. */
-export function loadTensors(path: string): Promise<Record<string, Tensor>> {
+/** Options of {@link loadTensors}. */
+export interface LoadTensorsOptions {
+  /** Which tensors to read, by name; default all. Of the others nothing is read. */
+  readonly only?: (name: string) => boolean;
+}
+
+/**
+ * The tensors of a safetensors file by name.
+ *
+ * @throws HeddleError `format`; `dtype` for a tensor of a dtype that Heddle has not (`only` leaves it out); `file` when it cannot be read.
+ */
+export function loadTensors(path: string, options: LoadTensorsOptions = {}): Promise<Record<string, Tensor>> {
   return called(async () => {
+    checkOptions("loadTensors", options, ["only"]);
+    const { only = () => true } = options;
     const file = await openedBy("loadTensors", path);
     try {
       const tensors: [string, Tensor][] = [];
-      for (const name of file.entries.keys()) tensors.push([name, toTensor(await file.read(name))]);
+      for (const name of file.entries.keys()) if (only(name)) tensors.push([name, toTensor(await file.read(name))]);
       return Object.fromEntries(tensors);
     } finally {
       await file.close();

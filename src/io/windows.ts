@@ -78,27 +78,3 @@ export function averageWindows(x: Tensor, window: Window, padded: Window["paddin
     reduceWindows("sum", x, window, 0),
   );
 }
-
-/**
- * Each element divided by `(bias + alpha / size · sum of squares)^beta` over `size` neighbouring channels, as many before as
- * behind, or one more behind: local response normalisation.
- */
-export function acrossChannels(
-  x: Tensor,
-  { size, alpha, beta, bias }: { size: number; alpha: number; beta: number; bias: number },
-): Tensor {
-  const low = Math.floor((size - 1) / 2);
-  const [batch, channels] = x.shape as [number, number];
-  const padding: [number, number][] = [
-    [low, size - 1 - low],
-    [0, 0],
-  ];
-  const window: Window = { sizes: [size, 1], strides: [1, 1], dilations: [1, 1], padding };
-  const sums = reduceWindows("sum", x.mul(x).reshape([batch, 1, channels, -1]), window, 0).reshape(x.shape);
-  return x.div(
-    sums
-      .mul(alpha / size)
-      .add(bias)
-      .pow(beta),
-  );
-}

@@ -4,6 +4,9 @@ import { HeddleError } from "../util/errors.ts";
 import { type CommitContent, type CommitOptions, commitFile } from "./commit.ts";
 import { checkPath, reasons } from "./read.ts";
 
+/** Bytes handed on at once. */
+export const chunkBytes = 256 * 1024;
+
 /**
  * Writes a file whole or not at all; `what` is the function that users call.
  *
@@ -28,4 +31,9 @@ export async function writeWhole(
 
 /** {@link writeWhole} of bytes that are there. */
 export const writeBytes = (what: string, path: string, bytes: Uint8Array): Promise<void> =>
-  writeWhole(what, path, { bytes: bytes.length, chunks: [bytes] });
+  writeWhole(what, path, { bytes: bytes.length, chunks: inChunks(bytes) });
+
+/** Views of at most 256 KiB: small enough that hashing or copying each does not hold up the event loop. */
+export function* inChunks(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let start = 0; start < bytes.length; start += chunkBytes) yield bytes.subarray(start, start + chunkBytes);
+}

@@ -150,6 +150,10 @@ export const longBounds: { readonly [D in "i64" | "u64"]: readonly [lowest: bigi
   u64: [0n, 2n ** 64n - 1n],
 };
 
+/** The lowest and the highest value of a dtype, exactly. */
+export const boundsOf = (dtype: DType): readonly [lowest: number | bigint, highest: number | bigint] =>
+  isLong(dtype) ? longBounds[dtype] : [dtypes[dtype].lowest, dtypes[dtype].highest];
+
 /** Whether a number is a value of the dtype as it is; of floats, all numbers that they hold without rounding. */
 export function isValueOf(dtype: DType, value: number | bigint): boolean {
   if (isLong(dtype)) {
@@ -177,6 +181,35 @@ export function numberOfLong(value: bigint): number {
   const sticky = kept << shift === magnitude ? kept : kept | 1n;
   const result = Number(sticky) * 2 ** Number(shift);
   return value < 0n ? -result : result;
+}
+
+/** Integers of 16 bits, as files hold them: no dtype of tensors, but all of their values are values of i32. */
+export const shortArrays = { i16: Int16Array, u16: Uint16Array } as const;
+export type ShortInteger = keyof typeof shortArrays;
+
+/** Numbers in an array in which a dtype is stored. */
+export interface Stored {
+  readonly data: TypedArray;
+  readonly dtype: DType;
+}
+
+/** What `[object Float32Array]` names; a Node `Buffer` counts as the `Uint8Array` that it is. */
+export const arrayKind = (value: unknown): string => Object.prototype.toString.call(value).slice("[object ".length, -1);
+
+const storedKinds = new Set(Object.values(dtypes).map((info) => arrayKind(info.create(0))));
+const heldBy: { readonly [kind: string]: DType } = {
+  Int16Array: "i32",
+  Uint16Array: "i32",
+  Uint8ClampedArray: "u8",
+  Float16Array: "f16",
+};
+
+/** A typed array as it is, or, of a kind in which no dtype is stored, its values in the least that holds them all; undefined for others. */
+export function storedArray(data: unknown): Stored | undefined {
+  const kind = arrayKind(data);
+  if (storedKinds.has(kind)) return { data: data as TypedArray, dtype: dtypeOf(data as TypedArray) };
+  const dtype = Object.hasOwn(heldBy, kind) ? (heldBy[kind] as DType) : undefined;
+  return dtype && { data: dtypes[dtype].create(data as ArrayLike<number>), dtype };
 }
 
 /** The dtype that a typed array holds by default. */

@@ -1,7 +1,7 @@
 /** @module Arrays that `fit`, `evaluate` and `predict` take, as datasets. */
 import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../data/index.ts";
 import { isFloat } from "../ir/dtype.ts";
-import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
+import { isTensor, type NumberArray, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -10,8 +10,8 @@ import type { KnownLoss } from "./losses.ts";
 /** Rows: a tensor whose first dim counts them, `{ shape, data }`, or nested arrays of numbers. */
 export type Rows = Tensor | ArrayColumn | readonly RowValue[];
 
-/** Numbers in any nesting. */
-export type RowValue = number | boolean | readonly RowValue[];
+/** Numbers in any nesting, rows also as typed arrays. */
+export type RowValue = number | boolean | NumberArray | readonly RowValue[];
 
 async function columnOf(what: string, rows: Rows): Promise<ArrayColumn> {
   if (isTensor(rows)) return { shape: rows.shape, dtype: rows.dtype, data: await rows.data() };

@@ -7,8 +7,8 @@ import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import * as losses from "../losses/index.ts";
-import { gather, maximum, minimum, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { maximum, minimum, type Tensor } from "../tensor/index.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { named } from "./names.ts";
@@ -69,7 +69,7 @@ function paired(output: Tensor, target: Tensor): Tensor {
 
 const sparse: Loss = (output, target, options) => {
   const labels = labelsFor(output, target);
-  return combined(gather(normalised(output), labels, labels.shape.length).log().neg(), options);
+  return combined(rowsById(normalised(output), labels, labels.shape.length).log().neg(), options);
 };
 
 const categorical: Loss = (output, target, options) =>

@@ -30,8 +30,17 @@ export interface RunEnvironment {
   readonly planAs?: PlanForm | undefined;
 }
 
+/** Environment variables by name, as `process.env` has them. */
+export interface EnvironmentVariables {
+  readonly [name: string]: string | undefined;
+}
+
 /** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
-export function workerEnvironment(run: RunEnvironment, rank: number, inherited: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+export function workerEnvironment(
+  run: RunEnvironment,
+  rank: number,
+  inherited: EnvironmentVariables,
+): EnvironmentVariables {
   const optional: [string, string | undefined][] = [
     ["HEDDLE_EXECUTOR", run.executor],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],

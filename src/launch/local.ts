@@ -204,8 +204,8 @@ function summarise(failures: readonly WorkerFailure[]): LaunchResult {
 const brokenPipe = statusOf("SIGPIPE");
 
 /** The status that shells give for a process that a signal ended. */
-function statusOf(signal: NodeJS.Signals): number {
-  return 128 + constants.signals[signal];
+function statusOf(signal: string): number {
+  return 128 + constants.signals[signal as NodeJS.Signals];
 }
 
 async function openStore(

@@ -7,7 +7,7 @@ export interface WorkerFailure {
   readonly rank: number;
   /** Exit status; null when a signal ended it. */
   readonly exitCode: number | null;
-  readonly signal: NodeJS.Signals | null;
+  readonly signal: string | null;
   /** Milliseconds since the start of the run. */
   readonly at: number;
   readonly step?: number | undefined;

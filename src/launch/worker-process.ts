@@ -3,12 +3,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { type ErrorMessage, parseWorkerMessage } from "../comm/launcher.ts";
+import type { EnvironmentVariables } from "./environment.ts";
 import { copyLines, rankPrefix } from "./output.ts";
 
 /** How a process ended. */
 export interface WorkerExit {
   readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
+  /** Its name, `"SIGKILL"`; null for a process that ended by itself. */
+  readonly signal: string | null;
   /** When, by `performance.now()`. */
   readonly at: number;
   /** Set when it could not be started. */
@@ -32,7 +34,7 @@ export interface WorkerProcess {
   plan: string | undefined;
   /** Whether the launcher has told it to stop: how it ends is then no failure. */
   stopping: boolean;
-  kill(signal: NodeJS.Signals): void;
+  kill(signal: string): void;
   /** Tells it that another rank has ended as if all were well: who waits for that one need not wait. */
   peerEnded(rank: number): void;
   /** Removes the files that it left half written. */
@@ -44,7 +46,7 @@ export interface WorkerCommand {
   readonly rank: number;
   /** Arguments for `node`. */
   readonly arguments: readonly string[];
-  readonly environment: NodeJS.ProcessEnv;
+  readonly environment: EnvironmentVariables;
   /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
   readonly inheritOutput: boolean;
   readonly inheritInput: boolean;
@@ -79,7 +81,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     error: undefined,
     plan: undefined,
     stopping: false,
-    kill: (signal) => void child.kill(signal),
+    kill: (signal) => void child.kill(signal as NodeJS.Signals),
     peerEnded: (rank) => {
       // It may be ending itself.
       if (child.connected) child.send({ type: "peerEnded", rank }, () => {});

@@ -4,15 +4,13 @@ import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import {
   softmaxCrossEntropy as crossEntropyOfRows,
-  gather,
   logSoftmax,
   maximum,
   select,
   softplus,
   type Tensor,
-  take,
 } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, retold, within } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
@@ -45,7 +43,7 @@ function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignore
   const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
   const indices = counts === undefined ? given : select(counts, given, 0);
   const weights = (dtype: DType): Tensor | undefined =>
-    weight === undefined ? undefined : take(weight.cast(dtype), indices);
+    weight === undefined ? undefined : rowsById(weight.cast(dtype), indices);
   return { counts, indices, weights };
 }
 
@@ -140,7 +138,7 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
         retold(
           "nll",
           ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
-          () => gather(x, rows.indices, labels.shape.length).neg(),
+          () => rowsById(x, rows.indices, labels.shape.length).neg(),
         ),
         rows,
       );

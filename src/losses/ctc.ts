@@ -2,8 +2,8 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { concat, cumsum, full, gather, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
@@ -67,7 +67,7 @@ function logLikelihood(x: Tensor, path: ReturnType<typeof pathOf>, lengths: Tens
   const steps = x.transpose([1, 0, 2]);
   const emitted = (step: Tensor): Tensor =>
     maximum(
-      retold("ctc", labelOutside(labels), () => gather(step, path.classes, 1)),
+      retold("ctc", labelOutside(labels), () => rowsById(step, path.classes, 1)),
       nothing,
     );
   const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
@@ -154,7 +154,7 @@ function advanced(before: Tensor, skips: Tensor): Tensor {
 /** The places of the last label and of the blank behind it. */
 function atEnd(end: Tensor, lengths: Tensor): Tensor {
   const [batch] = end.shape as [number, number];
-  const at = (place: Tensor): Tensor => gather(end, place.reshape([batch, 1]), 1).reshape([batch]);
+  const at = (place: Tensor): Tensor => rowsById(end, place.reshape([batch, 1]), 1).reshape([batch]);
   const blank = at(lengths.mul(2));
   const label = at(maximum(lengths.mul(2).sub(1), 0));
   return logSumOf([blank, select(lengths.gt(0), label, nothing)]);

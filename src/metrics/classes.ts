@@ -2,8 +2,8 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { arange, concat, dotGeneral, gather, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { arange, concat, dotGeneral, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -100,7 +100,7 @@ function checkedClasses(what: string, given: Tensor, classes: number): Tensor {
   });
   const outside = ({ index, position, size }: OutsideIndex): string =>
     `element ${position} of the ${what} is ${index}, outside [0, ${size})`;
-  return retold("confusionMatrix", outside, () => gather(arange(classes), toIndices(given).reshape([-1])));
+  return retold("confusionMatrix", outside, () => rowsById(arange(classes), toIndices(given).reshape([-1])));
 }
 
 /**

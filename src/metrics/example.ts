@@ -1,8 +1,8 @@
 /** @module Metrics that are means over examples. */
 
 import { formatType, sameShape } from "../ir/shape.ts";
-import { and, arange, concat, gather, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
-import { toIndices } from "../tensor/indices.ts";
+import { and, arange, concat, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
+import { rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -38,7 +38,7 @@ export function topK(k: number): Metric {
   return (output, target) =>
     told("topK", output, target, () => {
       const labels = toIndices(target);
-      const own = column(gather(output, labels, labels.shape.length));
+      const own = column(rowsById(output, labels, labels.shape.length));
       const place = arange(output.shape.at(-1) as number);
       const [mine, other] = [own.eq(own), output.eq(output)];
       const larger = or(output.gt(own), and(not(other), mine));
@@ -87,7 +87,7 @@ export function perplexity(options: { readonly ignoreIndex?: number } = {}): Cou
       if (!sameShape(labels.shape, output.shape.slice(0, -1)))
         throw new HeddleError("shape", `perplexity: ${formatType(output)} does not fit labels ${formatType(target)}`);
       const counts = ignoreIndex === undefined ? labels.eq(labels) : labels.ne(ignoreIndex);
-      const single = gather(logSoftmax(output), select(counts, labels, 0), labels.shape.length).neg();
+      const single = rowsById(logSoftmax(output), select(counts, labels, 0), labels.shape.length).neg();
       return pair(select(counts, single, 0), counts.cast(output.dtype));
     },
     value: ([sum = 0, count = 0]) => Math.exp(sum / count),

@@ -1,8 +1,8 @@
 /** @module Bags of embeddings: one vector for several ids, as rows of ids or one after another with the places where bags begin. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { cumsum, gather, ones, scatterAdd, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
-import { lookedUp, toIndices } from "../tensor/indices.ts";
+import { cumsum, ones, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
+import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
@@ -157,7 +157,7 @@ const beforeFirst = ({ position }: OutsideIndex): string =>
 function bagOf(ids: Tensor, offsets: Tensor): Tensor {
   const places = ids.shape[0] as number;
   const begin = retold("embeddingBag", wrongOffset(places), () =>
-    scatterAdd(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1),
+    segmentSum(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1),
   );
   return cumsum(begin.slice([0], [places])).sub(1);
 }
@@ -177,7 +177,7 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
   const { mode, paddingIdx, offsets, weights } = settings;
   const ids = toIndices(x);
   const combine = combineOf(ids, offsets);
-  const found = lookedUp("embeddingBag", x, weight.shape[0] as number, () => gather(weight, ids));
+  const found = lookedUp("embeddingBag", x, weight.shape[0] as number, () => rowsById(weight, ids));
   const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);
   const without = (value: number): Tensor => (padding === undefined ? found : select(padding, value, found));
   // Rows of no ids have no largest.

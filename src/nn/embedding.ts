@@ -2,8 +2,8 @@
 
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { arange, gather, random, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { lookedUp, toIndices } from "../tensor/indices.ts";
+import { arange, random, select, stopGradient, type Tensor } from "../tensor/index.ts";
+import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { floatDType } from "./float-dtype.ts";
@@ -74,7 +74,7 @@ export function embedding(count: number, size: number, options: EmbeddingOptions
     },
     apply({ params }, x) {
       checkIds(x);
-      const found = lookedUp("embedding", x, count, (ids) => gather(params["weight"] as Tensor, ids));
+      const found = lookedUp("embedding", x, count, (ids) => rowsById(params["weight"] as Tensor, ids));
       if (paddingIdx === undefined) return { y: found, state: {} };
       return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
     },

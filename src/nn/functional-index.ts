@@ -2,3 +2,4 @@
 export { rotaryEmbedding } from "./attention.ts";
 export { type BagOptions, embeddingBagOf as embeddingBag } from "./embedding-bag.ts";
 export * from "./functional.ts";
+export { localResponse as localResponseNorm } from "./local-response.ts";

@@ -82,6 +82,7 @@ export {
   type Variables,
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
+export { type LocalResponseOptions, localResponseNorm } from "./local-response.ts";
 export {
   type BatchNormOptions,
   batchNorm,

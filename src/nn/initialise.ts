@@ -63,6 +63,7 @@ export function initialValue(
  * @param fanIn inputs that feed one output
  */
 export function uniformByFanIn(key: Tensor, shape: Shape, fanIn: number, dtype: DType): Tensor {
+  checkNumber("uniformByFanIn", "fanIn", fanIn, 0);
   return uniformWithin(fanIn === 0 ? 0 : 1 / Math.sqrt(fanIn))(key, shape, dtype);
 }
 
@@ -168,6 +169,7 @@ export type Nonlinearity = "linear" | "sigmoid" | "tanh" | "relu" | "leakyRelu" 
 
 /** By how much to scale weights before an activation, as PyTorch's `calculate_gain`; `slope` (default 0.01) of `leakyRelu`. */
 export function gainOf(nonlinearity: Nonlinearity, slope = 0.01): number {
+  checkNumber("gainOf", "slope", slope);
   const gains: { readonly [Name in Nonlinearity]: number } = {
     linear: 1,
     sigmoid: 1,

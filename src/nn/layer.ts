@@ -69,9 +69,10 @@ export type LayerLike = Layer | ((x: Tensor) => Tensor);
 /** A layer without variables: `y = fn(x)`. */
 export function activation(
   fn: (x: Tensor) => Tensor,
-  kind: string = fn.name === "" ? "activation" : fn.name,
+  kind: string = typeof fn === "function" && fn.name !== "" ? fn.name : "activation",
   options: Pick<Layer, "needsRange"> = {},
 ): Layer {
+  if (typeof fn !== "function") throw new HeddleError("argument", `${kind}: takes a function, got ${shown(fn)}`);
   const apply = (x: Tensor): Tensor => {
     const y: unknown = fn(x);
     if (!isTensor(y))
@@ -132,7 +133,8 @@ export function positioned(layer: Layer, more: readonly string[] = []): Layer {
  *
  * @throws HeddleError `model` when it gives something else than `{ y, state }`.
  */
-export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
+export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions = {}): Applied {
+  if (typeof layer?.apply !== "function") throw new HeddleError("model", `${shown(layer)} is no layer`);
   const { precision } = options;
   const passes = layer.layers !== undefined || layer.passesPrecision === true;
   if (precision === undefined || passes) return checkedApply(layer, variables, x, options);
@@ -180,6 +182,8 @@ function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: Ap
 
 /** A scope's own key: no two names of a scope, and no two ordinals, share one. */
 export function scopeKey(key: Tensor, scope: string | number): Tensor {
+  if (typeof scope !== "number" && typeof scope !== "string")
+    throw new HeddleError("argument", `scopeKey: a scope is a name or a number, got ${shown(scope)}`);
   return random.foldIn(key, typeof scope === "number" ? scope : hashOf(scope));
 }
 

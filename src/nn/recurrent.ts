@@ -7,7 +7,7 @@ import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { concat, isTensor, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { keyOf } from "./dropout.ts";
 import { uniformByFanIn } from "./initialise.ts";
@@ -85,7 +85,7 @@ export interface RecurrentLayer extends Layer {
  * @throws HeddleError `option` for an option out of range
  */
 export function rnn(options: RnnOptions): RecurrentLayer {
-  const { nonlinearity = "tanh", ...rest } = options;
+  const { nonlinearity = "tanh", ...rest } = asRecord("rnn", options);
   if (nonlinearity !== "tanh" && nonlinearity !== "relu")
     throw new HeddleError("option", `rnn: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
   return recurrent("rnn", plainCell(nonlinearity), rest);
@@ -385,7 +385,7 @@ function cellLayer(kind: string, cell: Cell, options: CellOptions): CellLayer {
 
 /** One step of {@link rnn}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
 export function rnnCell(options: CellOptions & { readonly nonlinearity?: "tanh" | "relu" }): CellLayer {
-  const { nonlinearity = "tanh", ...rest } = options;
+  const { nonlinearity = "tanh", ...rest } = asRecord("rnnCell", options);
   if (nonlinearity !== "tanh" && nonlinearity !== "relu")
     throw new HeddleError("option", `rnnCell: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
   return cellLayer("rnnCell", plainCell(nonlinearity), rest);

@@ -1,6 +1,8 @@
 /** @module A layer whose values are computed again in the backward pass instead of being kept. */
 import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { type Applied, applyLayer, asLayer, type Layer, type LayerLike, positioned } from "./layer.ts";
 
 /**
@@ -14,6 +16,8 @@ import { type Applied, applyLayer, asLayer, type Layer, type LayerLike, position
 export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
   checkOptions("remat", options, ["policy"]);
   const inner = asLayer(layer);
+  if (typeof inner?.init !== "function" || typeof inner.apply !== "function")
+    throw new HeddleError("model", `remat: takes a layer, got ${shown(layer)}`);
   return positioned({
     kind: inner.kind,
     passesPrecision: true,

@@ -2,7 +2,7 @@
 import { formatType, type TensorType } from "../ir/shape.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { type AttendOptions, type AttentionLayer, multiHeadAttention, type RotaryOptions } from "./attention.ts";
 import { dropout as dropoutLayer } from "./dropout.ts";
 import * as functional from "./functional.ts";
@@ -295,7 +295,7 @@ export interface TransformerEncoderOptions extends TransformerOptions {
  */
 export function transformerEncoder(options: TransformerEncoderOptions): TransformerLayer {
   const kind = "transformerEncoder";
-  const { layers, finalNorm, ...rest } = options;
+  const { layers, finalNorm, ...rest } = asRecord(kind, options);
   checkInteger(kind, "layers", layers, 1);
   check(kind, rest);
   const children = Array.from({ length: layers }, () => encoderLayer(kind, rest));

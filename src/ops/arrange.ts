@@ -16,6 +16,25 @@ export function sliceDim(x: Node, dim: number, from: number, to: number): Node {
   );
 }
 
+/** A place counted from the end where it is negative; what is before the first element stays as it was given. */
+export const fromEnd = (place: number, size: number): number => (place < 0 && place >= -size ? place + size : place);
+
+/** i32 indices counted from the end where they are negative; of another dtype, which no lookup takes, as they are. */
+export const wrapped = (indices: Node, size: number): Node =>
+  indices.dtype === "i32" ? emit.select(emit.lt(indices, 0), emit.add(indices, size), indices) : indices;
+
+/** A slice whose starts and limits may be counted from the end. */
+export function sliceFromEnd(
+  x: Node,
+  start: readonly number[],
+  limit: readonly number[],
+  stride?: readonly number[],
+): Node {
+  const counted = (places: readonly number[]): number[] =>
+    places.map((place, dim) => fromEnd(place, x.shape[dim] ?? 0));
+  return emit.slice(x, counted(start), counted(limit), stride);
+}
+
 /** A dim of size 1 before `dim` of the result. */
 export function expandDim(x: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length + 1, "expandDims");
@@ -161,7 +180,7 @@ export const all = (x: Node, dims?: emit.Dims, options?: { keepDims?: boolean })
 export const any = (x: Node, dims?: emit.Dims, options?: { keepDims?: boolean }): Node =>
   emit.reduce("or", emit.cast(x, "bool"), dims, options);
 
-/** Indices of whole rows, -1 where a part is out of its range; `indices[…, c]` holds a place in the first dims. */
+/** Indices of whole rows, -1 where a part is out of its range; `indices[…, c]` holds a place in the first dims, from the end where negative. */
 function flatIndices(what: string, indices: Node, shape: Shape): Node {
   const parts = indices.shape.at(-1);
   if (parts === undefined || parts > shape.length || indices.dtype !== "i32")
@@ -171,7 +190,7 @@ function flatIndices(what: string, indices: Node, shape: Shape): Node {
     );
   const strides = stridesOf(shape.slice(0, parts));
   const last = indices.shape.length - 1;
-  const part = (at: number): Node => squeeze(sliceDim(indices, last, at, at + 1), last);
+  const part = (at: number): Node => wrapped(squeeze(sliceDim(indices, last, at, at + 1), last), shape[at] as number);
   const flat = range(parts).map((at) => emit.mul(part(at), strides[at] as number));
   const inside = range(parts).map((at) => emit.and(emit.ge(part(at), 0), emit.lt(part(at), shape[at] as number)));
   const total = flat.reduce((sum, one) => emit.add(sum, one), emit.full("i32", indices.shape.slice(0, -1), 0));

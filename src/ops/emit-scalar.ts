@@ -3,7 +3,7 @@
  * casts. Part of `emit.ts`.
  */
 
-import { type DType, isFloat, isInteger, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
+import { boundsOf, type DType, isFloat, isInteger, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { promote } from "../ir/promote.ts";
@@ -41,7 +41,7 @@ export const full = (dtype: DType, shape: Shape, value: number | bigint): Node =
 export const zerosLike = (x: Node): Node => full(x.dtype, x.shape, 0);
 
 /** Lifts numbers to the dtype of the other operand and broadcasts all to one shape. */
-function together(name: string, operands: readonly Operand[]): Node[] {
+export function together(name: string, operands: readonly Operand[]): Node[] {
   const given = operands.filter((operand): operand is Node => typeof operand === "object");
   const [first] = given;
   if (first === undefined) throw new HeddleError("op", `${name}: at least one operand must be a tensor`);
@@ -62,12 +62,17 @@ function together(name: string, operands: readonly Operand[]): Node[] {
   return sameShapes(name, nodes);
 }
 
-function literal(name: string, dtype: DType, value: number | bigint): Node {
-  if (!isFloat(dtype) && !isValueOf(dtype, value)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
-      hint: "cast the tensor to a float dtype first",
-    });
-  }
+/** @throws HeddleError `dtype` for a number that is no value of the integers beside it. */
+export function checkLiteral(name: string, dtype: DType, value: number | bigint): void {
+  if (isFloat(dtype) || isValueOf(dtype, value)) return;
+  throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
+    hint: `cast the tensor first: a number takes the dtype of the tensor beside it (${dtype}) and never changes it, as 1 and 1.0 are one number in JavaScript`,
+  });
+}
+
+/** A number as a scalar of a dtype that it is a value of. */
+export function literal(name: string, dtype: DType, value: number | bigint): Node {
+  checkLiteral(name, dtype, value);
   return constant(dtype, value);
 }
 
@@ -260,6 +265,43 @@ export const le = binary("le");
 export const gt = binary("gt");
 /** Whether x >= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const ge = binary("ge");
+
+/** Comparisons by name. */
+export const comparisons = { eq, ne, lt, le, gt, ge };
+export type Comparison = keyof typeof comparisons;
+
+const turned = { eq: "eq", ne: "ne", lt: "gt", le: "ge", gt: "lt", ge: "le" } as const;
+
+/** A comparison as it is, or, of integers or bool with a number, one of the same truth with a value of their dtype. */
+export function comparable<T extends TensorType>(
+  name: Comparison,
+  x: T | number | bigint,
+  y: T | number | bigint,
+): readonly [Comparison, T | number | bigint, T | number | bigint] {
+  const [number, tensor] = isNumber(x) ? [x, y] : [y, x];
+  // What is neither is told by the operation, in the order in which it was given.
+  if (!isNumber(number) || typeof tensor !== "object" || tensor?.dtype === undefined || isFloat(tensor.dtype))
+    return [name, x, y];
+  return number === x ? ofIntegers(turned[name], tensor, number) : ofIntegers(name, tensor, number);
+}
+
+function ofIntegers<T extends TensorType>(
+  name: Comparison,
+  x: T,
+  y: number | bigint,
+): readonly [Comparison, T, number | bigint] {
+  const [lowest, highest] = boundsOf(x.dtype);
+  const always = (truth: boolean): [Comparison, T, number | bigint] => [truth ? "ge" : "lt", x, lowest];
+  if (Number.isNaN(y)) return always(name === "ne");
+  if (y < lowest) return always(name === "ne" || name === "gt" || name === "ge");
+  if (y > highest) return always(name === "ne" || name === "lt" || name === "le");
+  if (typeof y === "bigint" || Number.isInteger(y)) return [name, x, y === 0 ? 0 : y];
+  if (name === "eq" || name === "ne") return always(name === "ne");
+  // Between two integers: below it is what is up to the lower one.
+  return [name === "lt" || name === "le" ? "le" : "gt", x, Math.floor(y)];
+}
+
+const isNumber = (value: unknown): value is number | bigint => typeof value === "number" || typeof value === "bigint";
 
 /** `condition ? onTrue : onFalse`, elementwise. */
 export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node {

@@ -45,7 +45,18 @@ export { einsum } from "./einsum.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
+export {
+  binEdges,
+  booleanMask,
+  countNonzero,
+  countsBetween,
+  countsOf,
+  nonzero,
+  repeatEach,
+  searchsorted,
+} from "./finding.ts";
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
+export { fold, foldAlong, type Sliding, unfold, windowsAlong } from "./frames.ts";
 export { convolve } from "./grouped.ts";
 export { sliceOf } from "./host.ts";
 export {
@@ -66,6 +77,7 @@ export { type Combination, identityOf } from "./reduce.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
+export { copysign, floorDivide, hypot, remainder } from "./scalar-composed.ts";
 export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
 export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";

@@ -12,7 +12,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber } from "../util/options.ts";
+import { asRecord, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
@@ -75,7 +75,7 @@ export interface Optimizer {
 /** The learning rate of a step as a number; throws `option` when it is not finite. */
 export function learningRateAt(optimizer: Pick<Optimizer, "name" | "learningRate">, step: number): number {
   const { learningRate, name } = optimizer;
-  const value = typeof learningRate === "number" ? learningRate : learningRate(step);
+  const value: unknown = typeof learningRate === "function" ? learningRate(step) : learningRate;
   if (typeof value === "number" && Number.isFinite(value)) return value;
   throw new HeddleError("option", `${name}: the schedule gives learning rate ${String(value)} at step ${step}`);
 }
@@ -109,7 +109,7 @@ export interface StepScalars {
 
 /** Makes an optimizer of a rule that is applied to each parameter by itself. */
 export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
-  const { name, learningRate, weightDecay = 0, decayMask } = rule;
+  const { name, learningRate, weightDecay = 0, decayMask } = asRecord("perParameter", rule);
   if (typeof learningRate !== "function") checkNumber(name, "learningRate", learningRate, 0);
   checkNumber(name, "weightDecay", weightDecay, 0);
   if (decayMask !== undefined && typeof decayMask !== "function")

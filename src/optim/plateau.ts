@@ -1,6 +1,6 @@
 /** @module A learning rate that falls when training no longer gets better: PyTorch's `ReduceLROnPlateau`. */
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import type { Schedule } from "./optimizer.ts";
 
 /** Options of {@link plateau}. */
@@ -78,7 +78,14 @@ function isBetter({ mode, threshold, thresholdMode }: Required<PlateauOptions>, 
 
 function checked(options: PlateauOptions): Required<PlateauOptions> {
   const what = "schedules.plateau";
-  const { learningRate, monitor = "loss", mode = "min", factor = 0.1, patience = 10, threshold = 1e-4 } = options;
+  const {
+    learningRate,
+    monitor = "loss",
+    mode = "min",
+    factor = 0.1,
+    patience = 10,
+    threshold = 1e-4,
+  } = asRecord(what, options);
   const { thresholdMode = "relative", cooldown = 0, minimum = 0, epsilon = 1e-8 } = options;
   const judged = { monitor, mode, patience, threshold, thresholdMode };
   const settings: Required<PlateauOptions> = { learningRate, ...judged, factor, cooldown, minimum, epsilon };

@@ -3,7 +3,8 @@
  * optimizer where PyTorch counts calls of `scheduler.step()`, in closed form: the rate of a step depends on the step alone.
  */
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import type { Schedule } from "./optimizer.ts";
 import { isPlateau } from "./plateau.ts";
 
@@ -31,7 +32,7 @@ function check(
 export function constant(
   options: ScheduleOptions & { readonly factor?: number; readonly totalSteps?: number },
 ): Schedule {
-  const { learningRate, factor = 1 / 3, totalSteps = 5 } = options;
+  const { learningRate, factor = 1 / 3, totalSteps = 5 } = asRecord("schedules.constant", options);
   check("constant", options, { learningRate, factor }, { totalSteps });
   return (step) => (step < totalSteps ? learningRate * factor : learningRate);
 }
@@ -44,14 +45,14 @@ export function linear(
     readonly totalSteps?: number;
   },
 ): Schedule {
-  const { learningRate, startFactor = 1 / 3, endFactor = 1, totalSteps = 5 } = options;
+  const { learningRate, startFactor = 1 / 3, endFactor = 1, totalSteps = 5 } = asRecord("schedules.linear", options);
   check("linear", options, { learningRate, startFactor, endFactor }, { totalSteps });
   return (step) => learningRate * (startFactor + ((endFactor - startFactor) * Math.min(step, totalSteps)) / totalSteps);
 }
 
 /** The rate times `gamma` (default 0.1) every `stepSize` steps: `StepLR`. */
 export function step(options: ScheduleOptions & { readonly stepSize: number; readonly gamma?: number }): Schedule {
-  const { learningRate, stepSize, gamma = 0.1 } = options;
+  const { learningRate, stepSize, gamma = 0.1 } = asRecord("schedules.step", options);
   check("step", options, { learningRate, gamma }, { stepSize });
   return (at) => learningRate * gamma ** Math.floor(at / stepSize);
 }
@@ -60,7 +61,7 @@ export function step(options: ScheduleOptions & { readonly stepSize: number; rea
 export function multiStep(
   options: ScheduleOptions & { readonly milestones: readonly number[]; readonly gamma?: number },
 ): Schedule {
-  const { learningRate, milestones, gamma = 0.1 } = options;
+  const { learningRate, milestones, gamma = 0.1 } = asRecord("schedules.multiStep", options);
   check("multiStep", options, { learningRate, gamma }, {}, ["milestones"]);
   milestones.forEach((milestone, index) => {
     checkInteger("schedules.multiStep", `milestones[${index}]`, milestone, 0);
@@ -70,7 +71,7 @@ export function multiStep(
 
 /** The rate times `gamma` to the step: `ExponentialLR`. */
 export function exponential(options: ScheduleOptions & { readonly gamma: number }): Schedule {
-  const { learningRate, gamma } = options;
+  const { learningRate, gamma } = asRecord("schedules.exponential", options);
   check("exponential", options, { learningRate, gamma });
   return (at) => learningRate * gamma ** at;
 }
@@ -82,7 +83,7 @@ export function exponential(options: ScheduleOptions & { readonly gamma: number 
 export function inverseTime(
   options: ScheduleOptions & { readonly decay: number; readonly decaySteps?: number; readonly staircase?: boolean },
 ): Schedule {
-  const { learningRate, decay, decaySteps = 1, staircase = false } = options;
+  const { learningRate, decay, decaySteps = 1, staircase = false } = asRecord("schedules.inverseTime", options);
   check("inverseTime", options, { learningRate, decay }, { decaySteps }, ["staircase"]);
   return (at) => learningRate / (1 + decay * (staircase ? Math.floor(at / decaySteps) : at / decaySteps));
 }
@@ -91,7 +92,7 @@ export function inverseTime(
 export function polynomial(
   options: ScheduleOptions & { readonly totalSteps: number; readonly power?: number; readonly minimum?: number },
 ): Schedule {
-  const { learningRate, totalSteps, power = 1, minimum = 0 } = options;
+  const { learningRate, totalSteps, power = 1, minimum = 0 } = asRecord("schedules.polynomial", options);
   check("polynomial", options, { learningRate, power, minimum }, { totalSteps });
   return (at) => minimum + (learningRate - minimum) * (1 - Math.min(at, totalSteps) / totalSteps) ** power;
 }
@@ -106,7 +107,7 @@ const wave = (from: number, to: number, share: number): number =>
 export function cosine(
   options: ScheduleOptions & { readonly totalSteps: number; readonly minimum?: number },
 ): Schedule {
-  const { learningRate, totalSteps, minimum = 0 } = options;
+  const { learningRate, totalSteps, minimum = 0 } = asRecord("schedules.cosine", options);
   check("cosine", options, { learningRate, minimum }, { totalSteps });
   return (at) => wave(learningRate, minimum, at / totalSteps);
 }
@@ -118,7 +119,7 @@ export function cosine(
 export function cosineRestarts(
   options: ScheduleOptions & { readonly period: number; readonly periodFactor?: number; readonly minimum?: number },
 ): Schedule {
-  const { learningRate, period, periodFactor = 1, minimum = 0 } = options;
+  const { learningRate, period, periodFactor = 1, minimum = 0 } = asRecord("schedules.cosineRestarts", options);
   check("cosineRestarts", options, { learningRate, minimum }, { period, periodFactor });
   return (at) => {
     let [since, length] = [at, period];
@@ -146,7 +147,13 @@ export interface OneCycleOptions {
 
 /** Up to the largest rate and down to nearly nothing (Smith and Topin, 2018): `OneCycleLR`. Later steps have the last rate. */
 export function oneCycle(options: OneCycleOptions): Schedule {
-  const { maxLearningRate, totalSteps, pctStart = 0.3, anneal = "cosine", threePhase = false } = options;
+  const {
+    maxLearningRate,
+    totalSteps,
+    pctStart = 0.3,
+    anneal = "cosine",
+    threePhase = false,
+  } = asRecord("schedules.oneCycle", options);
   const { divFactor = 25, finalDivFactor = 1e4 } = options;
   const names = ["maxLearningRate", "totalSteps", "pctStart", "anneal", "divFactor", "finalDivFactor", "threePhase"];
   checkOptions("schedules.oneCycle", options, names);
@@ -178,6 +185,12 @@ export function oneCycle(options: OneCycleOptions): Schedule {
  * @throws HeddleError `option` when milestones do not fit, or two schedules want to be told
  */
 export function sequence(schedules: readonly Schedule[], milestones: readonly number[]): Schedule {
+  const areSchedules = Array.isArray(schedules) && schedules.every((one) => typeof one === "function");
+  if (!areSchedules || !Array.isArray(milestones))
+    throw new HeddleError(
+      "argument",
+      `schedules.sequence: takes arrays of schedules and of milestones, got ${shown(schedules)} and ${shown(milestones)}`,
+    );
   if (schedules.length !== milestones.length + 1) {
     throw new HeddleError(
       "option",
@@ -206,7 +219,7 @@ export function warmUp(
   learningRate: number | Schedule,
   options: { readonly steps: number; readonly startFactor?: number },
 ): Schedule {
-  const { steps, startFactor = 0 } = options;
+  const { steps, startFactor = 0 } = asRecord("schedules.warmUp", options);
   check("warmUp", options, { startFactor }, { steps });
   const later: Schedule = typeof learningRate === "number" ? () => learningRate : learningRate;
   return sequence([linear({ learningRate: later(0), startFactor, totalSteps: steps }), later], [steps]);

@@ -9,7 +9,7 @@ import { nodesWithin } from "../ir/walk.ts";
 import { inverseOrder } from "../ops/host.ts";
 import { type ConvAttrs, call, convDims, convForm, convOrders, reshape, transpose } from "../ops/index.ts";
 import { reshapeGroups } from "../ops/structure.ts";
-import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { type RewriteTrace, type Rule, rewriteGraph, rewriteOnce, rule } from "../rewrite/index.ts";
 import { input, isOp, isPointwise, orderOf } from "./match.ts";
 import { simplifyRules } from "./simplify.ts";
 
@@ -166,5 +166,8 @@ const layoutRules = (orders: ReadonlySet<string>): readonly Rule[] => [
 /** The graph with its convolutions in the layouts of the native kernels. */
 export function channelsLast(graph: Graph, trace?: RewriteTrace): Graph {
   if (!nodesWithin(graph).some((node) => isOp(node, "conv"))) return graph;
-  return rewriteGraph(graph, [...layoutRules(broughtOrders(graph)), ...simplifyRules], trace);
+  // A transpose that moves past an op leaves its inverse on the op's other operands. Where an order is its own inverse (or two
+  // convolutions bring in an order and its inverse), that one could move as well, and back: each node is moved once.
+  const moved = rewriteOnce(graph, [...layoutRules(broughtOrders(graph)), ...simplifyRules], trace);
+  return rewriteGraph(moved, simplifyRules, trace);
 }

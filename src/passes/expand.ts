@@ -1,7 +1,9 @@
 /** @module Puts the bodies of composites that no executor has a kernel for in their places. */
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { expandNode } from "../ops/index.ts";
-import { type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
+import { typeOf } from "../ir/shape.ts";
+import { nodesWithin } from "../ir/walk.ts";
+import { bodyGraph, expandNode } from "../ops/index.ts";
+import { pathOrder, type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
 import { isByEntries } from "./formats.ts";
 
 // The planner says whether what is given by entries becomes dense.
@@ -13,6 +15,15 @@ export const expandRules: readonly Rule[] = [
     expandsAway(node) ? expandNode(node, node.inputs)[0] : undefined,
   ),
 ];
+
+/** How many bodies lie within each other. */
+const nesting = (node: Node): number =>
+  expandsAway(node)
+    ? 1 + Math.max(0, ...nodesWithin(bodyGraph(node.op, node.inputs.map(typeOf), node.attrs)).map(nesting))
+    : 0;
+
+/** What {@link expandRules} lower: a body is made of composites that are nested less deeply. */
+export const expandOrder = pathOrder(nesting);
 
 /** The graph with such composites expanded, however deep they are nested. */
 export const expand = (graph: Graph, trace?: RewriteTrace): Graph => rewriteGraph(graph, expandRules, trace);

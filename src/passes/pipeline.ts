@@ -2,17 +2,19 @@
 import type { Graph } from "../ir/node.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { topological } from "../ir/walk.ts";
-import { RewriteTrace } from "../rewrite/index.ts";
+import { type Order, RewriteTrace } from "../rewrite/index.ts";
 import { channelsLast } from "./channels-last.ts";
-import { expand } from "./expand.ts";
+import { expand, expandOrder } from "./expand.ts";
 import { open } from "./open.ts";
 import { prune } from "./prune.ts";
-import { simplify } from "./simplify.ts";
+import { simplify, simplifyOrder } from "./simplify.ts";
 
 export interface Pass {
   readonly name: string;
   /** Why it exists and why it stands here. */
   readonly why: string;
+  /** What its rules lower, where it has any that run to a fixed point: why they come to an end. */
+  readonly order?: Order;
   readonly run: (graph: Graph, trace: RewriteTrace) => Graph;
 }
 
@@ -31,16 +33,19 @@ export const standardPasses: readonly Pass[] = [
   {
     name: "expand",
     why: "composites without a kernel hide ops from the rules; their named gradients are taken by now",
+    order: expandOrder,
     run: expand,
   },
   {
     name: "simplify",
     why: "gradients are written for clarity and leave ones, zeros and transposes behind",
+    order: simplifyOrder,
     run: simplify,
   },
   {
     name: "channelsLast",
     why: "native convolutions read channels last; after simplify, so that few transposes are left to move",
+    order: simplifyOrder,
     run: channelsLast,
   },
 ];
@@ -62,17 +67,20 @@ export interface PassResult {
  * Runs passes in order; the graph is verified after each.
  *
  * @param options.skip Names of passes to leave out.
+ * @param options.check Whether each use of a rule is checked to lower the order of its pass; tests do so, a user's own rules
+ *   have none.
+ * @throws HeddleError `rewrite` naming a rule that does not.
  */
 export function runPasses(
   graph: Graph,
   passes: readonly Pass[] = standardPasses,
-  options: { readonly skip?: readonly string[] } = {},
+  options: { readonly skip?: readonly string[]; readonly check?: boolean } = {},
 ): PassResult {
   const reports: PassReport[] = [];
   let current = graph;
-  for (const { name, run } of passes) {
+  for (const { name, order, run } of passes) {
     if (options.skip?.includes(name)) continue;
-    const trace = new RewriteTrace();
+    const trace = new RewriteTrace(options.check === true ? order : undefined);
     const nodesBefore = countNodes(current);
     const start = performance.now();
     current = run(current, trace);

@@ -1,12 +1,30 @@
 /** @module Simplification: rules that hold for every value, so that no user can tell whether they ran. */
 import type { Graph } from "../ir/node.ts";
-import { type RewriteTrace, type Rule, rewriteGraph } from "../rewrite/index.ts";
+import { pathOrder, type RewriteTrace, type Rule, rewriteGraph } from "../rewrite/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { scalarRules } from "./scalar-rules.ts";
 import { structureRules } from "./structure-rules.ts";
 
 /** The built-in rules of {@link simplify}, in the order in which they are tried: of scalar functions, then of structure. */
 export const simplifyRules: readonly Rule[] = [...scalarRules, ...structureRules];
+
+// What is built lies below what it is built of: each op is put in the place of higher ones only. All others are at 4.
+const heights: { readonly [op: string]: number } = {
+  constant: 0,
+  broadcast: 1,
+  reshape: 2,
+  transpose: 3,
+  div: 5,
+  gather: 5,
+  pow: 6,
+  dot: 7,
+  sampled: 7,
+};
+
+/** What {@link simplifyRules} and the rules of formats lower; reversing many dims is above reversing few. */
+export const simplifyOrder = pathOrder(({ op, attrs }) =>
+  op.name === "reverse" ? 4 + (attrs["dims"] as readonly number[]).length / 100 : (heights[op.name] ?? 4),
+);
 
 const ownRules: Rule[] = [];
 

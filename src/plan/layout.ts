@@ -2,6 +2,7 @@
 import type { Reduction } from "../ir/equation.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
 import { canonical, dealt, intervals, type Sizes, sizesOn } from "./partition.ts";
 
@@ -45,6 +46,10 @@ export function shardedOn(mesh: Mesh, dims: { readonly [axis: string]: number | 
 
 /** The layout with the sizes that the mesh's axes deal out where a dim is not divided equally and none are given. */
 export function resolved(type: TensorType, layout: Layout, mesh: Mesh): Layout {
+  if (!Array.isArray(layout))
+    throw new HeddleError("layout", `${shown(layout)} is no layout`, {
+      hint: "give a placement for each axis of the mesh",
+    });
   const lengths: (number | undefined)[] = [...type.shape];
   return layout.map((placement, index) => {
     if (placement.kind !== "shard") return placement;

@@ -1,5 +1,7 @@
 /** @module Meshes: named axes over devices. */
 import { HeddleError } from "../util/errors.ts";
+import { asRecord, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 
 export interface MeshAxis {
   readonly name: string;
@@ -16,6 +18,12 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
+/** @throws HeddleError `mesh` unless it has axes, as what {@link mesh} makes. */
+export function checkMesh(value: unknown): asserts value is Mesh {
+  if (Array.isArray((value as Partial<Mesh> | undefined | null)?.axes)) return;
+  throw new HeddleError("mesh", `${shown(value)} is no mesh`, { hint: "make it by mesh({ data: 2 })" });
+}
+
 export interface MeshOptions {
   /** For an axis whose devices are not equally fast: how they share what is split, such as `{ data: [2, 1] }`. */
   readonly shares?: { readonly [axis: string]: readonly number[] };
@@ -27,6 +35,8 @@ export interface MeshOptions {
  * @throws HeddleError `mesh` when a size or a share is not a positive integer or a name is not a word.
  */
 export function mesh(sizes: { readonly [axis: string]: number }, options: MeshOptions = {}): Mesh {
+  asRecord("mesh", sizes);
+  checkOptions("mesh", options, ["shares"]);
   const axes = Object.entries(sizes).map(([name, size]): MeshAxis => {
     const shares = options.shares?.[name];
     // Equal shares are none.

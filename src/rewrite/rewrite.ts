@@ -17,7 +17,25 @@ const deepestReplacement = 500;
  * @throws HeddleError `rewrite` naming the node where rules do not come to an end.
  */
 export function rewriteGraph(graph: Graph, rules: readonly Rule[], trace?: RewriteTrace): Graph {
-  return rewriteOwned(graph, indexByRoot(rules), trace, new Map());
+  const index = indexByRoot(rules);
+  return rewriteOwned(
+    graph,
+    () => {
+      const normalizer = new Normalizer(index, trace);
+      return (node) => normalizer.normalize(node);
+    },
+    new Map(),
+  );
+}
+
+/**
+ * Rewrites each node of a graph, and of the graphs its ops own, at most once, inputs first, by the first rule that applies.
+ * What a rule puts in place is not looked at again, so this ends also with rules that could undo themselves, such as those
+ * that move something in one direction.
+ */
+export function rewriteOnce(graph: Graph, rules: readonly Rule[], trace?: RewriteTrace): Graph {
+  const index = indexByRoot(rules);
+  return rewriteOwned(graph, () => (node) => firstStep(index, node, trace) ?? node, new Map());
 }
 
 type RuleIndex = (node: Node) => readonly Rule[];
@@ -34,24 +52,31 @@ function indexByRoot(rules: readonly Rule[]): RuleIndex {
   };
 }
 
-function rewriteOwned(
-  graph: Graph,
-  rules: RuleIndex,
-  trace: RewriteTrace | undefined,
-  owned: Map<Graph, Graph>,
-): Graph {
+/** What the first rule that applies puts in the place of a node. */
+function firstStep(rules: RuleIndex, node: Node, trace: RewriteTrace | undefined): Node | undefined {
+  for (const rule of rules(node)) {
+    const next = atPositionOf(node, () => rule.rewrite(node));
+    if (next === undefined || next === node) continue;
+    trace?.record(rule, node, next);
+    return next;
+  }
+  return undefined;
+}
+
+/** Sends the nodes of a graph, once their inputs are final, through what `begin` makes for each trace. */
+function rewriteOwned(graph: Graph, begin: () => (node: Node) => Node, owned: Map<Graph, Graph>): Graph {
   const attrsOf = (attrs: Attrs): Attrs => {
     if (!Object.values(attrs).some(isGraph)) return attrs;
     return Object.fromEntries(Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? body(value) : value]));
   };
   const body = (value: Graph): Graph => {
-    const known = owned.get(value) ?? rewriteOwned(value, rules, trace, owned);
+    const known = owned.get(value) ?? rewriteOwned(value, begin, owned);
     owned.set(value, known);
     return known;
   };
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
-    const normalizer = new Normalizer(rules, trace);
-    return inlineGraph(graph, inputs, (node, own) => normalizer.normalize(apply(node.op, own, attrsOf(node.attrs))));
+    const rewritten = begin();
+    return inlineGraph(graph, inputs, (node, own) => rewritten(apply(node.op, own, attrsOf(node.attrs))));
   });
 }
 
@@ -89,6 +114,12 @@ class Normalizer {
     return result;
   }
 
+  private step(node: Node): Node | undefined {
+    const next = firstStep(this.rules, node, this.trace);
+    if (next !== undefined) this.trace?.checkLower(node, next);
+    return next;
+  }
+
   // Recursion goes only as deep as what rules have put in place: inputs of the graph's own nodes are done already.
   private withFinalInputs(node: Node): Node {
     if (++this.depth > deepestReplacement) throw endless(node);
@@ -96,16 +127,6 @@ class Normalizer {
     this.depth--;
     if (inputs.every((input, index) => input === node.inputs[index])) return node;
     return atPositionOf(node, () => apply(node.op, inputs, node.attrs));
-  }
-
-  private step(node: Node): Node | undefined {
-    for (const rule of this.rules(node)) {
-      const next = atPositionOf(node, () => rule.rewrite(node));
-      if (next === undefined || next === node) continue;
-      this.trace?.record(rule, node, next);
-      return next;
-    }
-    return undefined;
   }
 }
 

@@ -2,7 +2,9 @@
 import type { Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { positionOf } from "../ir/trace.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { SourcePosition } from "../util/source.ts";
+import type { Order } from "./order.ts";
 
 /** One equation, read from left to right. */
 export interface Rule {
@@ -32,6 +34,12 @@ export interface Firing {
 /** The uses of rules, in order: for a viewer and for tests. */
 export class RewriteTrace {
   readonly firings: Firing[] = [];
+  private readonly order: Order | undefined;
+
+  /** @param order What every use of a rule to a fixed point must lower, where that is to be checked. */
+  constructor(order?: Order) {
+    this.order = order;
+  }
 
   record(rule: Rule, before: Node, after: Node): void {
     this.firings.push({
@@ -40,6 +48,16 @@ export class RewriteTrace {
       after: describeNode(after),
       position: positionOf(before),
     });
+  }
+
+  /** @throws HeddleError `rewrite` where the last use of a rule did not lower the order. */
+  checkLower(before: Node, after: Node): void {
+    if (this.order === undefined || this.order(before, after)) return;
+    const { rule } = this.firings.at(-1) as Firing;
+    throw new HeddleError(
+      "rewrite",
+      `'${rule}' does not lower ${describeNode(before)}: it gives ${describeNode(after)}`,
+    );
   }
 
   /** How often each rule fired, most often first. */

@@ -68,7 +68,7 @@ export function checkFits(name: string, programs: readonly LoweredProgram[]): vo
     `${name} needs ${formatBytes(needed)} of memory${devices}, and this process may use ${formatBytes(limit)}; ` +
       `its largest values are ${values.join(", ")}`,
     {
-      hint: "use smaller batches (train's accumulate keeps their sum), more workers with a sharded layout, or a higher HEDDLE_MEMORY",
+      hint: "use smaller batches (train's accumulate keeps their sum), or a higher HEDDLE_MEMORY",
     },
   );
 }

@@ -1,5 +1,5 @@
 /** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
-import { type DType, dtypeNames, dtypes, isDType, isLong, isValueOf, longBounds } from "../ir/dtype.ts";
+import { boundsOf, type DType, dtypeNames, dtypes, isDType, isFloat, isValueOf } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -21,6 +21,16 @@ export function checkDType(what: string, dtype: unknown): asserts dtype is DType
   if (typeof dtype === "string" && isDType(dtype)) return;
   throw new HeddleError("dtype", `${what}: there is no dtype ${shown(dtype)}`, {
     hint: `dtypes are ${dtypeNames.join(", ")}`,
+  });
+}
+
+/** @throws HeddleError `dtype` for one in which no sum, or no mean, is made. */
+export function checkWide(name: string, dtype: DType | undefined): void {
+  if (dtype === undefined) return;
+  checkDType(name, dtype);
+  if (name === "mean" ? isFloat(dtype) : dtype !== "bool") return;
+  throw new HeddleError("dtype", `${name}: no ${name} is made in ${dtype}`, {
+    hint: name === "mean" ? "name a float dtype" : "name a dtype of numbers; any(x) and all(x) give bool",
   });
 }
 
@@ -63,9 +73,6 @@ export function checkValue(what: string, dtype: DType, value: unknown): asserts 
   const reason = whyNotOf(dtype, value);
   if (reason !== undefined) throw notOf(what, dtype, reason);
 }
-
-const boundsOf = (dtype: DType): readonly (number | bigint)[] =>
-  isLong(dtype) ? longBounds[dtype] : [dtypes[dtype].lowest, dtypes[dtype].highest];
 
 /** The error for {@link whyNotOf}. */
 export const notOf = (what: string, dtype: DType, reason: string): HeddleError =>

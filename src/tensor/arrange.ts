@@ -1,37 +1,32 @@
 /** @module Moving, repeating, picking and combining elements of tensors, named as in NumPy and PyTorch. */
+import type { DType } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatShape, formatType, normalizeDim, range } from "../ir/shape.ts";
+import { formatType, normalizeDim, range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
+import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkDType, checkWhole } from "./arguments.ts";
+import { checkDType, checkWhole, checkWide } from "./arguments.ts";
 import { arange, type CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
 import {
   checkTensor,
   type Dims,
-  isTensor,
   operate,
   type ReduceOptions,
+  type SumOptions,
   type Tensor,
   type TensorLike,
-  valuesAtHand,
+  type WideOptions,
+  wideReduction,
 } from "./tensor.ts";
 
-/** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
-export type ScatterOp = ops.ScatterOp;
-
-const scatterOps: readonly ScatterOp[] = ["sum", "prod", "max", "min", "replace"];
-
-function checkScatterOp(what: string, op: unknown): void {
-  if (!(scatterOps as readonly unknown[]).includes(op))
-    throw new HeddleError("option", `${what}: op is ${shown(op)}`, { hint: `it can be ${scatterOps.join(", ")}` });
-}
-
-/** Product over dims (default all); integers wrap, of nothing 1; of bool, 1 where all are true, else 0, in i32. */
-export const prod = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
-  operate("prod", ops.prod, [x], dims, options);
+/**
+ * Product over dims (default all); integers wrap, or are multiplied in `{ dtype }`; of nothing 1; of bool, 1 where all are
+ * true, else 0, in i32.
+ */
+export const prod = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor =>
+  wideReduction("prod", ops.prod, x, dims, options);
 /** Whether all elements over dims (default all) are true, or not 0. */
 export const all = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
   operate("all", ops.all, [x], dims, options);
@@ -46,8 +41,28 @@ const cumulative =
   (x: Tensor, dim?: number): Tensor =>
     operate(name, (node: Node, at?: number) => ops.cumulative(kind, node, at), [x], dim);
 
-/** Product of the elements up to and including each one, along a dim (default the last); integers wrap, bool gives i32. */
-export const cumprod: (x: Tensor, dim?: number) => Tensor = cumulative("cumprod", "prod");
+/** A running sum or product, in a dtype that may be named. */
+const wideCumulative =
+  (name: string, kind: ops.CumulativeKind) =>
+  (x: Tensor, dim?: number, options: WideOptions = {}): Tensor => {
+    checkOptions(name, options, ["dtype"]);
+    checkWide(name, options.dtype);
+    const wide = (node: Node, at?: number, dtype?: DType): Node =>
+      ops.cumulative(kind, dtype === undefined ? node : ops.cast(node, dtype), at);
+    return operate(name, wide, [x], dim, options.dtype);
+  };
+type WideCumulative = (x: Tensor, dim?: number, options?: WideOptions) => Tensor;
+
+/**
+ * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
+ * wrap, or are added in `{ dtype }`; bool is counted in i32.
+ */
+export const cumsum: WideCumulative = wideCumulative("cumsum", "sum");
+/**
+ * Product of the elements up to and including each one, along a dim (default the last); integers wrap, or are multiplied in
+ * `{ dtype }`; bool gives i32.
+ */
+export const cumprod: WideCumulative = wideCumulative("cumprod", "prod");
 /** Largest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
 export const cummax: (x: Tensor, dim?: number) => Tensor = cumulative("cummax", "max");
 /** Smallest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
@@ -58,70 +73,6 @@ export const logcumsumexp: (x: Tensor, dim?: number) => Tensor = cumulative("log
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting: NumPy's name of {@link select}. */
 export const where = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
   selected("where", condition, onTrue, onFalse);
-
-/** Element `indices[…, i, …]` (i32) of each line along a dim; other dims of both must agree. */
-export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
-  operate("takeAlongDim", ops.takeAlong, [x, indices], dim);
-/** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, indices i32. */
-export const gatherNd = (x: Tensor, indices: Tensor): Tensor =>
-  placed("gatherNd", x, indices, () => operate("gatherNd", ops.gatherNd, [x, indices]));
-
-/** Runs what looks up by several indices each: the op sees one number for them. */
-function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): Tensor {
-  if (!isTensor(x) || !isTensor(indices)) return body();
-  const parts = indices.shape.at(-1) as number;
-  const { isTraced } = indices;
-  const says = ({ position }: OutsideIndex): string => {
-    const values = isTraced ? undefined : valuesAtHand(indices)?.slice(position * parts, (position + 1) * parts);
-    const what = values === undefined ? "indices" : `indices [${[...values].join(", ")}]`;
-    return `${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`;
-  };
-  return retold(name, says, body);
-}
-
-/** Options of {@link scatter}, {@link scatterNd} and {@link scatterAlongDim}. */
-export interface ScatterOptions {
-  /** What becomes of a held element and an update; updates come in order of position. Default `"replace"`. */
-  readonly op?: ScatterOp;
-}
-
-function opOf(what: string, options: ScatterOptions): ScatterOp {
-  checkOptions(what, options, ["op"]);
-  const { op = "replace" } = options;
-  checkScatterOp(what, op);
-  return op;
-}
-
-/**
- * A copy of x in which rows are combined with `updates[i…, r…]` at `indices[i…]` (i32).
- *
- * @throws HeddleError `value` from the run when an index lies outside.
- */
-export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
-  operate(
-    "scatter",
-    (node: Node, at: Node, by: Node, op: ScatterOp) => ops.scatter(op, node, at, by),
-    [x, indices, updates],
-    opOf("scatter", options),
-  );
-/** {@link scatter} with `indices[i…, c]` into the first dims: a copy of x with `updates[i…, r…]` combined there. */
-export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
-  placed("scatterNd", x, indices, () =>
-    operate("scatterNd", ops.scatterNd, [x, indices, updates], opOf("scatterNd", options)),
-  );
-/** PyTorch's scatter_reduce: updates go into their own line along a dim, where indices of the same shape say. */
-export const scatterAlongDim = (
-  x: Tensor,
-  indices: Tensor,
-  updates: Tensor,
-  dim = -1,
-  options: ScatterOptions = {},
-): Tensor => operate("scatterAlongDim", ops.scatterAlong, [x, indices, updates], dim, opOf("scatterAlongDim", options));
-/** Rows of `updates` added into zeros of `size` rows at `indices` (i32): the transpose of {@link take} along dim 0. */
-export function scatterAdd(updates: Tensor, indices: Tensor, size: number): Tensor {
-  checkInteger("scatterAdd", "size", size, 0);
-  return operate("scatterAdd", ops.scatterAdd, [updates, indices], size);
-}
 
 const segmentOf =
   (name: string, build: (x: Node, segments: Node, count: number) => Node) =>
@@ -291,42 +242,3 @@ export const padBorder = (
   amounts: readonly (readonly [number, number])[],
   mode: "reflect" | "replicate" | "circular",
 ): Tensor => operate("padBorder", ops.padBorder, [x], amounts, mode);
-
-/** A slice of `sizes` that starts at `starts` (i32 scalars or numbers), moved so that it fits. */
-export function dynamicSlice(x: Tensor, starts: readonly TensorLike[], sizes: readonly number[]): Tensor {
-  checkStarts("dynamicSlice", starts);
-  checkWhole("dynamicSlice", "sizes", sizes);
-  const given = starts.filter((start) => typeof start !== "number");
-  return operate("dynamicSlice", buildDynamicSlice, [x, ...given], starts.map(placeOf), sizes);
-}
-/** x with `update` written over it from `starts` (i32 scalars or numbers) on, moved so that it fits. */
-export function dynamicUpdateSlice(x: Tensor, update: Tensor, starts: readonly TensorLike[]): Tensor {
-  checkStarts("dynamicUpdateSlice", starts);
-  const given = starts.filter((start) => typeof start !== "number");
-  return operate("dynamicUpdateSlice", buildDynamicUpdate, [x, update, ...given], starts.map(placeOf));
-}
-
-function checkStarts(what: string, starts: unknown): void {
-  if (Array.isArray(starts)) return;
-  throw new HeddleError("argument", `${what}: starts must be an array, one per dim, got ${shown(starts)}`);
-}
-
-/** A number, or null where the next tensor says it. */
-const placeOf = (start: TensorLike): number | null => (typeof start === "number" ? start : null);
-
-function startNodes(places: readonly (number | null)[], given: readonly Node[]): Node[] {
-  let next = 0;
-  return places.map((place) => (place === null ? (given[next++] as Node) : ops.constant("i32", place)));
-}
-
-function buildDynamicSlice(...all: unknown[]): Node {
-  const [places, sizes] = all.slice(-2) as [readonly (number | null)[], readonly number[]];
-  const [x, ...given] = all.slice(0, -2) as [Node, ...Node[]];
-  return ops.call("dynamicSlice", [x, ...startNodes(places, given)], { sizes });
-}
-
-function buildDynamicUpdate(...all: unknown[]): Node {
-  const places = all.at(-1) as readonly (number | null)[];
-  const [x, update, ...given] = all.slice(0, -1) as [Node, Node, ...Node[]];
-  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(places, given)]);
-}

@@ -2,6 +2,7 @@
 
 import type { Graph, Node } from "../ir/node.ts";
 import { type Layout, type Mesh, type MeshAxis, type PlannedValue, replicate, withPlacement } from "../plan/index.ts";
+import { checkMesh } from "../plan/mesh.ts";
 import { stageAxis } from "../program/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -30,6 +31,7 @@ export function planByStage(
   mesh: Mesh,
   options: FunctionOptions,
 ): StageFunction[] {
+  checkMesh(mesh);
   return stagesOf(prepare(fn, example, options), mesh);
 }
 

@@ -9,6 +9,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
+import { checkFunction } from "./arguments.ts";
 import {
   capturedNodes,
   graphName,
@@ -163,6 +164,8 @@ export function loopAfter<Carry>(
   const bound = options.maxIterations;
   if (bound !== undefined && !(Number.isInteger(bound) && bound >= 1 && bound < 2 ** 31))
     throw new HeddleError("argument", `whileLoop: maxIterations must be a whole number from 1 on, got ${shown(bound)}`);
+  checkFunction("whileLoop", condition);
+  checkFunction("whileLoop", body);
   return traced("whileLoop", () => {
     const start = flattenTree(init, isTensor);
     const own = 1 + start.leaves.length;

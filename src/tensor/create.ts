@@ -1,6 +1,16 @@
 /** @module Making tensors from numbers. */
 
-import { type BigArray, type DType, dtypeOf, dtypes, isLong, roundTo, type TypedArray } from "../ir/dtype.ts";
+import {
+  arrayKind,
+  type BigArray,
+  type DType,
+  dtypes,
+  isLong,
+  roundTo,
+  type Stored,
+  storedArray,
+  type TypedArray,
+} from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -11,8 +21,11 @@ import { deviceRuntime } from "./runtime.ts";
 import { checkTensor, operate, Tensor } from "./tensor.ts";
 import { replicatedValue } from "./value.ts";
 
-/** Numbers, bigints or booleans in any nesting; all rows of a level have one length. */
-export type NestedNumbers = number | bigint | boolean | readonly NestedNumbers[];
+/** Numbers, bigints or booleans in any nesting, rows also as typed arrays; all rows of a level have one length. */
+export type NestedNumbers = number | bigint | boolean | NumberArray | readonly NestedNumbers[];
+
+/** Arrays whose numbers a tensor takes: those of its dtypes, and those of which some dtype holds all values. */
+export type NumberArray = TypedArray | BigArray | Int16Array | Uint16Array | Uint8ClampedArray;
 
 /** Options of functions that make tensors. */
 export interface CreateOptions {
@@ -22,24 +35,22 @@ export interface CreateOptions {
 
 /**
  * Makes a tensor from nested arrays, a number, or a typed array with a shape. The dtype is f32 by default, bool where all
- * values are booleans, i64 where all are bigints, and that of a typed array.
+ * values are booleans, i64 where all are bigints, and that of a typed array, or of rows that are typed arrays: of 16-bit
+ * integers it is i32, of clamped bytes u8.
  *
  * Values must be values of the dtype: an integer dtype takes whole numbers in its range, not NaN. (NumPy and PyTorch
  * refuse those out of range too, but cut off fractions; make a float tensor and `cast` it for that.) Floats are rounded
  * to the nearest, f32 beyond its range to infinity; bool is true for all numbers but 0.
  *
  * @throws HeddleError `shape` when rows differ in length or the shape does not fit; `dtype` for a value that is none of
- * the dtype, for what is no number, and for typed arrays that no dtype is stored in; `option` for an unknown option.
+ * the dtype, for what is no number, and for rows that are typed arrays of several dtypes; `option` for an unknown option.
  * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
  */
-export function tensor(
-  data: NestedNumbers | TypedArray | BigArray,
-  options: CreateOptions & { readonly shape?: Shape } = {},
-): Tensor {
+export function tensor(data: NestedNumbers, options: CreateOptions & { readonly shape?: Shape } = {}): Tensor {
   checkOptions("tensor", options, ["dtype", "shape"]);
   if (options.dtype !== undefined) checkDType("tensor", options.dtype);
   if (options.shape !== undefined) checkShape("tensor", options.shape);
-  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data as TypedArray, options) : ofNested(data);
+  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data) : ofNested("tensor", data, options.dtype);
   const dtype = options.dtype ?? natural;
   const wanted = options.shape ?? shape;
   if (flat.length !== sizeOf(wanted))
@@ -56,28 +67,31 @@ interface Given {
   readonly natural: DType;
 }
 
-function ofTyped(data: TypedArray, { dtype }: CreateOptions): Given {
-  const kind = Object.prototype.toString.call(data).slice("[object ".length, -1);
-  const known = Object.values(dtypes).some((info) => info.create(0)[Symbol.toStringTag] === kind);
-  // Other arrays of numbers have values that fit a dtype that is named.
-  if ((!known && dtype === undefined) || kind === "DataView") {
-    throw new HeddleError("dtype", `tensor: no dtype is stored in a ${kind}`, {
-      hint: "name one with the option dtype",
-    });
-  }
-  return {
-    flat: data,
-    shape: [data.length],
-    natural: known ? dtypeOf(data) : (dtype as DType) === "f32" ? "f64" : "f32",
-  };
+function ofTyped(array: ArrayBufferView): Given {
+  const { data, dtype } = storedIn("tensor", array);
+  return { flat: data, shape: [data.length], natural: dtype };
 }
 
-function ofNested(data: unknown): Given {
+function storedIn(what: string, array: unknown): Stored {
+  const stored = storedArray(array);
+  if (stored !== undefined) return stored;
+  throw new HeddleError("dtype", `${what}: no dtype is stored in a ${arrayKind(array)}`, {
+    hint: "give a typed array of numbers",
+  });
+}
+
+/** Values in any nesting; rows may be typed arrays, which then say the dtype where none is asked for. */
+export function ofNested(what: string, data: unknown, named?: DType): Given {
   const shape = nestedShape(data);
-  const flat = flatten(data, shape);
+  const { flat, stored } = flatten(what, data, shape);
+  const [first, ...more] = stored;
+  if (more.length > 0 && named === undefined)
+    throw new HeddleError("dtype", `${what}: rows are typed arrays of ${[...stored].join(" and ")}`, {
+      hint: "name one with the option dtype",
+    });
   const bool = flat.length > 0 && flat.every((value) => typeof value === "boolean");
   const big = flat.length > 0 && flat.every((value) => typeof value === "bigint");
-  return { flat, shape, natural: bool ? "bool" : big ? "i64" : "f32" };
+  return { flat, shape, natural: first ?? (bool ? "bool" : big ? "i64" : "f32") };
 }
 
 /** Values as the array of a dtype. @throws HeddleError `dtype` naming the value that is none of it, and its place. */
@@ -92,30 +106,37 @@ export function converted(what: string, dtype: DType, values: ArrayLike<unknown>
   return array;
 }
 
+const isRow = (part: unknown): part is ArrayLike<unknown> => Array.isArray(part) || ArrayBuffer.isView(part);
+
 function nestedShape(data: unknown): number[] {
-  return Array.isArray(data) ? [data.length, ...(data.length === 0 ? [] : nestedShape(data[0]))] : [];
+  return isRow(data) ? [data.length, ...(data.length === 0 ? [] : nestedShape(data[0]))] : [];
 }
 
-function flatten(data: unknown, shape: Shape): unknown[] {
+/** All values in order, and the dtypes of the rows that are typed arrays. */
+function flatten(what: string, data: unknown, shape: Shape): { flat: unknown[]; stored: Set<DType> } {
   const flat: unknown[] = [];
-  const visit = (part: unknown, depth: number): void => {
-    if (!Array.isArray(part)) {
-      if (typeof part === "object" && part !== null) throw notNumbers(part);
+  const stored = new Set<DType>();
+  const visit = (given: unknown, depth: number): void => {
+    if (!isRow(given)) {
+      if (typeof given === "object" && given !== null) throw notNumbers(what, given);
       if (depth !== shape.length)
-        throw new HeddleError("shape", `tensor: rows are nested to different depths (expected ${shape.length})`);
-      flat.push(part);
+        throw new HeddleError("shape", `${what}: rows are nested to different depths (expected ${shape.length})`);
+      flat.push(given);
       return;
     }
+    const row = Array.isArray(given) ? undefined : storedIn(what, given);
+    if (row !== undefined) stored.add(row.dtype);
+    const part: ArrayLike<unknown> = row?.data ?? given;
     if (part.length !== shape[depth])
-      throw new HeddleError("shape", `tensor: a row of ${part.length} stands among rows of ${shape[depth] ?? "none"}`);
-    for (const item of part) visit(item, depth + 1);
+      throw new HeddleError("shape", `${what}: a row of ${part.length} stands among rows of ${shape[depth] ?? "none"}`);
+    for (let index = 0; index < part.length; index++) visit(part[index], depth + 1);
   };
   visit(data, 0);
-  return flat;
+  return { flat, stored };
 }
 
-const notNumbers = (part: object): HeddleError =>
-  new HeddleError("dtype", `tensor: ${shown(part)} stands where a number should be`, {
+const notNumbers = (what: string, part: object): HeddleError =>
+  new HeddleError("dtype", `${what}: ${shown(part)} stands where a number should be`, {
     hint: part instanceof Tensor ? "join tensors with concat()" : "give numbers, booleans, or nested arrays of them",
   });
 

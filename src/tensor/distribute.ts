@@ -15,10 +15,12 @@ import type { CollectiveStep, Program } from "../program/index.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+import { checkDType, checkShape } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { meshOf } from "./runtime.ts";
-import { Tensor } from "./tensor.ts";
+import { checkTensor, Tensor } from "./tensor.ts";
 import { traceFunction } from "./tracing.ts";
 import { distributedValue, onRuntime, type Value } from "./value.ts";
 
@@ -28,8 +30,12 @@ import { distributedValue, onRuntime, type Value } from "./value.ts";
  * @throws HeddleError `shape` when the data do not fill the shape; `layout` when the layout does not fit it.
  */
 export function distribute(runtime: Runtime, data: TypedArray, type: TensorType, layout: Layout): Tensor {
-  if (data.length !== sizeOf(type.shape))
-    throw new HeddleError("shape", `distribute: ${data.length} numbers do not fill ${formatType(type)}`);
+  checkType("distribute", type);
+  if (data?.length !== sizeOf(type.shape))
+    throw new HeddleError(
+      "shape",
+      `distribute: ${data?.length ?? shown(data)} numbers do not fill ${formatType(type)}`,
+    );
   return Tensor.ofValue(distributedValue(runtime, type, layout, data));
 }
 
@@ -40,6 +46,7 @@ export function fromShards(
   type: TensorType,
   layout: Layout,
 ): Tensor {
+  checkType("fromShards", type);
   const sized = resolved(type, layout, meshOf(runtime));
   const needed = runtime.local.map(({ coordinates }) => bytesOf(localType(type, sized, meshOf(runtime), coordinates)));
   if (shards.length !== needed.length || shards.some((shard, index) => shard.bytes < (needed[index] as number))) {
@@ -49,13 +56,24 @@ export function fromShards(
 }
 
 /** The tensor on a runtime of this process: one-device tensors count as replicated. */
-export const placeOn = (runtime: Runtime, x: Tensor): Tensor =>
-  x.value.runtime === runtime ? x : Tensor.ofValue(onRuntime(x.value, runtime));
+export function placeOn(runtime: Runtime, x: Tensor): Tensor {
+  checkTensor("placeOn", x);
+  meshOf(runtime);
+  return x.value.runtime === runtime ? x : Tensor.ofValue(onRuntime(x.value, runtime));
+}
+
+/** @throws HeddleError `shape` or `dtype` unless it is a type. */
+function checkType(what: string, type: unknown): void {
+  const { shape, dtype } = (type ?? {}) as Partial<TensorType>;
+  checkShape(what, shape);
+  checkDType(what, dtype);
+}
 
 const relayouts = new Cache<Compiled>(256);
 
 /** The value in another layout. Communicates; every process of the mesh must call it. */
 export function redistribute(x: Tensor, wanted: Layout): Tensor {
+  checkTensor("redistribute", x);
   const { value } = x;
   const layout = resolved(value.type, wanted, meshOf(value.runtime));
   const held = value.layout.findIndex(({ kind }) => kind === "only");
@@ -74,7 +92,10 @@ export function redistribute(x: Tensor, wanted: Layout): Tensor {
 }
 
 /** The whole value on every device. Communicates; every process of the mesh must call it. */
-export const replicate = (x: Tensor): Tensor => redistribute(x, replicated(meshOf(x.value.runtime)));
+export function replicate(x: Tensor): Tensor {
+  checkTensor("replicate", x);
+  return redistribute(x, replicated(meshOf(x.value.runtime)));
+}
 
 const spreads = new Cache<Executable>(256);
 
@@ -140,4 +161,7 @@ function spreadPrograms(
 }
 
 /** Whether a tensor is on some stage of a pipeline only, so that it must be replicated before others can use it. */
-export const isOnStage = (x: Tensor): boolean => x.value.layout.some(({ kind }) => kind === "only");
+export function isOnStage(x: Tensor): boolean {
+  checkTensor("isOnStage", x);
+  return x.value.layout.some(({ kind }) => kind === "only");
+}

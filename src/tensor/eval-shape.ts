@@ -3,7 +3,7 @@ import { type TensorType, typeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { checkDType, checkShape } from "./arguments.ts";
+import { checkDType, checkFunction, checkShape } from "./arguments.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { traceFunction } from "./tracing.ts";
 
@@ -25,6 +25,7 @@ export function evalShape<Result>(
   fn: (...inputs: Tensor[]) => Result,
   ...inputs: readonly TensorType[]
 ): Shapes<Result> {
+  checkFunction("evalShape", fn);
   inputs.forEach((input: unknown, index) => {
     const { shape, dtype } = (input ?? {}) as Partial<TensorType>;
     if (shape === undefined || dtype === undefined) {

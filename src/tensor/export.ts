@@ -1,6 +1,7 @@
 /** @module Functions as text for other systems. */
 import { type Mesh, mesh as meshOfSizes } from "../plan/index.ts";
 import { stablehloText } from "../program/index.ts";
+import { checkOptions } from "../util/options.ts";
 import { type AnyFunction, type Example, planFunction } from "./transforms.ts";
 
 export interface StableHloOptions {
@@ -17,6 +18,7 @@ export interface StableHloOptions {
  * @example stablehlo((x) => x.exp().sum(), [{ shape: [4], dtype: "f32" }])
  */
 export function stablehlo(fn: AnyFunction, example: readonly Example[], options: StableHloOptions = {}): string {
+  checkOptions("stablehlo", options, ["mesh"]);
   const { plan } = planFunction(fn, example, options.mesh ?? meshOfSizes({}));
   return stablehloText(plan.local, { axes: plan.mesh.axes });
 }

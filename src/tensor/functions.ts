@@ -12,16 +12,28 @@ import type { CreateOptions } from "./create.ts";
 import { selected } from "./selected.ts";
 import {
   checkTensor,
+  compared,
   type Dims,
   isTensor,
   operate,
   type ReduceOptions,
+  type SumOptions,
   type Tensor,
   type TensorLike,
 } from "./tensor.ts";
 
-export { arange, type CreateOptions, full, type NestedNumbers, ones, tensor, zeros, zerosLike } from "./create.ts";
-export type { Dims, ReduceOptions } from "./tensor.ts";
+export {
+  arange,
+  type CreateOptions,
+  full,
+  type NestedNumbers,
+  type NumberArray,
+  ones,
+  tensor,
+  zeros,
+  zerosLike,
+} from "./create.ts";
+export type { Dims, ReduceOptions, SumOptions, WideOptions } from "./tensor.ts";
 
 type Unary = (x: Tensor) => Tensor;
 type Binary = (x: TensorLike, y: TensorLike) => Tensor;
@@ -179,6 +191,27 @@ export const or: Binary = binary("or", ops.or);
 export const xor: Binary = binary("xor", ops.xor);
 /** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
 export const atan2: Binary = binary("atan2", ops.atan2);
+/**
+ * sqrt(x² + y²), with broadcasting, of floats: without overflow or underflow on the way (1e30 and 1e30 in f32), Infinity
+ * beside NaN too. The gradient is 0 at the origin and where one is infinite (PyTorch: NaN).
+ */
+export const hypot: Binary = binary("hypot", ops.hypot);
+/** |x| with the sign of y, of zeros and NaN too, with broadcasting, of floats. The gradient by x is ±1, 0 at 0; that by y is 0. */
+export const copysign: Binary = binary("copysign", ops.copysign);
+/**
+ * Remainder of x / y with the sign of y, as Python's `%` and NumPy's `remainder`, with broadcasting; NaN for floats by 0. A
+ * remainder of 0 has the sign of x, as in PyTorch (NumPy: of y). With the sign of x it is {@link rem}.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
+export const remainder: Binary = binary("remainder", ops.remainder);
+/**
+ * x / y rounded down, as Python's `//`, with broadcasting; of floats it is a float, and the quotient where y is 0.
+ * Toward 0 it is {@link div} of integers. Its gradient is 0.
+ *
+ * @throws HeddleError `value` from the run where an integer is divided by 0.
+ */
+export const floorDivide: Binary = binary("floorDivide", ops.floorDivide);
 /** The derivative of order n of digamma at x; n whole numbers from 0 to 170 in the dtype of x, and constant for gradients. */
 export const polygamma: Binary = binary("polygamma", ops.polygamma);
 /** x shifted left by y bits; y of the width or more gives 0. */
@@ -188,17 +221,17 @@ export const shiftRightLogical: Binary = binary("shiftRightLogical", ops.shiftRi
 /** x shifted right by y bits, filled with its highest bit. */
 export const shiftRightArithmetic: Binary = binary("shiftRightArithmetic", ops.shiftRightArithmetic);
 /** Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows. */
-export const eq: Binary = binary("eq", ops.eq);
+export const eq: Binary = (x, y) => compared("eq", x, y);
 /** Whether x and y differ, elementwise, with broadcasting; bool, true for NaN. -0 and 0 are equal. No gradient flows. */
-export const ne: Binary = binary("ne", ops.ne);
+export const ne: Binary = (x, y) => compared("ne", x, y);
 /** Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows. */
-export const lt: Binary = binary("lt", ops.lt);
+export const lt: Binary = (x, y) => compared("lt", x, y);
 /** Whether x <= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
-export const le: Binary = binary("le", ops.le);
+export const le: Binary = (x, y) => compared("le", x, y);
 /** Whether x > y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
-export const gt: Binary = binary("gt", ops.gt);
+export const gt: Binary = (x, y) => compared("gt", x, y);
 /** Whether x >= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
-export const ge: Binary = binary("ge", ops.ge);
+export const ge: Binary = (x, y) => compared("ge", x, y);
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
 export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
@@ -229,9 +262,10 @@ export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self(
  */
 export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastTo", x).broadcastTo(shape);
 /**
- * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each.
+ * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
+ * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two.
  *
- * @throws HeddleError `shape` unless 0 <= start <= limit <= size and the stride is positive: nothing counts from the end.
+ * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
  */
 export const slice = (
   x: Tensor,
@@ -286,14 +320,17 @@ export function pad(
 
 /**
  * Sum over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; 0 where there are no elements.
- * Integers wrap, 16-bit floats are added in f32 and rounded once. Of bool it is the count of what is true, in i32.
+ * Integers keep their dtype and wrap: 200 + 100 in u8 is 44, and `{ dtype: "i32" }` adds in i32. 16-bit floats are added in
+ * f32 and rounded once. Of bool it is the count of what is true, in i32.
+ *
+ * @throws HeddleError `dtype` for `{ dtype: "bool" }`.
  */
-export const sum = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("sum", x).sum(dims, options);
+export const sum = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor => self("sum", x).sum(dims, options);
 /**
  * Mean over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; NaN where there are no elements.
- * Integers and bool give f32; 16-bit floats are added and divided in f32.
+ * Integers and bool give f32; 16-bit floats are added and divided in f32. `dtype`: another float dtype, in which it is made.
  */
-export const mean = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("mean", x).mean(dims, options);
+export const mean = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor => self("mean", x).mean(dims, options);
 /**
  * Largest element over `dims` (default all), which are removed, or stay as size 1 with `keepDims`. NaN wins; ties share the
  * gradient. Not defined for bool, and a HeddleError `shape` where there are no elements.
@@ -306,11 +343,6 @@ export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => 
 export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
 /** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
 export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
-/**
- * Sum of the elements up to and including each one, along a dim (default the last), in the same shape and dtype; integers
- * wrap, bool is counted in i32.
- */
-export const cumsum = (x: Tensor, dim?: number): Tensor => operate("cumsum", ops.cumsum, [x], dim);
 /**
  * NumPy's matmul of two tensors of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
  * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded
@@ -337,8 +369,6 @@ export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}):
 /** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
 export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
   operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
-/** Elements at the i32 `indices` along a dim. */
-export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor => operate("take", ops.take, [x, indices], dim);
 /**
  * A matrix that is zero but at (`rows`, `columns`), i32 vectors as long as the float `values`; entries of one place add up.
  * Compiled functions multiply it by other matrices, and differentiate that, on its entries alone, which an absent entry
@@ -350,9 +380,6 @@ export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor => operate("ta
 export const sparse = (values: Tensor, rows: Tensor, columns: Tensor, shape: readonly [number, number]): Tensor =>
   operate("sparse", ops.sparse, [values, rows, columns], shape);
 
-/** Rows by index after `batchDims` common dims. */
-export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
-  operate("gather", ops.gather, [x, indices], batchDims);
 /** 1 where the class is the index, else 0, along a new last dim of `classes`; f32, or `dtype`. Zeros for an index outside. */
 export function oneHot(indices: Tensor, classes: number, options: CreateOptions = {}): Tensor {
   checkOptions("oneHot", options, ["dtype"]);
@@ -370,6 +397,7 @@ export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dot
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
 export * from "./arrange.ts";
+export * from "./lookup.ts";
 export * from "./pooling.ts";
 export * from "./reduce-window.ts";
 export * from "./windows.ts";

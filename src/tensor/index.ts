@@ -14,6 +14,19 @@ export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } f
 export { einsum } from "./einsum.ts";
 export { evalShape, type Shapes } from "./eval-shape.ts";
 export { type StableHloOptions, stablehlo } from "./export.ts";
+export {
+  type BincountOptions,
+  bincount,
+  booleanMask,
+  type FoundOptions,
+  type HistogramOptions,
+  histogram,
+  nonzero,
+  repeatInterleave,
+  type SearchOptions,
+  type SizeOptions,
+  searchsorted,
+} from "./finding.ts";
 export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
@@ -28,8 +41,20 @@ export {
 } from "./pipeline.ts";
 export * as random from "./random.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
+export { type ResizeOptions, resize } from "./resize.ts";
 export { connect, deviceRuntime, meshOf } from "./runtime.ts";
-export { isTensor, Tensor, type TensorLike, tensorFunction } from "./tensor.ts";
+export { type GridSampleOptions, gridSample } from "./sampling.ts";
+export {
+  fftfreq,
+  type IstftOptions,
+  istft,
+  rfftfreq,
+  type SpectrumOptions,
+  type StftOptions,
+  stft,
+} from "./spectrum.ts";
+export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
+export { tensorFunction } from "./tensor-function.ts";
 export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,
@@ -40,6 +65,7 @@ export {
   type PlannedFunction,
   planFunction,
 } from "./transforms.ts";
+export { fold, type UnfoldOptions, unfold } from "./unfold.ts";
 export { type Unique, type UniqueOptions, unique } from "./unique.ts";
 export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";
 export { xlogy } from "./zero-terms.ts";

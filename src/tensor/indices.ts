@@ -1,8 +1,8 @@
 /** @module Integers that users give as indices and labels, in the dtype in which lookups read them. */
 import { isLong } from "../ir/dtype.ts";
+import * as ops from "../ops/index.ts";
 import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
-import { maximum, minimum } from "./functions.ts";
-import { type Tensor, valuesAtHand } from "./tensor.ts";
+import { operate, type Tensor, valuesAtHand } from "./tensor.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
 
@@ -25,10 +25,10 @@ export function toIndices(x: Tensor, role?: IndexRole): Tensor {
   if (role !== undefined && isWide(x)) checkWide(x, role);
   switch (x.dtype) {
     case "i64":
-      return maximum(minimum(x, most), least).cast("i32");
+      return x.minimum(most).maximum(least).cast("i32");
     case "u32":
     case "u64":
-      return minimum(x, most).cast("i32");
+      return x.minimum(most).cast("i32");
     case "i32":
       return x;
     default:
@@ -49,6 +49,14 @@ function checkWide(x: Tensor, { kind, size }: IndexRole): void {
     throw new HeddleError("value", `${kind} ${value} at ${place} is outside [0, ${size})`);
   }
 }
+
+/** i32 positions that count from the end where negative, counted from the start; for lookups that make others of them. */
+export const fromStart = (positions: Tensor, size: number): Tensor =>
+  operate("from start", ops.wrapped, [toIndices(positions)], size);
+
+/** Rows by ids or labels: they name a row, so a negative one is outside, not counted from the end as `gather` does. */
+export const rowsById = (x: Tensor, ids: Tensor, batchDims = 0): Tensor =>
+  operate("gather ids", ops.gather, [x, ids], batchDims);
 
 /** Looks rows of a table up. Of an id that i32 cannot hold, and that is known only as it runs, the number is told as a bound. */
 export function lookedUp<Result>(name: string, x: Tensor, size: number, body: (ids: Tensor) => Result): Result {

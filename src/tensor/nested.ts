@@ -8,6 +8,7 @@ import { type TensorType, typeOf } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
@@ -15,8 +16,10 @@ import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
 
 /** A name for a graph: that of the user's function, where it has one. */
-export const graphName = (fn: { readonly name: string }, otherwise: string): string =>
-  fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
+export function graphName(fn: (...args: never[]) => unknown, otherwise: string): string {
+  checkFunction(otherwise, fn);
+  return fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
+}
 
 /** Nodes of tensors in the trace in progress. */
 export const nodesOf = (tensors: readonly Tensor[]): Node[] => tensors.map((tensor) => tensor.node);

@@ -3,10 +3,12 @@
 import type { TensorType } from "../ir/shape.ts";
 import { runPasses } from "../passes/index.ts";
 import { type Layout, type Mesh, sameLayout } from "../plan/index.ts";
+import { checkMesh } from "../plan/mesh.ts";
 import { type PipelinePlan, type PipelinePlanOptions, planPipeline, stageAxis } from "../program/index.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { asRecord } from "../util/options.ts";
 import { flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { meshOf } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
@@ -59,6 +61,8 @@ function planPrepared(
   mesh: Mesh,
   options: PipelineOptions,
 ): PlannedPipeline {
+  checkMesh(mesh);
+  asRecord("planPipelineFunction", options);
   const { graph } = traced;
   const types = graph.inputs.map((node) => node.types[0] as TensorType);
   const stages = [...stagesOf(named, options.stages), ...traced.captured.map(() => undefined)];

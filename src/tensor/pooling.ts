@@ -1,11 +1,14 @@
 /** @module Pooling of tensors over their last 1 to 3 dims. */
+
+import { dtypes, isInteger, isLong } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatShape, formatType, range } from "../ir/shape.ts";
+import { formatShape, formatType, range, sameShape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkPadding } from "./arguments.ts";
-import { operate, type Tensor } from "./tensor.ts";
+import { toIndices } from "./indices.ts";
+import { checkTensor, operate, operateAll, type Tensor } from "./tensor.ts";
 import { type Padding, perSpatial, resolvedPadding, withLastWindow } from "./window-options.ts";
 
 type Sizes = number | readonly number[];
@@ -20,6 +23,24 @@ export interface MaxPoolOptions {
   readonly dilation?: Sizes;
   /** Whether a last window that is incomplete counts; default false. */
   readonly ceilMode?: boolean;
+  /** Whether to give `{ values, indices }`: where each maximum was, too. Default false. */
+  readonly indices?: boolean;
+}
+
+/** Maxima of windows, and where each was (i32): its row-major place among the pooled dims, as {@link maxUnpool2d} takes it. */
+export interface Maxima {
+  readonly values: Tensor;
+  readonly indices: Tensor;
+}
+
+/** Options of {@link maxUnpool1d}, {@link maxUnpool2d} and {@link maxUnpool3d}. */
+export interface UnpoolOptions {
+  /** Default: the size of the window. */
+  readonly strides?: Sizes;
+  /** Default 0. */
+  readonly padding?: Sizes;
+  /** Sizes of the result; default the smallest ones from which such a pooling comes. */
+  readonly size?: Sizes;
 }
 
 /** Options of {@link avgPool1d}, {@link avgPool2d} and {@link avgPool3d}. */
@@ -74,13 +95,35 @@ function placed(what: string, x: Node, window: Sizes, rank: number, options: Max
 }
 
 /** Without gaps that are none, so that equal windows are the same op. */
-function reduced(x: Node, op: "max" | "sum", { attrs }: Placed): Node {
+function windowAttrs(op: "max" | "sum", { attrs }: Placed) {
   const { dilation, ...rest } = attrs;
-  return ops.call("reduceWindow", [x], { op, ...rest, ...(dilation.every((gap) => gap === 1) ? {} : { dilation }) });
+  return { op, ...rest, ...(dilation.every((gap) => gap === 1) ? {} : { dilation }) };
 }
+
+const reduced = (x: Node, op: "max" | "sum", windows: Placed): Node =>
+  ops.call("reduceWindow", [x], windowAttrs(op, windows));
 
 function buildMax(what: string, x: Node, window: Sizes, rank: number, options: MaxPoolOptions): Node {
   return reduced(x, "max", placed(what, x, window, rank, options));
+}
+
+/** The greatest number of places that f32 counts one by one. */
+const mostInSingle = 2 ** 24;
+
+/** `[values, indices]`; places are read as the maxima are, in a dtype that holds them. */
+function buildMaxima(what: string, x: Node, window: Sizes, rank: number, options: MaxPoolOptions): Node[] {
+  const windows = placed(what, x, window, rank, options);
+  const spatial = x.shape.slice(-rank);
+  const size = sizeOf(spatial);
+  if (isLong(x.dtype))
+    throw new HeddleError("dtype", `${what}: indices are not told of ${formatType(x)}`, {
+      hint: "cast to f64, or to i32",
+    });
+  const single = size <= mostInSingle && (x.dtype === "f32" || dtypes[x.dtype].bytes < 4);
+  const wide = ops.cast(x, single ? "f32" : "f64");
+  const places = ops.broadcastTo(ops.reshape(ops.iota(wide.dtype, [size], 0), spatial), x.shape);
+  const found = ops.call("windowTake", [wide, places], windowAttrs("max", windows));
+  return [reduced(x, "max", windows), ops.cast(found, "i32")];
 }
 
 /** Elements of each window between `low` and `high` of one dim, as a tensor of the result's shape. */
@@ -149,10 +192,48 @@ const maxOf = (rank: number) => {
   const what = `maxPool${rank}d`;
   const build = (x: Node, window: Sizes, options: MaxPoolOptions = {}): Node =>
     buildMax(what, x, window, rank, options);
-  return (x: Tensor, window: Sizes, options: MaxPoolOptions = {}): Tensor => {
-    checkOptions(what, options, ["strides", "padding", "dilation", "ceilMode"]);
+  const both = (x: Node, window: Sizes, options: MaxPoolOptions = {}): Node[] =>
+    buildMaxima(what, x, window, rank, options);
+  return ((x: Tensor, window: Sizes, options: MaxPoolOptions = {}): Tensor | Maxima => {
+    checkOptions(what, options, ["strides", "padding", "dilation", "ceilMode", "indices"]);
     checkPadding(what, options.padding ?? 0, rank);
-    return operate(what, build, [x], window, options);
+    const { indices: wanted = false, ...rest } = options;
+    if (!wanted) return operate(what, build, [x], window, rest);
+    const [values, indices] = operateAll(`${what} indices`, both, [x], window, rest) as [Tensor, Tensor];
+    return { values, indices };
+  }) as MaxPool;
+};
+
+function buildUnpool(x: Node, indices: Node, sizes: readonly number[]): Node {
+  const lead = x.shape.slice(0, x.shape.length - sizes.length);
+  const flat = (node: Node): Node => ops.reshape(node, [sizeOf(lead), sizeOf(node.shape.slice(lead.length))]);
+  const zeros = ops.full(x.dtype, [sizeOf(lead), sizeOf(sizes)], 0);
+  return ops.reshape(ops.scatter("replace", zeros, flat(indices), flat(x), 1), [...lead, ...sizes]);
+}
+
+const unpoolOf = (rank: number): MaxUnpool => {
+  const what = `maxUnpool${rank}d`;
+  return (x, indices, window, options = {}) => {
+    checkTensor(what, x);
+    checkTensor(what, indices);
+    checkOptions(what, options, ["strides", "padding", "size"]);
+    if (x.shape.length < rank || !sameShape(x.shape, indices.shape) || !isInteger(indices.dtype))
+      throw new HeddleError(
+        "shape",
+        `${what}: takes maxima and their integer indices in one shape, got ${formatType(x)} and ${formatType(indices)}`,
+      );
+    const kernel = perSpatial(what, "window", window, rank);
+    const strides = perSpatial(what, "strides", options.strides ?? window, rank);
+    const padding = perSpatial(what, "padding", options.padding ?? 0, rank);
+    const least = x.shape
+      .slice(-rank)
+      .map(
+        (size, dim) => (size - 1) * (strides[dim] as number) - 2 * (padding[dim] as number) + (kernel[dim] as number),
+      );
+    const sizes = options.size === undefined ? least : perSpatial(what, "size", options.size, rank);
+    if (sizes.some((size) => size < 0))
+      throw new HeddleError("shape", `${what}: ${formatShape(sizes)} is no shape, of ${formatType(x)}`);
+    return operate(what, buildUnpool, [x, toIndices(indices)], sizes);
   };
 };
 
@@ -173,16 +254,31 @@ const adaptiveOf = (rank: number, kind: "max" | "avg") => {
   return (x: Tensor, size: Sizes): Tensor => operate(what, build, [x], perSpatial(what, "size", size, rank));
 };
 
-type MaxPool = (x: Tensor, window: Sizes, options?: MaxPoolOptions) => Tensor;
+interface MaxPool {
+  (x: Tensor, window: Sizes, options: MaxPoolOptions & { readonly indices: true }): Maxima;
+  (x: Tensor, window: Sizes, options?: MaxPoolOptions & { readonly indices?: false }): Tensor;
+}
+type MaxUnpool = (x: Tensor, indices: Tensor, window: Sizes, options?: UnpoolOptions) => Tensor;
 type AvgPool = (x: Tensor, window: Sizes, options?: AvgPoolOptions) => Tensor;
 type AdaptivePool = (x: Tensor, size: Sizes) => Tensor;
 
-/** Largest element of each window over the last dim; the first of ties takes the gradient. */
+/** Largest element of each window over the last dim; the first of ties takes the gradient. `indices`: `{ values, indices }`. */
 export const maxPool1d: MaxPool = maxOf(1);
 /** Largest element of each window over the last two dims; strides are the window's size by default. */
 export const maxPool2d: MaxPool = maxOf(2);
 /** Largest element of each window over the last three dims. */
 export const maxPool3d: MaxPool = maxOf(3);
+/** {@link maxUnpool2d} over the last dim. */
+export const maxUnpool1d: MaxUnpool = unpoolOf(1);
+/**
+ * Maxima of {@link maxPool2d} put back where they were, among zeros: `indices` are those that it gave, window and options its
+ * own. Its gradient is taken from there.
+ *
+ * @throws HeddleError `shape` unless indices are integers of the shape of x; `value` from the run for one outside of the result
+ */
+export const maxUnpool2d: MaxUnpool = unpoolOf(2);
+/** {@link maxUnpool2d} over the last three dims. */
+export const maxUnpool3d: MaxUnpool = unpoolOf(3);
 /** Mean of each window over the last dim. */
 export const avgPool1d: AvgPool = averageOf(1);
 /** Mean of each window over the last two dims. */

@@ -1,13 +1,14 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
 import { onPeerEnded } from "../comm/launcher.ts";
-import { formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
+import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
 
 let ownDevice: Runtime | undefined;
 
@@ -38,6 +39,7 @@ const joined = new Map<string, Joined>();
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
   const { world, executor, workers } = readEnvironment();
+  if (mesh !== undefined) checkMesh(mesh);
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });
   const key = formatMesh(wanted);
   const known = joined.get(key);
@@ -140,4 +142,10 @@ async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<
 }
 
 /** The mesh of a runtime. */
-export const meshOf = (runtime: Runtime): Mesh => ({ axes: runtime.axes });
+export function meshOf(runtime: Runtime): Mesh {
+  if (!Array.isArray(runtime?.axes))
+    throw new HeddleError("argument", `takes a runtime, got ${shown(runtime)}`, {
+      hint: "await connect(mesh) gives one",
+    });
+  return { axes: runtime.axes };
+}

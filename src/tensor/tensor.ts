@@ -1,25 +1,24 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 
-import { type BigArray, type DType, dtypes, isFloat, isLong, isValueOf, type TypedArray } from "../ir/dtype.ts";
+import type { BigArray, DType, TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
 import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
-import { formatLayout } from "../plan/layout.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
-import { canonicalJson, type Plain } from "../util/text.ts";
-import { checkBounds, checkDType, checkShape, checkWhole } from "./arguments.ts";
+import { checkBounds, checkDType, checkShape, checkWhole, checkWide } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { eagerKey, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, inspectMethod, inspectTensor, noJson } from "./inspect.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
-import { isHere, readValue, readValueSync, replicatedValue, type Value } from "./value.ts";
+import { isHere, readValue, readValueSync, type Value } from "./value.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
@@ -30,6 +29,14 @@ export type Dims = number | readonly number[];
 export interface ReduceOptions {
   /** Reduced dims stay as size 1; default false. */
   readonly keepDims?: boolean;
+}
+
+/** Options of sums, products and means. */
+export interface SumOptions extends ReduceOptions, WideOptions {}
+/** In what sums and products are made. */
+export interface WideOptions {
+  /** The dtype of the result, to which elements are cast before; default that of x. */
+  readonly dtype?: DType;
 }
 
 /** What tensors of every copy of the package have. */
@@ -221,22 +228,22 @@ export class Tensor {
     return operate("clamp", ops.clamp, [this, low, high]);
   }
   eq(y: TensorLike): Tensor {
-    return operate("eq", ops.eq, [this, y]);
+    return compared("eq", this, y);
   }
   ne(y: TensorLike): Tensor {
-    return operate("ne", ops.ne, [this, y]);
+    return compared("ne", this, y);
   }
   lt(y: TensorLike): Tensor {
-    return operate("lt", ops.lt, [this, y]);
+    return compared("lt", this, y);
   }
   le(y: TensorLike): Tensor {
-    return operate("le", ops.le, [this, y]);
+    return compared("le", this, y);
   }
   gt(y: TensorLike): Tensor {
-    return operate("gt", ops.gt, [this, y]);
+    return compared("gt", this, y);
   }
   ge(y: TensorLike): Tensor {
-    return operate("ge", ops.ge, [this, y]);
+    return compared("ge", this, y);
   }
   neg(): Tensor {
     return operate("neg", ops.neg, [this]);
@@ -290,13 +297,13 @@ export class Tensor {
     checkWhole("slice", "start", start);
     checkWhole("slice", "limit", limit);
     if (stride !== undefined) checkWhole("slice", "stride", stride);
-    return operate("slice", ops.slice, [this], start, limit, stride);
+    return operate("slice", ops.sliceFromEnd, [this], start, limit, stride);
   }
-  sum(dims?: Dims, options?: ReduceOptions): Tensor {
-    return reduction("sum", ops.sum, this, dims, options);
+  sum(dims?: Dims, options?: SumOptions): Tensor {
+    return wideReduction("sum", ops.sum, this, dims, options);
   }
-  mean(dims?: Dims, options?: ReduceOptions): Tensor {
-    return reduction("mean", ops.mean, this, dims, options);
+  mean(dims?: Dims, options?: SumOptions): Tensor {
+    return wideReduction("mean", ops.mean, this, dims, options);
   }
   max(dims?: Dims, options?: ReduceOptions): Tensor {
     return reduction("max", ops.max, this, dims, options);
@@ -334,6 +341,29 @@ function reduction(
   return operate(name, build, [x], dims, options);
 }
 
+/** A reduction that can be told in what dtype to combine. */
+export function wideReduction(
+  name: string,
+  build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
+  x: Tensor,
+  dims: Dims | undefined,
+  options: SumOptions = {},
+): Tensor {
+  if (dims !== undefined) checkWhole(name, "dims", dims, true);
+  checkOptions(name, options, ["keepDims", "dtype"]);
+  const { dtype, ...rest } = options;
+  checkWide(name, dtype);
+  const wide = (node: Node, over?: Dims, given?: ReduceOptions, wanted?: DType): Node =>
+    build(wanted === undefined ? node : ops.cast(node, wanted), over, given);
+  return operate(name, wide, [x], dims, rest, dtype);
+}
+
+/** A comparison; one of integers with any number is made one with a number of their dtype. */
+export function compared(name: ops.Comparison, x: TensorLike, y: TensorLike): Tensor {
+  const [op, left, right] = ops.comparable(name, x, y);
+  return operate(op, ops.comparisons[op], [left, right]);
+}
+
 const eagerCache = new Cache<Compiled>(512);
 
 /**
@@ -359,22 +389,6 @@ export function operateAll<Statics extends readonly unknown[]>(
 ): Tensor[] {
   const speaker = speakerNow() ?? { name: calledName(name) };
   return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
-}
-
-let made = 0;
-
-/**
- * A function of tensors from one of nodes: how an op of one's own is called. Eager and traced alike, it composes with every
- * transform that its ops have rules for.
- *
- * @param name for messages
- * @param build makes the result's node of the operands' nodes; nothing else may decide what it makes
- * @example const roll = tensorFunction("roll", (x) => apply(rollOp, [x], { by: 1 }));
- */
-export function tensorFunction(name: string, build: (...inputs: Node[]) => Node): (...inputs: Tensor[]) => Tensor {
-  // Two functions of one name are two functions.
-  const own = `${name}#${made++}`;
-  return (...inputs) => operate(own, build as (...inputs: never[]) => Node, inputs);
 }
 
 /** Elements for a check of values; undefined where there are none to look at: of a traced tensor, or one in parts elsewhere. */
@@ -431,7 +445,7 @@ function operateNamed(
   const like = operands.findLast(isTensor) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile anew each time.
   const values = operands.map((operand) =>
-    isTensor(operand) ? operand.value : scalarValue(called, runtime, like, operand),
+    isTensor(operand) ? operand.value : scalarValue(called, runtime, like.dtype, operand),
   );
   const key = eagerKey(name, values, statics);
   let compiled = eagerCache.get(runtime, key);
@@ -458,41 +472,4 @@ function misuse(name: string, error: unknown, operands: readonly TensorLike[], s
     return new HeddleError("argument", `${name}: takes a tensor, got ${shown(number)}`, { cause: error });
   if (statics.length === 0) return error;
   return new HeddleError("argument", `${name}: cannot take ${statics.map(shown).join(", ")}`, { cause: error });
-}
-
-/** A number as a scalar of the other operand's dtype. */
-function scalarValue(name: string, runtime: Runtime, like: Tensor, given: number | bigint): Value {
-  const { dtype } = like;
-  // Arrays of 64-bit integers take either.
-  const value = isLong(dtype) ? (given as number) : Number(given);
-  if (!isFloat(dtype) && !isValueOf(dtype, given)) {
-    throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
-      hint: "cast the tensor to a float dtype first",
-    });
-  }
-  return replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([value]));
-}
-
-/** Without the undefined arguments at the end, so that defaults apply. */
-function trimmed(statics: readonly unknown[]): readonly unknown[] {
-  let length = statics.length;
-  while (length > 0 && statics[length - 1] === undefined) length--;
-  return statics.slice(0, length);
-}
-
-function eagerKey(name: string, values: readonly Value[], statics: readonly unknown[]): string {
-  const parts = values.map(({ type, layout }) =>
-    layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`,
-  );
-  const fixed = trimmed(statics).map((value) => canonicalJson(plainOf(value)));
-  return `${name}(${parts.join(";")})${fixed.join(";")}`;
-}
-
-/** Static arguments as plain data, in which every number keeps its identity. */
-function plainOf(value: unknown): Plain {
-  if (value === undefined) return "@undefined";
-  if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value !== "object" || value === null) return value as Plain;
-  const given = Object.entries(value).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(given.map(([name, field]) => [name, plainOf(field)]));
 }

@@ -2,9 +2,11 @@
 
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
+import { checkMesh } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { capturePosition } from "../util/source.ts";
 import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
@@ -161,7 +163,13 @@ function withName(path: string, names: readonly string[] | undefined): string {
 }
 
 /** Traces a function on its example, with what its compile is told. */
-export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions) {
+export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
+  checkFunction(options.name ?? "compileFunction", fn);
+  if (!Array.isArray(example))
+    throw new HeddleError(
+      "argument",
+      `${options.name ?? fn.name}: the example is an array of arguments, got ${shown(example)}`,
+    );
   const flat = flattenTree(example, isTensorType);
   const named = flat.paths.map((path) => withName(path, options.argumentNames));
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
@@ -187,6 +195,7 @@ export function planFunction(
   mesh: Mesh,
   options: FunctionOptions = {},
 ): PlannedFunction {
+  checkMesh(mesh);
   const { traced, compile } = prepare(fn, example, options);
   return { ...planProgram(traced.graph, mesh, compile), outputPaths: traced.names };
 }

@@ -5,6 +5,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { unknownSize } from "./finding.ts";
 import { checkTensor, operateAll, type Tensor } from "./tensor.ts";
 import { isTracing } from "./tracing.ts";
 
@@ -47,10 +48,7 @@ export function unique(x: Tensor, options: UniqueOptions = {}): Unique {
   if (fill !== undefined && (typeof fill !== "number" || !(isFloat(x.dtype) || isValueOf(x.dtype, fill))))
     throw new HeddleError("dtype", `unique: fill must be a number of ${x.dtype}, the dtype of x, got ${shown(fill)}`);
   if (size !== undefined) return found(x, size, fill);
-  if (isTracing())
-    throw new HeddleError("argument", `unique: how many elements of ${formatType(x)} are distinct is not known yet`, {
-      hint: "shapes are static in a traced function: give the most that there can be, as { size: … }",
-    });
+  if (isTracing()) throw unknownSize("unique", `how many elements of ${formatType(x)} are distinct`);
   const all = found(x, x.size, fill);
   const count = all.number.itemSync();
   return { ...all, values: all.values.slice([0], [count]), counts: all.counts.slice([0], [count]) };

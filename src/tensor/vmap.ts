@@ -6,6 +6,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { type FlatTree, flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
+import { checkFunction } from "./arguments.ts";
 import { capturedNodes, graphName, named, nodesOf, traceBody } from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { type AnyFunction, jit } from "./transforms.ts";
@@ -41,6 +42,7 @@ export interface VmapOptions {
  */
 export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F {
   checkOptions("vmap", options, ["inDims", "outDims"]);
+  checkFunction("vmap", fn);
   const { inDims = 0, outDims = 0 } = options;
   const batched = (...inputs: unknown[]): unknown => {
     const given = flattenTree(inputs, isTensor);

@@ -7,7 +7,6 @@
  * previous checkpoint or the new one, whole. Any tool that reads safetensors reads it.
  */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type CommitFiles,
@@ -20,6 +19,7 @@ import {
 import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "../io/safetensors.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
+import { version } from "../util/version.ts";
 
 /** What a checkpoint holds. */
 export interface CheckpointState {
@@ -69,10 +69,6 @@ const hashKey = "heddle.sha256";
 const hashMark = Buffer.from(`"${hashKey}":"`);
 const noHash = "0".repeat(64);
 const checkpointName = /^step-(\d{8,16})\.safetensors$/;
-
-const libraryVersion = (
-  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }
-).version;
 
 /** The name of the checkpoint of a step: `step-00000468.safetensors`. */
 export function checkpointFileName(step: number): string {
@@ -301,7 +297,7 @@ type Info = Omit<Checkpoint, "path" | "tensors">;
 function formatInfo(state: CheckpointState): string {
   const { step, position, seed, key, extra = {} } = state;
   const info: Info = {
-    library: libraryVersion,
+    library: version,
     step,
     position: { epoch: position.epoch, step: position.step },
     seed,
@@ -332,7 +328,7 @@ function parseInfo(text: string, file: string): Info {
     const writer = String((rest as Partial<Info>).library ?? "a newer one");
     throw new HeddleError(
       "version",
-      `${file} has checkpoint format ${format}, this Heddle (${libraryVersion}) reads up to ${formatVersion}`,
+      `${file} has checkpoint format ${format}, this Heddle (${version}) reads up to ${formatVersion}`,
       {
         hint: `use the Heddle that wrote it: ${writer}`,
       },

@@ -9,7 +9,7 @@ import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import type { PipelinePlanOptions } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
@@ -292,9 +292,7 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
   checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
   const { directory, every = "epoch", keep = 3 } = checkpoint;
-  if (typeof directory !== "string" || directory === "") {
-    throw new HeddleError("option", "train: checkpoint.directory must be a folder");
-  }
+  checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
 }

@@ -1,5 +1,5 @@
 /** @module What a training shows on screen: a bar per epoch on a terminal, a few lines per epoch elsewhere. */
-import { SingleBar } from "cli-progress";
+import type { SingleBar } from "cli-progress";
 import colors from "picocolors";
 import { formatCount } from "../util/text.ts";
 import type { EpochRecord } from "./history.ts";
@@ -44,21 +44,33 @@ export const silentReporter: Reporter = {
   stop: () => {},
 };
 
+/** Where lines go: `process.stdout`, or whatever has its `write`. A bar is drawn only on a terminal. */
+export interface LineStream {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
 /** What a reporter writes to. */
 export interface ReporterOptions {
   /** What an example is called: `"images"`. */
   readonly unit: string;
-  readonly stream?: NodeJS.WriteStream;
+  readonly stream?: LineStream;
   /** Milliseconds between two plain lines, at least; default 1000, so that short epochs have one line each. */
   readonly interval?: number;
 }
 
 /** The reporter that an option of `train` asks for. */
-export function makeReporter(mode: "auto" | "bar" | "lines" | "silent", options: ReporterOptions): Reporter {
+export async function makeReporter(
+  mode: "auto" | "bar" | "lines" | "silent",
+  options: ReporterOptions,
+): Promise<Reporter> {
   if (mode === "silent") return silentReporter;
-  const stream = options.stream ?? process.stdout;
-  const bar = mode !== "lines" && stream.isTTY;
-  return bar ? barReporter(stream, options.unit) : lineReporter(stream, options.unit, options.interval ?? 1000);
+  const stream: LineStream = options.stream ?? process.stdout;
+  // The library is loaded only where a bar is drawn: some bundlers cannot take it in (a module of the CommonJS kind).
+  const library = mode !== "lines" && stream.isTTY === true ? await import("cli-progress").catch(() => {}) : undefined;
+  if (library === undefined) return lineReporter(stream, options.unit, options.interval ?? 1000);
+  // Only a terminal's own stream says that it is one.
+  return barReporter(library.default.SingleBar, stream as NodeJS.WriteStream, options.unit);
 }
 
 /** The time of an epoch so far, and what is left of it. */
@@ -110,7 +122,7 @@ function summary(start: EpochStart, record: EpochRecord, unit: string): string {
 
 const linesPerEpoch = 5;
 
-function lineReporter(stream: NodeJS.WriteStream, unit: string, interval: number): Reporter {
+function lineReporter(stream: LineStream, unit: string, interval: number): Reporter {
   let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
   let clock = new Clock(start);
   let written = performance.now();
@@ -139,7 +151,7 @@ function lineReporter(stream: NodeJS.WriteStream, unit: string, interval: number
   };
 }
 
-function barReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
+function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, unit: string): Reporter {
   let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
   let clock = new Clock(start);
   let bar: SingleBar | undefined;
@@ -161,7 +173,7 @@ function barReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
     },
     step(progress) {
       const texts = clock.texts(progress, unit);
-      if (bar === undefined) bar = openBar(stream, start, progress.done, texts);
+      if (bar === undefined) bar = openBar(Bar, stream, start, progress.done, texts);
       else bar.update(progress.done, texts);
     },
     endEpoch: (record) => print(summary(start, record, unit)),
@@ -169,8 +181,14 @@ function barReporter(stream: NodeJS.WriteStream, unit: string): Reporter {
   };
 }
 
-function openBar(stream: NodeJS.WriteStream, start: EpochStart, done: number, texts: object): SingleBar {
-  const bar = new SingleBar({
+function openBar(
+  Bar: typeof SingleBar,
+  stream: NodeJS.WriteStream,
+  start: EpochStart,
+  done: number,
+  texts: object,
+): SingleBar {
+  const bar = new Bar({
     stream,
     format: `${title(start)} ${colors.cyan("{bar}")} {value}/{total}  {loss}  {rate}  {left}`,
     barCompleteChar: "━",

@@ -20,7 +20,7 @@ function inBatch(said: string, batch: FedBatch, { accumulate, data, input, targe
   const [, who, part, reason = ""] = refusal.exec(said) ?? [];
   const outside = outsideIndex(reason);
   if (outside === undefined) return said;
-  const { kind, index, position, size } = outside;
+  const { kind, index, position, least, size } = outside;
   const name = kind === "label" ? target : input;
   const each = sizeOf(data.columns.get(name)?.shape.slice(1) ?? []);
   const parts = mostParts(batch.rows, accumulate);
@@ -32,7 +32,7 @@ function inBatch(said: string, batch: FedBatch, { accumulate, data, input, targe
   const valueIn = (row: number): number | bigint | undefined =>
     stored?.[(batch.sources[row] as number) * each + offset] as number | bigint | undefined;
   const isGiven = (value: number | bigint | undefined): boolean => value !== undefined && clamped(value) === index;
-  const why = `is outside [0, ${size})`;
+  const why = `is outside [${least}, ${size})`;
   const rows = batch.starts.map((start) => start + inPart).filter((row) => row < batch.sources.length);
   const found = rows.find((row) => isGiven(valueIn(row)));
   if (kind === "label") {

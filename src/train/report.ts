@@ -1,5 +1,6 @@
 /** @module Text pictures for a terminal: a confusion table, and images in half-block characters. */
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 
 /**
  * How often each class was taken for each: rows are the true classes, columns the answers, `·` stands for never.
@@ -13,13 +14,20 @@ export function confusionTable(
   answers: ArrayLike<number>,
   names?: readonly string[],
 ): string {
-  if (labels.length !== answers.length) {
-    throw new HeddleError("shape", `confusionTable: ${labels.length} labels and ${answers.length} answers`);
+  if (!(labels?.length === answers?.length) || labels?.length === undefined) {
+    throw new HeddleError("shape", `confusionTable: ${labels?.length} labels and ${answers?.length} answers`);
   }
+  if (names !== undefined && !Array.isArray(names))
+    throw new HeddleError("argument", `confusionTable: names are an array of texts, got ${shown(names)}`);
   const count = names?.length ?? Math.max(0, ...Array.from(labels), ...Array.from(answers)) + 1;
   const counts = Array.from({ length: count }, () => new Array<number>(count).fill(0));
   for (let index = 0; index < labels.length; index++) {
-    const row = counts[labels[index] as number] as number[];
+    const row = counts[labels[index] as number];
+    if (row === undefined || !(counts[answers[index] as number] !== undefined))
+      throw new HeddleError(
+        "shape",
+        `confusionTable: label ${shown(labels[index])} with answer ${shown(answers[index])} is none of ${count} classes`,
+      );
     row[answers[index] as number] = (row[answers[index] as number] as number) + 1;
   }
   const titles = names ?? counts.map((_row, index) => String(index));
@@ -46,10 +54,10 @@ export function drawImage(
   pixels: ArrayLike<number>,
   height: number,
   width: number,
-  threshold: number = Math.max(...Array.from(pixels)) / 2,
+  threshold: number = Math.max(...Array.from(pixels ?? [])) / 2,
 ): string[] {
-  if (pixels.length !== height * width) {
-    throw new HeddleError("shape", `drawImage: ${pixels.length} pixels are not ${height} by ${width}`);
+  if (pixels?.length !== height * width) {
+    throw new HeddleError("shape", `drawImage: ${pixels?.length ?? "no"} pixels are not ${height} by ${width}`);
   }
   const filled = (row: number, column: number): number =>
     row < height && (pixels[row * width + column] as number) >= threshold ? 1 : 0;
@@ -67,6 +75,8 @@ export function drawImages(
   height: number,
   width: number,
 ): string {
+  if (!Array.isArray(images))
+    throw new HeddleError("argument", `drawImages: takes an array of { pixels, caption }, got ${shown(images)}`);
   const drawn = images.map(({ pixels, caption }) => [...drawImage(pixels, height, width), caption]);
   const columns = drawn.map((lines) => Math.max(...lines.map((line) => line.length)));
   const lines = drawn[0]?.map((_line, index) =>

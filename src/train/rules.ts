@@ -5,6 +5,7 @@
  */
 import type { TensorType } from "../ir/shape.ts";
 import type { Mesh } from "../plan/index.ts";
+import { asRecord } from "../util/options.ts";
 
 /** Where one parameter lives. */
 export interface ParameterLayout {
@@ -36,6 +37,8 @@ export interface LayoutRule {
  * "Megatron-LM", 2019). Axes that the mesh does not have are passed over, so that the same file runs without them.
  */
 export function named(dims: { readonly [parameter: string]: { readonly [axis: string]: number } }): LayoutRule {
+  asRecord("layouts.named", dims);
+  for (const [name, axes] of Object.entries(dims)) asRecord(`layouts.named: '${name}'`, axes);
   const rule = ({ name }: Parameter): ParameterLayout | undefined => {
     const found = dims[name];
     return found === undefined ? undefined : { shard: found };

@@ -65,7 +65,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   try {
     stop.signal.throwIfAborted();
     runtime = await connectAs(settings);
-    if (runtime.rank === 0) reporter = reporterFor(settings);
+    if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings);
     const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
@@ -130,7 +130,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
 }
 
-function reporterFor(settings: Settings): Reporter {
+function reporterFor(settings: Settings): Promise<Reporter> {
   const rank = settings.data.columns.get(settings.input)?.shape.length;
   return makeReporter(settings.report, { unit: rank === 4 ? "images" : "examples" });
 }

@@ -129,17 +129,20 @@ export interface OutsideIndex {
   readonly index: number;
   /** Of the index among all, in row-major order. */
   readonly position: number;
+  /** The least index: 0, or `-size` where negative ones count from the end. */
+  readonly least: number;
   readonly size: number;
 }
 
-const outside = /^(index|label) (-?\d+)(?: or (?:more|less))? at (?:position|row) (\d+) is outside \[0, (\d+)\)$/;
+const outside =
+  /^(index|label) (-?\d+)(?: or (?:more|less))? at (?:position|row) (\d+) is outside \[(0|-\d+), (\d+)\)$/;
 
 /** The index in what an op says of one that it refuses; undefined where it speaks of something else. */
 export function outsideIndex(reason: string): OutsideIndex | undefined {
   const [, kind, ...numbers] = outside.exec(reason) ?? [];
   if (kind === undefined) return undefined;
-  const [index, position, size] = numbers.map(Number) as [number, number, number];
-  return { kind: kind as OutsideIndex["kind"], index, position, size };
+  const [index, position, least, size] = numbers.map(Number) as [number, number, number, number];
+  return { kind: kind as OutsideIndex["kind"], index, position, least, size };
 }
 
 /** Runs a piece of a function whose ops see other indices than it was given: `says` tells what is outside in terms of those. */

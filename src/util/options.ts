@@ -8,15 +8,7 @@ import { shown } from "./show.ts";
  * @throws HeddleError `option`.
  */
 export function checkOptions(what: string, options: object, allowed: readonly string[]): void {
-  const prototype: unknown =
-    typeof options === "object" && options !== null ? Object.getPrototypeOf(options) : undefined;
-  if (prototype !== null && prototype !== Object.prototype) {
-    const own = `write { ${allowed[0] ?? ""}: … }`;
-    throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
-      // Handed on uncalled, a function that makes something gets what was meant for the thing.
-      hint: isPlain(options) ? own : `${own}; where what it makes is wanted, call it: ${what}(…)`,
-    });
-  }
+  checkRecord(what, options, allowed[0]);
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
     const near = nearest(name, allowed);
@@ -24,6 +16,27 @@ export function checkOptions(what: string, options: object, allowed: readonly st
       hint: near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`,
     });
   }
+}
+
+/**
+ * Options that are about to be read: the same, if they are a record.
+ *
+ * @throws HeddleError `option`.
+ */
+export function asRecord<Options extends object>(what: string, options: Options): Options {
+  checkRecord(what, options);
+  return options;
+}
+
+function checkRecord(what: string, options: unknown, example = "name"): void {
+  const prototype: unknown =
+    typeof options === "object" && options !== null ? Object.getPrototypeOf(options) : undefined;
+  if (prototype === null || prototype === Object.prototype) return;
+  const own = `write { ${example}: … }`;
+  throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
+    // Handed on uncalled, a function that makes something gets what was meant for the thing.
+    hint: isPlain(options) ? own : `${own}; where what it makes is wanted, call it: ${what}(…)`,
+  });
 }
 
 const isPlain = (value: unknown): boolean => typeof value === "number" || typeof value === "string";
@@ -53,6 +66,23 @@ function editDistance(left: string, right: string): number {
     row = next;
   }
   return row[right.length] as number;
+}
+
+/** Throws unless it is the bytes of a file. */
+export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
+  if (!(bytes instanceof Uint8Array))
+    throw new HeddleError("argument", `${what}: takes the bytes of a file (a Uint8Array), got ${shown(bytes)}`);
+}
+
+/** Throws unless a text names a file or folder that exists or is made, and one alone: placeholders such as `{epoch}` are not filled in. */
+export function checkPlace(what: string, name: string, place: unknown, kind: "file" | "folder"): void {
+  if (typeof place !== "string" || place === "")
+    throw new HeddleError("option", `${what}: ${name} must name a ${kind}, got ${shown(place)}`);
+  const [placeholder] = /\{\w[^{}]*\}/.exec(place) ?? [];
+  if (placeholder !== undefined)
+    throw new HeddleError("option", `${what}: ${name} has ${placeholder}, which is not filled in here`, {
+      hint: "only callbacks.modelCheckpoint writes a file for each epoch",
+    });
 }
 
 /** Throws unless a number is finite and in `[lowest, highest]`. */

@@ -1,7 +1,11 @@
 /** @module Where in the user's code something was written. */
 
-// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never named in an error.
-const ownFolders = ["..", "../../bin/"].map((folder) => new URL(folder, import.meta.url).href);
+// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never named in an error. A bundle has no such
+// folder: its file holds the user's code as well.
+const own = /\/(?:src|dist)\/util\/source\.[jt]s$/;
+const here = import.meta.url as string | undefined;
+const ownFolders =
+  here !== undefined && own.test(here) ? ["..", "../../bin/"].map((folder) => new URL(folder, here).href) : [];
 const deepStack = 40;
 
 interface V8ErrorConstructor {

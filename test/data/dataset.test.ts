@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { columnDType, type Dataset, fromArrays, fromColumns, hostGather } from "../../src/data/index.ts";
+import {
+  type ArrayColumn,
+  type Column,
+  columnDType,
+  type Dataset,
+  fromArrays,
+  fromColumns,
+  hostGather,
+} from "../../src/data/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 const numbered = (length: number): Dataset =>
@@ -156,6 +164,27 @@ describe("columns", () => {
   });
 });
 
+describe("arrays in which no dtype is stored", () => {
+  const columns: readonly (readonly [string, ArrayColumn, string, readonly number[]])[] = [
+    ["unsigned 16 bits", { shape: [2], data: Uint16Array.of(1, 50256) }, "i32", [1, 50256]],
+    ["signed 16 bits", { shape: [2], data: Int16Array.of(-1, 2) }, "i32", [-1, 2]],
+    ["16 bits as another dtype", { shape: [2], dtype: "f32", data: Uint16Array.of(1, 50256) }, "f32", [1, 50256]],
+    ["clamped bytes", { shape: [2], data: Uint8ClampedArray.of(0, 255) }, "u8", [0, 255]],
+    ["rows", { shape: [2, 2], data: [Float64Array.of(1, 2), Float64Array.of(3, 4)] }, "f64", [1, 2, 3, 4]],
+    ["rows as another dtype", { shape: [2, 1], dtype: "u8", data: [Int16Array.of(1), [2] as never] }, "u8", [1, 2]],
+  ];
+  test.each(columns)("%s", async (_what, source, dtype, values) => {
+    const column = fromArrays({ x: source }).columns.get("x") as Column;
+    expect([column.dtype, Array.from(await column.load())]).toEqual([dtype, values]);
+  });
+
+  test("a value that the dtype has not", () => {
+    expect(() => fromArrays({ x: { shape: [2], dtype: "u8", data: Int16Array.of(1, -1) } })).toThrow(
+      /^column "x": element 1: -1 is not a value of u8/,
+    );
+  });
+});
+
 describe("errors", () => {
   const f32 = (length: number): Float32Array => new Float32Array(length);
   test.each<[string, () => unknown, RegExp]>([
@@ -178,8 +207,8 @@ describe("errors", () => {
     ],
     [
       "array of another kind",
-      () => fromArrays({ x: { shape: [1], data: new Int16Array(1) as never } }),
-      /given as Int16Array/,
+      () => fromArrays({ x: { shape: [1], data: new DataView(new ArrayBuffer(1)) as never } }),
+      /given as DataView/,
     ],
     [
       "transform of unknown dtype",

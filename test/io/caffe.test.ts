@@ -87,6 +87,12 @@ const oracle = (type: string, gradients: readonly number[], start: number): numb
       h = 0.95 * h + 0.05 * g * g;
       w -= (rate * g) / (Math.sqrt(h) + 1e-8);
     }
+    if (type === "AdaDelta") {
+      h = 0.95 * h + 0.05 * g * g;
+      const change = g * Math.sqrt((v + 1e-6) / (h + 1e-6));
+      v = 0.95 * v + 0.05 * change * change;
+      w -= rate * change;
+    }
     if (type === "Adam") {
       h = 0.9 * h + 0.1 * g;
       v = 0.999 * v + 0.001 * g * g;
@@ -103,6 +109,7 @@ describe("solvers", () => {
     ["Nesterov", "momentum: 0.9"],
     ["AdaGrad", ""],
     ["RMSProp", "rms_decay: 0.95"],
+    ["AdaDelta", "momentum: 0.95 delta: 1e-6"],
     ["Adam", "momentum: 0.9 momentum2: 0.999"],
   ])("%s takes Caffe's steps while the rate falls", async (type, more) => {
     const { optimizer } = io.parseCaffeSolver(`${rules} type: "${type}" ${more}`);
@@ -168,11 +175,97 @@ describe("layers", () => {
       expect(values[index]).toBeCloseTo(value / Math.sqrt(2 + 0.1 * squares), 5);
     });
   });
+  test("LRN within a channel divides by the mean of squares around, with the zeros of the padding", async () => {
+    const lrn = 'type: "LRN" lrn_param { local_size: 3 alpha: 0.9 beta: 0.5 norm_region: WITHIN_CHANNEL }';
+    const { values } = await run(lrn, tensor([[[[1, 2, 3]]]]));
+    [1, 2, 3].forEach((value, index) => {
+      const squares = [5, 14, 13][index] as number;
+      expect(values[index]).toBeCloseTo(value / Math.sqrt(1 + 0.1 * squares), 5);
+    });
+  });
+  test("a filler with sparse leaves so many weights of an output", async () => {
+    const net = io.parseCaffeNet(
+      `input: "data" layer { name: "l" type: "InnerProduct" bottom: "data" top: "y"
+        inner_product_param { num_output: 100 weight_filler { type: "gaussian" std: 1 sparse: 15 } } }`,
+    );
+    const { params } = net.model.init(key, { shape: [1, 200], dtype: "f32" });
+    const weight = await (params["l"] as { weight: Tensor }).weight.data();
+    // A binomial of 20,000 with 0.15: five deviations are 252.
+    expect(Math.abs(weight.filter((value) => value !== 0).length - 3000)).toBeLessThan(252);
+  });
   test("ReLU with a slope, Softmax, InnerProduct of a constant", async () => {
     expect((await run('type: "ReLU" relu_param { negative_slope: 0.5 }', tensor([[-2, 3]]))).values).toEqual([-1, 3]);
     const product =
       'type: "InnerProduct" inner_product_param { num_output: 2 weight_filler { value: 2 } bias_filler { value: 1 } }';
     expect((await run(product, image)).values).toEqual([31, 31]);
+  });
+});
+
+describe("files that people train with", () => {
+  const source = (more: string) => `layer { name: "data" type: "Data" top: "data" top: "label" ${more} }
+    layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc" inner_product_param { num_output: 4 } }`;
+  const rows = data.fromArrays({
+    x: { shape: [4, 2], data: new Float32Array(8) },
+    y: { shape: [4], data: new Int32Array(4) },
+  });
+
+  test("what changes examples is no part of the network, and prepare says what it does not do", () => {
+    const net = io.parseCaffeNet(
+      source(`transform_param { mirror: true crop_size: 227 mean_value: 104 mean_value: 117 mean_value: 123 }
+        data_param { source: "lmdb" batch_size: 8 backend: LMDB }`),
+    );
+    expect([net.inputShape, net.batchSize.train]).toEqual([[8, 3, 227, 227], 8]);
+    expect(() => net.prepare(rows, "train")).toThrow(
+      /does not do what its layer of data says: crop_size, mirror, a mean_value for each channel[\s\S]*\.batch\(8\)/,
+    );
+  });
+
+  test("rules by stage choose layers, and the solver says the stages", () => {
+    const net = (stages: object) =>
+      io.parseCaffeNet(
+        `${source("include { phase: TRAIN } data_param { batch_size: 8 }")}
+         ${["a", "b"].map((stage, at) => `layer { name: "data" type: "Data" top: "data" include { phase: TEST stage: "${stage}" } data_param { batch_size: ${at + 1} } }`).join("\n")}`,
+        "net",
+        stages,
+      ).batchSize;
+    expect(net({})).toEqual({ train: 8, test: undefined });
+    const solver = io.parseCaffeSolver(
+      `base_lr: 1 lr_policy: "fixed" max_iter: 5 train_net: "n" test_state: { stage: "b" } test_state: { stage: "a" }`,
+    );
+    expect([solver.net, net({ stages: solver.stages })]).toEqual(["n", { train: 8, test: 2 }]);
+  });
+
+  test.each([
+    // Of rows [1, 0] and [0, 3]: half the squares of a row, or its cross-entropy, summed; the mean over rows.
+    ["EuclideanLoss", (1 + 9) / 2 / 2],
+    ["SigmoidCrossEntropyLoss", (2 * Math.log(2) + Math.log(1 + Math.E) - 1 + Math.log(1 + Math.exp(3))) / 2],
+  ])("%s sums over an example, and one that weighs nothing is left out", async (type, want) => {
+    const net = io.parseCaffeNet(
+      `input: "data" layer { name: "l" type: "${type}" bottom: "data" bottom: "t" loss_weight: 2 }
+       layer { name: "shown" type: "EuclideanLoss" bottom: "data" bottom: "t" loss_weight: 0 }
+       layer { name: "flat" type: "Flatten" bottom: "data" top: "data" }`,
+    );
+    const target =
+      type === "EuclideanLoss"
+        ? tensor([
+            [0, 0],
+            [0, 0],
+          ])
+        : tensor([
+            [1, 0],
+            [0, 0],
+          ]);
+    expect(
+      await net
+        .loss?.(
+          tensor([
+            [1, 0],
+            [0, 3],
+          ]),
+          target,
+        )
+        .item(),
+    ).toBeCloseTo(2 * want, 5);
   });
 });
 

@@ -232,7 +232,7 @@ describe("arguments of an export", () => {
     ],
     [
       "a shape of texts",
-      [same, { x: { shape: ["n"], dtype: "f32" } }],
+      [same, { x: { shape: ["3"], dtype: "f32" } }],
       "shape",
       /input "x": a shape is an array of sizes/,
     ],

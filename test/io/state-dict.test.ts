@@ -42,6 +42,29 @@ test("a PyTorch model gives PyTorch's outputs", async () => {
   ).toEqual(got);
 });
 
+test("integers of another width are taken where they fit: counters of PyTorch are i64", async () => {
+  const layer = nn.batchNorm();
+  const variables = layer.init(random.key(0), { shape: [2, 2], dtype: "f32" });
+  const file = join(folder, "counter.safetensors");
+  const save = (count: bigint) =>
+    io.saveTensors(file, {
+      weight: tensor([1, 2]),
+      bias: tensor([3, 4]),
+      running_mean: tensor([5, 6]),
+      running_var: tensor([7, 8]),
+      num_batches_tracked: tensor(count, { dtype: "i64" }),
+    });
+  await save(12n);
+  const loaded = await io.loadPyTorch(file, variables);
+  // (x - mean) / sqrt(variance + 1e-5) * weight + bias.
+  expect(await layer.apply(loaded, tensor([[5, 6]])).y.array()).toEqual([[3, 4]]);
+  expect([loaded.state["num_batches_tracked"]].map(String)).toEqual([String(tensor(12, { dtype: "i32" }))]);
+  await save(2n ** 31n);
+  await expect(io.loadPyTorch(file, variables)).rejects.toThrow(
+    /"num_batches_tracked" holds 2147483648, no value of i32/,
+  );
+});
+
 test("everything that does not fit is named", async () => {
   const load = (model: ReturnType<typeof net>, options: Parameters<typeof io.loadPyTorch>[2]) =>
     io.loadPyTorch(path, fresh(model), options).then(

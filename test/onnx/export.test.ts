@@ -9,6 +9,21 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isFloat } from "../../src/ir/dtype.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
 import { exported } from "./exported.ts";
+import { exportedOpen, typesOf } from "./exported-open.ts";
+
+/** Each function with the types that it is written for, and those that it is run with. */
+const rows = [
+  ...exported.map((one) => ({ ...one, example: one.inputs })),
+  ...exportedOpen.flatMap((one) =>
+    one.runs.map((run) => ({
+      name: `open: ${one.name} ${JSON.stringify(run)}`,
+      fn: one.fn,
+      example: one.inputs,
+      inputs: typesOf(one, run),
+      names: undefined,
+    })),
+  ),
+];
 
 const root = mkdtempSync(join(tmpdir(), "heddle-export-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -17,14 +32,14 @@ const wanted: Tensor[] = [];
 
 describe("export, by ONNX Runtime", () => {
   beforeAll(async () => {
-    for (const [index, { fn, inputs, names }] of exported.entries()) {
+    for (const [index, { fn, inputs, example, names }] of rows.entries()) {
       const given: Record<string, Tensor> = {};
       for (const [place, [name, { dtype, shape }]] of Object.entries(inputs).entries()) {
         const key = random.key(place);
         given[name] = isFloat(dtype) ? random.normal(key, shape) : random.uniform(key, shape).mul(4).cast(dtype);
       }
       mkdirSync(folderOf(index));
-      await io.saveOnnx(join(folderOf(index), "model.onnx"), fn, inputs, { names });
+      await io.saveOnnx(join(folderOf(index), "model.onnx"), fn, example, { names });
       const hosts: [string, HostTensor][] = [];
       for (const [name, value] of Object.entries(given)) hosts.push([name, await io.toHost(value)]);
       await io.writeNpz(join(folderOf(index), "inputs.npz"), Object.fromEntries(hosts));
@@ -33,13 +48,13 @@ describe("export, by ONNX Runtime", () => {
     const script = fileURLToPath(new URL("runtime.py", import.meta.url));
     const { status, stderr } = spawnSync(
       process.env["HEDDLE_ONNX_PYTHON"] as string,
-      [script, ...exported.map((_row, index) => folderOf(index))],
+      [script, ...rows.map((_row, index) => folderOf(index))],
       { encoding: "utf8" },
     );
     expect([status, stderr.split("\n").at(-2)]).toEqual([0, undefined]);
   });
 
-  test.each(exported.map(({ name }, index) => [name, index] as const))("%s", async (_name, index) => {
+  test.each(rows.map(({ name }, index) => [name, index] as const))("%s", async (_name, index) => {
     const { output } = await io.readNpz(join(folderOf(index), "outputs.npz"));
     const tensor = wanted[index] as Tensor;
     expect([output?.dtype, output?.shape]).toEqual([tensor.dtype, tensor.shape]);

@@ -1,4 +1,5 @@
 /** Every op, forwards and backwards, against PyTorch and NumPy (test/fixtures/ops_*.py), eagerly and compiled. */
+import * as heddle from "heddle";
 import {
   cond,
   cummax,
@@ -27,9 +28,14 @@ import { describe, expect, test } from "vitest";
 import { isAbsent } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
 import { nodesWithin } from "../../src/ir/walk.ts";
+import * as finding from "../../src/tensor/finding.ts";
 import * as functions from "../../src/tensor/functions.ts";
 import * as order from "../../src/tensor/order.ts";
+import * as resize from "../../src/tensor/resize.ts";
+import * as sampling from "../../src/tensor/sampling.ts";
+import * as spectrum from "../../src/tensor/spectrum.ts";
 import { traceFunction } from "../../src/tensor/tracing.ts";
+import * as unfold from "../../src/tensor/unfold.ts";
 import {
   type Composed,
   callOf,
@@ -96,7 +102,7 @@ const composed = {
   logcumsumexpBack: back(logcumsumexp),
 } as unknown as Composed;
 
-const files = ["ops-scalar", "ops-reduce", "ops-move", "ops-product"] as const;
+const files = ["ops-scalar", "ops-reduce", "ops-move", "ops-product", "ops-compose"] as const;
 
 async function compared(one: OpCase, mode: string, found: readonly Tensor[]): Promise<string[]> {
   const [results, slopes] = [found.slice(0, one.outputs.length), found.slice(one.outputs.length)];
@@ -217,7 +223,8 @@ describe("every op", () => {
 
   test("and every function of tensors is called", () => {
     const called = new Set(all.map((one) => one.call));
-    const named = [functions, order].flatMap((module) => Object.keys(module));
+    const modules = [finding, functions, order, resize, sampling, spectrum, unfold];
+    const named = modules.flatMap((module) => Object.keys(module)).filter((name) => name in heddle);
     const matrices = Object.keys(linalg).map((name) => `linalg.${name}`);
     expect([...named, ...matrices].filter((name) => !called.has(name) && !(name in uncalled))).toEqual([]);
   });

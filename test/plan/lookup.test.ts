@@ -112,7 +112,7 @@ describe.each(executors)("a table split by rows, $name", ({ make }) => {
     const wrong = { ...ids, data: Int32Array.from(ids.data, (id, index) => (index === 6 ? 12 : id)) };
     await expect(
       (async () => (await step(rows, factor, put(wrong, "S(0) R")).rows.data()) as unknown)(),
-    ).rejects.toThrow(/index 12 at position \d+ is outside \[0, 12\)/);
+    ).rejects.toThrow(/index 12 at position \d+ is outside \[-12, 12\)/);
     expect([...(await rows.data())]).toEqual([...table.data]);
     runtime.close();
   });

@@ -69,6 +69,16 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: [/^src\/train\/a\.ts:2: import\("\.\/b\.ts"\) inside the code/],
   },
   {
+    name: "an import of a computed name inside a function",
+    files: { "src/train/a.ts": "export const f = (name: string) => import(name);" },
+    problems: [/^src\/train\/a\.ts:1: import\("\.name"\) inside the code/],
+  },
+  {
+    name: "a package that is loaded when it is needed",
+    files: { "src/train/a.ts": 'export const f = () => import("cli-progress");' },
+    problems: [],
+  },
+  {
     name: "a cycle",
     files: {
       "src/ir/a.ts": 'import { b } from "./b.ts";\nexport const a = () => b;',

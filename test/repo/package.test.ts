@@ -81,6 +81,25 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
     run(process.execPath, ["imports.mjs"], app);
   });
 
+  test("its types are whole by themselves: libraries checked, none of Node's types", () => {
+    const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { exports: object };
+    const names = Object.keys(exports).filter((name) => !name.endsWith(".json"));
+    const imports = names.map(
+      (name, index) => `import * as m${index} from "${join("heddle", name)}";\nvoid m${index};\n`,
+    );
+    writeFileSync(join(app, "types.ts"), imports.join(""));
+    const options = {
+      target: "es2022",
+      module: "nodenext",
+      strict: true,
+      skipLibCheck: false,
+      noEmit: true,
+      types: [],
+    };
+    writeFileSync(join(app, "tsconfig.json"), JSON.stringify({ compilerOptions: options, files: ["types.ts"] }));
+    run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", "."], app);
+  });
+
   test("the command runs a TypeScript file", () => {
     writeFileSync(
       join(app, "hello.ts"),

@@ -71,21 +71,24 @@ const asked = (make: Make, made: nn.Layer): readonly [(params: never, x: Tensor)
 };
 
 const outside = (index: number, position: number, size: number, iteration?: number): string =>
-  `${iteration === undefined ? "" : `iteration ${iteration}: `}index ${index} at position ${position} is outside [0, ${size})`;
+  beyond(index, position, size, iteration, 0);
+/** Of a lookup by position, which counts from the end where it is negative. */
+const beyond = (index: number, position: number, size: number, iteration?: number, least = -size): string =>
+  `${iteration === undefined ? "" : `iteration ${iteration}: `}index ${index} at position ${position} is outside [${least}, ${size})`;
 const label = "softmaxCrossEntropy: label 5 at row 1 is outside [0, 2)";
 const bound = /^whileLoop 'grown' ran past maxIterations 4: /;
 
 const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said: string | RegExp])[] = [
-  ["an op by itself", (make) => looked(make([1, 2, 3]), ids(make, 0, 3)), `take: ${outside(3, 1, 3)}`],
-  ["under jit", (make) => jit(looked)(make([1, 2, 3]), ids(make, 0, 3)), `take: ${outside(3, 1, 3)}`],
-  ["under grad", (make) => grad(looked)(make([1, 2, 3]), ids(make, -1)), `take: ${outside(-1, 0, 3)}`],
+  ["an op by itself", (make) => looked(make([1, 2, 3]), ids(make, 0, 3)), `take: ${beyond(3, 1, 3)}`],
+  ["under jit", (make) => jit(looked)(make([1, 2, 3]), ids(make, 0, 3)), `take: ${beyond(3, 1, 3)}`],
+  ["under grad", (make) => grad(looked)(make([1, 2, 3]), ids(make, -4)), `take: ${beyond(-4, 0, 3)}`],
   [
     "under vmap in jit",
     (make) => {
       const each = (table: Tensor, rows: Tensor): Tensor => vmap((row: Tensor) => looked(table, row))(rows);
       return jit(each)(make([1, 2, 3]), make([0, 1, 2, 7], [2, 2], "i32"));
     },
-    `take: ${outside(7, 3, 3)}`,
+    `take: ${beyond(7, 3, 3)}`,
   ],
   [
     "what is made of a gather",
@@ -94,7 +97,7 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
         below();
         return takeAlongDim(x, rows, 0).add(1);
       })(make([1, 2, 3]), ids(make, 4)),
-    `takeAlongDim: ${outside(4, 0, 3)}`,
+    `takeAlongDim: ${beyond(4, 0, 3)}`,
   ],
   [
     "a segment that is not there",
@@ -105,9 +108,9 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
       })(make([1, 2]), ids(make, 0, 2)),
     `segmentSum: ${outside(2, 1, 2)}`,
   ],
-  ["in a loop", (make) => summed(make([1, 2]), ids(make, 0, 1, 2)), `take: ${outside(2, 0, 2, 2)}`],
-  ["in a loop under jit", (make) => jit(summed)(make([1, 2]), ids(make, 0, 5)), `take: ${outside(5, 0, 2, 1)}`],
-  ["in the gradient of a loop", (make) => grad(summed)(make([1, 2]), ids(make, 5)), `take: ${outside(5, 0, 2, 0)}`],
+  ["in a loop", (make) => summed(make([1, 2]), ids(make, 0, 1, 2)), `take: ${beyond(2, 0, 2, 2)}`],
+  ["in a loop under jit", (make) => jit(summed)(make([1, 2]), ids(make, 0, 5)), `take: ${beyond(5, 0, 2, 1)}`],
+  ["in the gradient of a loop", (make) => grad(summed)(make([1, 2]), ids(make, 5)), `take: ${beyond(5, 0, 2, 0)}`],
   ["a loop that does not end", (make) => counted(make([0])), bound],
   ["a loop under jit", (make) => jit(counted)(make([0])), bound],
   ["a loop under grad", (make) => grad((x: Tensor) => counted(x).sum())(make([0])), bound],
@@ -231,7 +234,7 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
       jit((x: Tensor, at: Tensor) => {
         below();
         return scatterNd(x, at, x.sum(0));
-      })(square(make, 1, 2, 3, 4), make([0, -1, 1, 1], [2, 2], "i32")),
+      })(square(make, 1, 2, 3, 4), make([0, -3, 1, 1], [2, 2], "i32")),
     "scatterNd: indices at position 0 are outside [2,2]",
   ],
   ...(

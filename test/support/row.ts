@@ -125,6 +125,21 @@ export function weighed(
   return { body, inputs: [...inputs, ...weights] };
 }
 
+/** The gradient of a row's weighed results by its float inputs, in f64 where the row can be so, and what it is run on. */
+export function rowGradient(row: Row): { graph: Graph; inputs: HostTensor[] } {
+  const wide = inDouble(row) ?? row;
+  const own = rowInputs(wide);
+  const { body, inputs } = weighed((...nodes) => wide.build?.(...nodes) ?? [call(wide.op, nodes, wide.attrs)], own, 11);
+  const specs = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } as TensorType }));
+  const graph = traceGraph(`${row.op} gradient`, specs, (...nodes) =>
+    gradients(
+      body(...nodes),
+      nodes.filter(({ dtype }, index) => index < own.length && isFloat(dtype)),
+    ),
+  );
+  return { graph, inputs };
+}
+
 /** A graph of one scalar result as a function of one input: what does not depend on it is computed once. */
 function functionOfInput(graph: Graph, inputs: readonly HostTensor[], index: number): (input: HostTensor) => number {
   const values = new Map<Node, readonly HostTensor[]>(
@@ -153,14 +168,17 @@ function functionOfInput(graph: Graph, inputs: readonly HostTensor[], index: num
 
 const mostQuotients = 40;
 
-/** Compares the gradient of a scalar function with central differences, by the first `count` inputs that are f64. */
+/**
+ * Compares the gradient of a scalar function with central differences, by the first `count` inputs that are floats:
+ * element by element, or, with a seed `along`, along one random direction of each input.
+ */
 export function checkGradient(
   body: ScalarFunction,
   inputs: readonly HostTensor[],
   count: number,
-  options: { step?: number; tolerance?: number } = {},
+  options: { step?: number; tolerance?: number; along?: number } = {},
 ): void {
-  const { step = 1e-5, tolerance = 1e-7 } = options;
+  const { step = 1e-5, tolerance = 1e-7, along } = options;
   const specs = inputs.map(({ dtype, shape }, index) => ({ name: `x${index}`, type: { dtype, shape } as TensorType }));
   const by = inputs.flatMap(({ dtype }, index) => (index < count && isFloat(dtype) ? [index] : []));
   const value = traceGraph("value", specs, (...nodes) => [body(...nodes)]);
@@ -173,22 +191,30 @@ export function checkGradient(
   const results = evaluateGraph(gradient, inputs);
   by.forEach((index, order) => {
     const input = inputs[index] as HostTensor;
+    const derived = results[order] as HostTensor;
+    expect(derived.shape).toEqual(input.shape);
+    const valueOf = functionOfInput(value, inputs, index);
+    const quotient = (direction: (element: number) => number): number => {
+      const shifted = (by: number): number =>
+        valueOf({ ...input, data: input.data.map((value, at) => value + by * direction(at)) as HostTensor["data"] });
+      return (shifted(step) - shifted(-step)) / (2 * step);
+    };
+    if (along !== undefined) {
+      const direction = makeTensor({ ...derived, values: { low: -1, high: 1, seed: along + index } }).data;
+      const slope = [...derived.data].reduce((sum, value, at) => sum + value * (direction[at] as number), 0);
+      const text = difference([slope], [quotient((at) => direction[at] as number)], tolerance);
+      if (text !== undefined) expect.fail(`gradient by input ${index}, along a direction: ${text}`);
+      return;
+    }
     // Of large inputs every so many elements: each costs two evaluations.
     const every = Math.ceil(input.data.length / mostQuotients);
     const elements = range(Math.ceil(input.data.length / every || 0)).map((sample) => sample * every);
-    const valueOf = functionOfInput(value, inputs, index);
-    const quotient = (element: number): number => {
-      const shifted = (by: number): number => {
-        const data = input.data.slice();
-        data[element] = (data[element] as number) + by;
-        return valueOf({ ...input, data });
-      };
-      return (shifted(step) - shifted(-step)) / (2 * step);
-    };
-    const derived = results[order] as HostTensor;
-    expect(derived.shape).toEqual(input.shape);
     const actual = elements.map((element) => derived.data[element] as number);
-    const text = difference(actual, elements.map(quotient), tolerance);
+    const text = difference(
+      actual,
+      elements.map((element) => quotient((at) => (at === element ? 1 : 0))),
+      tolerance,
+    );
     if (text !== undefined) expect.fail(`gradient by input ${index}, every ${every}th element: ${text}`);
   });
 }

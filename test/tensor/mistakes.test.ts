@@ -68,7 +68,13 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
   ],
   ["a cast to an unknown dtype", () => tensor([1]).cast("float"), "dtype", /cast: there is no dtype "float"/],
   ["zeros of an unknown dtype", () => zeros([2], { dtype: 32 }), "dtype", /zeros: there is no dtype 32/],
-  ["an array of no dtype", () => tensor(new Int16Array(2)), "dtype", /no dtype is stored in a Int16Array/],
+  ["an array of no dtype", () => tensor(new DataView(new ArrayBuffer(2))), "dtype", /no dtype is stored in a DataView/],
+  [
+    "rows of two dtypes",
+    () => tensor([Int16Array.of(1), Float32Array.of(1)]),
+    "dtype",
+    /tensor: rows are typed arrays of i32 and f32.*option dtype/s,
+  ],
   [
     "a negative byte",
     () => tensor([1, -1], { dtype: "u8" }),

@@ -15,6 +15,7 @@ import { readSafetensors } from "heddle/train";
 import { afterAll, describe, expect, test } from "vitest";
 import { type AppendFile, openAppend } from "../../src/train/callbacks/append.ts";
 import { csvLoggerOn } from "../../src/train/callbacks/csv-logger.ts";
+import { encodeEvent } from "../../src/train/callbacks/event-file.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { bars, options } from "./synthetic.ts";
 
@@ -175,7 +176,7 @@ describe("csvLogger", () => {
 
 describe("in a training", () => {
   test("values of the best epoch end up in the result and in the file; events by epoch", async () => {
-    const path = join(folder, "best-{epoch}.safetensors");
+    const path = join(folder, "best-{epoch:03d}-{val_loss:.1f}.safetensors");
     const found: number[] = [];
     const epochs: Callbacks = { onEpoch: ({ evaluation }) => void found.push(evaluation?.loss as number) };
     const given = { data: bars(60).shuffle().batch(16), evaluate: bars(30, { seed: 3 }), epochs: 3 };
@@ -192,12 +193,33 @@ describe("in a training", () => {
     const best = found.indexOf(Math.max(...found));
     expect((await result.evaluate(bars(30, { seed: 3 }))).loss).toBe(found[best]);
     const files = readdirSync(folder).filter((name) => name.startsWith("best"));
-    expect(files.at(-1)).toBe(`best-0${best + 1}.safetensors`);
+    expect(files.at(-1)).toBe(`best-00${best + 1}-${(found[best] as number).toFixed(1)}.safetensors`);
     const { tensors } = await readSafetensors(join(folder, files.at(-1) as string));
     const { params } = result as unknown as { params: { "1": { weight: { data(): Promise<Float32Array> } } } };
     expect(tensors.get("1.weight")?.data).toEqual(await params["1"].weight.data());
     expect(readdirSync(join(directory, "train"))).toHaveLength(1);
     expect(readdirSync(join(directory, "validation"))).toHaveLength(1);
+  });
+
+  test("events that are written again after a kill void what was written of them before", async () => {
+    const directory = join(folder, "again");
+    const checkpoint = { directory: join(folder, "again-kept"), every: 4 };
+    const given = { data: bars(60).shuffle().batch(16), evaluate: bars(30, { seed: 3 }), epochs: 3, checkpoint };
+    const board = () => callbacks.tensorBoard({ directory, updateFrequency: 1 });
+    const stopped = {
+      onStep: ({ step }: { step: number }) => {
+        if (step === 7) throw new Error("killed");
+      },
+    };
+    await expect(train(options({ ...given, callbacks: [board(), stopped] }))).rejects.toThrow("killed");
+    await train(options({ ...given, resume: true, callbacks: [board()] }));
+    const file = (part: string) =>
+      readFileSync(join(directory, part, readdirSync(join(directory, part)).sort().at(-1) as string));
+    const startOf = (step: number) =>
+      Buffer.from(encodeEvent({ wallTime: 0, step, value: { kind: "start" } })).subarray(9);
+    // A checkpoint is written after 4 steps, which are an epoch; both count from 0.
+    expect(file("train").includes(startOf(4))).toBe(true);
+    expect(file("validation").includes(startOf(1))).toBe(true);
   });
 
   test.each<[string, () => Callbacks, RegExp]>([
@@ -207,6 +229,22 @@ describe("in a training", () => {
       /monitor 'val_los'[\s\S]*it has loss, accuracy$/,
     ],
     ["a placeholder", () => callbacks.modelCheckpoint({ path: "x-{f1}" }), /path has \{f1\}, which is no number/],
+    [
+      "no placeholder",
+      () => callbacks.modelCheckpoint({ path: "x-{epoch:>5}" }),
+      /path has \{epoch:>5\}, which is no placeholder[\s\S]*\{epoch:03d\}/,
+    ],
+    ["decimals of a count", () => callbacks.modelCheckpoint({ path: "x-{epoch:.2f}" }), /which is no placeholder/],
+    [
+      "a placeholder of a file",
+      () => callbacks.csvLogger({ path: "l-{epoch}.csv" }),
+      /path has \{epoch\}, which is not/,
+    ],
+    [
+      "a placeholder of a folder",
+      () => callbacks.tensorBoard({ directory: "{run:02d}" }),
+      /has \{run:02d\}, which is not/,
+    ],
     ["a mode", () => callbacks.reduceLROnPlateau({ mode: "up" as never }), /mode must be auto, min or max, got up/],
     ["a separator", () => callbacks.csvLogger({ path: "x", separator: "::" }), /separator must be one character/],
     [

@@ -73,9 +73,9 @@ describe("reporters", () => {
     learningRate: 0.1,
   };
 
-  function epoch(mode: "auto" | "bar" | "lines" | "silent", isTTY: boolean): string {
+  async function epoch(mode: "auto" | "bar" | "lines" | "silent", isTTY: boolean): Promise<string> {
     const output = stream(isTTY);
-    const reporter = makeReporter(mode, { unit: "images", stream: output.stream, interval: 0 });
+    const reporter = await makeReporter(mode, { unit: "images", stream: output.stream, interval: 0 });
     reporter.startEpoch({ epoch: 0, epochs: 3, batches: 100, done: 0 });
     for (let done = 1; done <= 100; done++)
       reporter.step({ done, examples: done * 8, loss: done < 3 ? undefined : 0.5 });
@@ -88,8 +88,8 @@ describe("reporters", () => {
   const last =
     "epoch 1/3  loss 0.2500  accuracy 90.00 %  test loss 0.3000  test accuracy 87.50 %  2.0 s, 1,234 images/s\nthe end\n";
 
-  test("plain lines, about five per epoch", () => {
-    const text = epoch("auto", false);
+  test("plain lines, about five per epoch", async () => {
+    const text = await epoch("auto", false);
     expect(text.endsWith(last)).toBe(true);
     const lines = text.split("\n").slice(0, 4);
     for (const [index, line] of lines.entries()) {
@@ -97,24 +97,24 @@ describe("reporters", () => {
         new RegExp(`^epoch 1/3 {2}${20 * (index + 1)}/100 {2}loss 0\\.5000 {2}[\\d,]+ images/s {2}[\\d.]+ s left$`),
       );
     }
-    expect(epoch("bar", false)).toContain("20/100");
+    expect(await epoch("bar", false)).toContain("20/100");
   });
 
-  test("a bar on a terminal, which leaves one line and the cursor behind", () => {
-    const text = epoch("auto", true);
+  test("a bar on a terminal, which leaves one line and the cursor behind", async () => {
+    const text = await epoch("auto", true);
     expect(text).toContain("━");
     expect(text).toContain("\u001b[?25l");
     expect(text.lastIndexOf("\u001b[?25h")).toBeGreaterThan(text.lastIndexOf("\u001b[?25l"));
     expect(text.endsWith(last)).toBe(true);
   });
 
-  test("nothing at all", () => {
-    expect(epoch("silent", true)).toBe("");
+  test("nothing at all", async () => {
+    expect(await epoch("silent", true)).toBe("");
   });
 
-  test("an epoch of fewer batches than lines", () => {
+  test("an epoch of fewer batches than lines", async () => {
     const output = stream(false);
-    const reporter = makeReporter("lines", { unit: "examples", stream: output.stream, interval: 0 });
+    const reporter = await makeReporter("lines", { unit: "examples", stream: output.stream, interval: 0 });
     reporter.startEpoch({ epoch: 0, epochs: 1, batches: 2, done: 0 });
     for (const done of [1, 2]) reporter.step({ done, examples: done, loss: undefined });
     expect(output.text().split("\n")).toHaveLength(2);

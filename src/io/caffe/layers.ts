@@ -2,10 +2,11 @@
 import { formatShape, range, type TensorType } from "../../ir/shape.ts";
 import * as nn from "../../nn/index.ts";
 import { fans } from "../../nn/initialise.ts";
-import { concat, evalShape, maximum, type Tensor, type Tensors } from "../../tensor/index.ts";
+import { acrossChannels } from "../../nn/local-response.ts";
+import { concat, evalShape, maximum, random, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
-import { acrossChannels, averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
+import { averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
 import { errorAt, type Message } from "./text.ts";
 
 /** A layer that computes: parameters of input types, and its result. */
@@ -25,6 +26,7 @@ function filler(message: Message | undefined): nn.Initialiser {
   const [low, high] = [message.number("min", 0), message.number("max", 1)];
   const [mean, std] = [message.number("mean", 0), message.number("std", 1)];
   const norm = message.word("variance_norm", ["FAN_IN", "FAN_OUT", "AVERAGE"], "FAN_IN");
+  const sparse = message.integer("sparse", -1, -1);
   message.finish();
   const size = (shape: readonly number[]): number => {
     const { fanIn, fanOut } = fans(shape);
@@ -33,8 +35,15 @@ function filler(message: Message | undefined): nn.Initialiser {
   switch (kind) {
     case "constant":
       return nn.init.constant(value);
-    case "gaussian":
-      return nn.init.normal({ mean, std });
+    case "gaussian": {
+      const normal = nn.init.normal({ mean, std });
+      if (sparse < 0) return normal;
+      // So many weights of an output are not zero, on average.
+      return (key, shape, dtype) => {
+        const kept = random.uniform(nn.scopeKey(key, "sparse"), shape, { dtype }).lt(sparse / (shape[0] as number));
+        return normal(key, shape, dtype).mul(kept.cast(dtype));
+      };
+    }
     case "uniform":
       return nn.init.uniform({ min: low, max: high });
     case "xavier":
@@ -165,11 +174,16 @@ function responseNorm(layer: Message): CaffeLayer {
     message?.number("beta", 0.75) ?? 0.75,
     message?.number("k", 1) ?? 1,
   ];
-  message?.word("norm_region", ["ACROSS_CHANNELS"], "ACROSS_CHANNELS");
+  const region = message?.word("norm_region", ["ACROSS_CHANNELS", "WITHIN_CHANNEL"], "ACROSS_CHANNELS");
   message?.ignore("engine");
   message?.finish();
   if (size % 2 === 0) throw errorAt(layer, `local_size ${size} is even`);
-  return unaryLayer((x) => acrossChannels(x, { size, alpha, beta, bias }));
+  if (region !== "WITHIN_CHANNEL")
+    return unaryLayer((x) => acrossChannels(x, size, (size - 1) / 2, { alpha, beta, k: bias }));
+  // The mean of squares over a square of neighbours, those of the padding counted; k is not used.
+  const padding: [number, number][] = [1, 2].map(() => [(size - 1) / 2, (size - 1) / 2]);
+  const window: Window = { sizes: [size, size], strides: [1, 1], dilations: [1, 1], padding };
+  return unaryLayer((x) => x.div(averageWindows(x.mul(x), window, padding).mul(alpha).add(1).pow(beta)));
 }
 
 function dropout(layer: Message): CaffeLayer {

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import type { Dataset } from "../../data/index.ts";
 import { sizeOf, type TensorType } from "../../ir/shape.ts";
 import * as losses from "../../losses/index.ts";
-import { accuracy, type Metrics } from "../../metrics/index.ts";
+import { accuracy, type Metrics, topK } from "../../metrics/index.ts";
 import { type Layer, scopeKey } from "../../nn/index.ts";
 import { initialValue } from "../../nn/initialise.ts";
 import type { Optimizer } from "../../optim/index.ts";
@@ -55,10 +55,19 @@ interface DataLayer {
   readonly batch: number | undefined;
   readonly scale: number;
   readonly mean: number;
+  /** Fields that change the examples in ways that `prepare` does not. */
+  readonly undone: readonly string[];
+}
+
+/** Options of {@link parseCaffeNet}. */
+export interface CaffeNetOptions {
+  /** The stages of each phase, which rules of `include` and `exclude` ask for; default none. */
+  readonly stages?: { readonly train?: readonly string[]; readonly test?: readonly string[] };
 }
 
 interface Draft {
   readonly file: string;
+  readonly stages: NonNullable<CaffeNetOptions["stages"]>;
   readonly layers: Placed[];
   readonly data: DataLayer[];
   readonly metrics: [string, Metrics[string]][];
@@ -70,16 +79,25 @@ interface Draft {
   compared: string | undefined;
 }
 
-function phasesOf(layer: Message): CaffePhase[] {
-  const rule = (name: string): string[] =>
-    layer.messages(name).map((message) => {
-      const phase = message.word("phase", ["TRAIN", "TEST"]).toLowerCase();
-      message.finish();
-      return phase;
-    });
-  const [included, excluded] = [rule("include"), rule("exclude")];
+/** Whether a rule of `include` or `exclude` is met in a phase, whose level is 0. */
+function ruleOf(message: Message, stages: Draft["stages"]): (phase: CaffePhase) => boolean {
+  const phase = message.has("phase") ? message.word("phase", ["TRAIN", "TEST"]).toLowerCase() : undefined;
+  const [wanted, unwanted] = [message.texts("stage"), message.texts("not_stage")];
+  const level = message.number("min_level", 0) <= 0 && message.number("max_level", 0) >= 0;
+  message.finish();
+  return (one) => {
+    const now = stages[one] ?? [];
+    const here = (stage: string) => now.includes(stage);
+    return level && (phase ?? one) === one && wanted.every(here) && !unwanted.some(here);
+  };
+}
+
+function phasesOf(layer: Message, stages: Draft["stages"]): CaffePhase[] {
+  const [included, excluded] = ["include", "exclude"].map((name) =>
+    layer.messages(name).map((message) => ruleOf(message, stages)),
+  ) as [((phase: CaffePhase) => boolean)[], ((phase: CaffePhase) => boolean)[]];
   return (["train", "test"] as const).filter(
-    (phase) => (included.length === 0 || included.includes(phase)) && !excluded.includes(phase),
+    (phase) => (included.length === 0 || included.some((rule) => rule(phase))) && !excluded.some((rule) => rule(phase)),
   );
 }
 
@@ -95,52 +113,84 @@ function addInput(draft: Draft, top: string | undefined, shape: readonly number[
   draft.inputShape ??= shape;
 }
 
+/** Fields of a layer of data that change its examples; the network is the same without them. */
+const changes = {
+  transform: ["crop_size", "mirror", "mean_file", "force_color", "force_gray"],
+  source: ["new_height", "new_width", "is_color", "crop_size", "mirror", "mean_file"],
+} as const;
+
 function addData(draft: Draft, layer: Message, tops: readonly string[], phases: readonly CaffePhase[]): void {
   const source = layer.message("data_param") ?? layer.message("image_data_param") ?? layer.message("hdf5_data_param");
   const transform = layer.message("transform_param");
   const batch = source?.integer("batch_size", 1);
   const scale = transform?.number("scale", 1) ?? 1;
   const means = transform?.numbers("mean_value") ?? [];
-  if (means.length > 1) throw errorAt(transform as Message, "a mean_value for each channel is not imported");
+  const undone = [
+    ...changes.transform.filter((name) => transform?.has(name)),
+    ...changes.source.filter((name) => source?.has(name)),
+    ...(means.length > 1 ? ["a mean_value for each channel"] : []),
+  ];
+  const crop = transform?.integer("crop_size", 0, 0) ?? 0;
   const [mean = 0] = means;
-  // Where the examples lie is said to the dataset here; what changes them at random is not imported.
-  source?.ignore("source", "backend", "prefetch", "rand_skip");
+  // Where the examples lie is said to the dataset here.
+  source?.ignore("source", "backend", "prefetch", "rand_skip", "shuffle", "root_folder", ...changes.source);
   source?.finish();
+  transform?.ignore(...changes.transform);
   transform?.finish();
-  draft.data.push({ phases, batch, scale, mean });
-  addInput(draft, tops[0], undefined);
+  draft.data.push({ phases, batch, scale, mean, undone });
+  const known = crop > 0 && means.length > 1 && batch !== undefined;
+  addInput(draft, tops[0], known ? [batch, means.length, crop, crop] : undefined);
 }
 
-function addLoss(draft: Draft, layer: Message, bottoms: readonly string[]): void {
+/** Losses of numbers: sums over all elements of an example, the mean over the batch. */
+const sums: { readonly [type: string]: (output: Tensor, target: Tensor) => Tensor } = {
+  EuclideanLoss: (output, target) => losses.mse(output, target).mul(elementsOf(output) / 2),
+  SigmoidCrossEntropyLoss: (output, target) =>
+    losses.binaryCrossEntropyWithLogits(output, target).mul(elementsOf(output)),
+};
+const elementsOf = ({ shape }: Tensor): number => sizeOf(shape.slice(1));
+
+/** The loss of a type, and the blob that it compares. A loss that weighs nothing is only shown by Caffe. */
+function addLoss(draft: Draft, layer: Message, type: string, bottoms: readonly string[]): void {
+  const [weight = 1] = layer.numbers("loss_weight");
+  const loss = Object.hasOwn(sums, type) ? sums[type] : classLoss(layer);
+  if (weight === 0 || loss === undefined) return;
+  if (draft.loss !== undefined)
+    throw errorAt(layer, "a second loss is not imported", "give it loss_weight: 0, or take one of the losses out");
+  draft.compared = bottoms[0];
+  draft.loss = (output, target) => {
+    const value = loss(output, target.shape.length < 2 ? target : target.reshape(output.shape));
+    return weight === 1 ? value : value.mul(weight);
+  };
+}
+
+function classLoss(layer: Message): (output: Tensor, target: Tensor) => Tensor {
   const message = layer.message("loss_param");
   const ignoreIndex = message?.has("ignore_label") === true ? message.integer("ignore_label", -(2 ** 31)) : undefined;
   message?.word("normalization", ["VALID"], "VALID");
   message?.finish();
   const softmax = layer.message("softmax_param");
   if (softmax?.integer("axis", 1, 1) === 1) softmax.finish();
-  const weights = layer.numbers("loss_weight");
-  const [weight = 1] = weights;
-  if (draft.loss !== undefined) throw errorAt(layer, "a second loss is not imported");
   const options = ignoreIndex === undefined ? {} : { ignoreIndex };
-  draft.compared = bottoms[0];
-  draft.loss = (output, target) => {
-    const loss = losses.softmaxCrossEntropy(output, target, options);
-    return weight === 1 ? loss : loss.mul(weight);
-  };
+  return (output, target) => losses.softmaxCrossEntropy(output, target, options);
 }
 
 function addAccuracy(draft: Draft, layer: Message, name: string): void {
   const message = layer.message("accuracy_param");
-  if (message?.integer("top_k", 1, 1) !== undefined && message.integer("top_k", 1, 1) !== 1)
-    throw errorAt(message, "top_k beyond 1 is not imported");
+  const k = message?.integer("top_k", 1, 1) ?? 1;
   message?.finish();
-  draft.metrics.push([name, accuracy]);
+  draft.metrics.push([name, k === 1 ? accuracy : topK(k)]);
 }
 
 function addMultipliers(draft: Draft, layer: Message, name: string): void {
   layer.messages("param").forEach((message, index) => {
     const multipliers = { rate: message.number("lr_mult", 1), decay: message.number("decay_mult", 1) };
-    if (message.has("name")) throw errorAt(message, "parameters shared by name are not imported");
+    if (message.has("name"))
+      throw errorAt(
+        message,
+        "parameters shared by name are not imported",
+        "write the model with nn, where one layer may be applied twice",
+      );
     message.finish();
     draft.multipliers.set(`${name}.${index === 0 ? "weight" : "bias"}`, multipliers);
   });
@@ -149,7 +199,7 @@ function addMultipliers(draft: Draft, layer: Message, name: string): void {
 function addLayer(draft: Draft, layer: Message): void {
   const [name, type] = [layer.text("name"), layer.text("type")];
   const [bottoms, tops] = [layer.texts("bottom"), layer.texts("top")];
-  const phases = phasesOf(layer);
+  const phases = phasesOf(layer, draft.stages);
   addMultipliers(draft, layer, name);
   switch (type) {
     case "Data":
@@ -163,16 +213,19 @@ function addLayer(draft: Draft, layer: Message): void {
       break;
     }
     case "SoftmaxWithLoss":
-      addLoss(draft, layer, bottoms);
+    case "SigmoidCrossEntropyLoss":
+    case "EuclideanLoss":
+      addLoss(draft, layer, type, bottoms);
       break;
     case "Accuracy":
       addAccuracy(draft, layer, name);
       break;
     default: {
       const [top] = tops;
+      const made = layerOf(layer, type);
       if (top === undefined || tops.length > 1) throw errorAt(layer, `layer "${name}" must have one top`);
-      if (bottoms.length === 0) throw errorAt(layer, `layer "${name}" has no bottom`);
-      draft.layers.push({ name, layer: layerOf(layer, type), bottoms, top, phases, message: layer });
+      if (bottoms.length === 0) throw errorAt(layer, `layer "${name}" has no bottom`, 'say what it takes: bottom: "…"');
+      draft.layers.push({ name, layer: made, bottoms, top, phases, message: layer });
     }
   }
   layer.ignore("loss_weight", "propagate_down", "phase");
@@ -255,18 +308,28 @@ function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
   if (layer === undefined) throw new HeddleError("model", `${draft.file} has no layer of data for phase ${phase}`);
   if (dataset.batchSize !== undefined)
     throw new HeddleError("data", `${dataset.name} is batched; ${draft.file} says how`, { hint: "leave out .batch()" });
-  const { batch, scale, mean } = layer;
+  const { batch, scale, mean, undone } = layer;
+  if (undone.length > 0)
+    throw new HeddleError(
+      "data",
+      `${draft.file}: prepare does not do what its layer of data says: ${undone.join(", ")}`,
+      {
+        hint: `make the rows so beforehand, and give train the dataset with .batch(${batch ?? "n"}) in place of prepare`,
+      },
+    );
   const scaled = dataset.transform("x", { dtype: "f32", scale, offset: -mean * scale });
   return batch === undefined ? scaled : scaled.batch(batch);
 }
 
 /**
- * Reads a network in Caffe's text format. `file` is what messages call it.
+ * Reads a network in Caffe's text format. `file` is what messages call it. What a layer of data does to its examples (crops, mirrored
+ * images, a file of means) is no part of the network: `prepare` refuses it.
  *
  * @throws HeddleError `format` as `file:line:column` for what cannot be read, for misspelt fields, and for types of layers and
  * options that are not imported.
  */
-export function parseCaffeNet(text: string, file = "the network"): CaffeNet {
+export function parseCaffeNet(text: string, file = "the network", options: CaffeNetOptions = {}): CaffeNet {
+  checkOptions("parseCaffeNet", options, ["stages"]);
   const root = parsePrototxt(text, file);
   // A solver's files have no layers, a network's no number of iterations.
   if (!root.has("layer") && !root.has("layers") && (root.has("max_iter") || root.has("base_lr")))
@@ -277,6 +340,7 @@ export function parseCaffeNet(text: string, file = "the network"): CaffeNet {
     );
   const draft: Draft = {
     file,
+    stages: options.stages ?? {},
     layers: [],
     data: [],
     metrics: [],
@@ -340,7 +404,7 @@ export function loadCaffe(solver: string, options: { readonly net?: string } = {
     const path = options.net ?? named;
     if (path === undefined)
       throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
-    const net = parseCaffeNet(await readText("loadCaffe", path), path);
+    const net = parseCaffeNet(await readText("loadCaffe", path), path, { stages: rules.stages });
     return {
       ...net,
       solver: rules,

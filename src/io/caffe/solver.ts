@@ -17,8 +17,10 @@ export interface Multipliers {
 
 /** What a solver file says. */
 export interface CaffeSolver {
-  /** The network file it names, if any, as written. */
+  /** The network file it names (`net`, or `train_net`), if any, as written. */
   readonly net: string | undefined;
+  /** The stages of its `train_state` and of its first `test_state`, which rules of layers ask for. */
+  readonly stages: { readonly train: readonly string[]; readonly test: readonly string[] };
   /** Iterations to train: one batch each. */
   readonly maxIterations: number;
   /** Iterations between tests; 0 for none. */
@@ -74,7 +76,7 @@ type Slot = "history" | "second";
 function rules(solver: Message): { readonly slots: readonly Slot[]; readonly apply: Apply } {
   const momentum = solver.number("momentum", 0);
   const delta = solver.number("delta", 1e-8);
-  switch (solver.word("type", ["SGD", "Nesterov", "AdaGrad", "RMSProp", "Adam"], "SGD")) {
+  switch (solver.word("type", ["SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam"], "SGD")) {
     case "SGD":
       return one("history", (gradient, history, { learningRate }) => {
         const next = history.mul(momentum).add(gradient.mul(learningRate));
@@ -97,6 +99,8 @@ function rules(solver: Message): { readonly slots: readonly Slot[]; readonly app
         return [next, gradient.mul(learningRate).div(sqrt(next).add(delta))];
       });
     }
+    case "AdaDelta":
+      return adaDelta(momentum, delta);
     case "Adam":
       return adam(momentum, solver.number("momentum2", 0.999), delta);
   }
@@ -117,6 +121,21 @@ function one(
 
 const decayed = (gradient: Tensor, parameter: Tensor, { weightDecay }: StepScalars): Tensor =>
   weightDecay === 0 ? gradient : gradient.add(parameter.mul(weightDecay));
+
+/** Caffe's AdaDelta (Zeiler 2012): `momentum` is the decay of both averages, and the learning rate scales the step. */
+function adaDelta(decay: number, delta: number): { readonly slots: readonly Slot[]; readonly apply: Apply } {
+  const average = (old: Tensor, x: Tensor): Tensor => old.mul(decay).add(x.mul(x).mul(1 - decay));
+  return {
+    slots: ["history", "second"],
+    apply: (raw, parameter, slots, scalars) => {
+      const gradient = decayed(raw, parameter, scalars);
+      const history = average(slots.history, gradient);
+      const change = gradient.mul(sqrt(slots.second.add(delta).div(history.add(delta))));
+      const second = average(slots.second, change);
+      return { parameter: parameter.sub(change.mul(scalars.learningRate)), slots: { history, second } };
+    },
+  };
+}
 
 /** Caffe's Adam: epsilon is added to the root before the bias is corrected. */
 function adam(
@@ -156,6 +175,17 @@ function withRates(optimizer: Optimizer, rateOf: (name: string) => number): Opti
   };
 }
 
+/** The stages of a phase's state; of several tests those of the first. */
+function stagesOf(solver: Message, field: string): string[] {
+  const states = solver.messages(field).map((state) => {
+    const stages = state.texts("stage");
+    state.ignore("phase", "level");
+    state.finish();
+    return stages;
+  });
+  return states[0] ?? [];
+}
+
 /** Reads a solver's fields. @throws HeddleError `format` for what is missing, misspelt or not imported, with its place. */
 export function solverOf(message: Message): CaffeSolver {
   if (!message.has("max_iter") && (message.has("layer") || message.has("layers")))
@@ -170,16 +200,23 @@ export function solverOf(message: Message): CaffeSolver {
   const weightDecay = message.number("weight_decay", 0);
   message.word("regularization_type", ["L2"], "L2");
   if (message.integer("iter_size", 1, 1) !== 1)
-    throw new HeddleError("option", `${message.file}: iter_size is the option accumulate of train`);
-  const net = message.has("net") ? message.text("net") : undefined;
+    throw new HeddleError("option", `${message.file}: iter_size is not imported`, {
+      hint: "leave it out, and give train the option accumulate",
+    });
+  const name = ["net", "train_net"].find((field) => message.has(field));
+  const net = name === undefined ? undefined : message.text(name);
+  const [train = [], test = []] = ["train_state", "test_state"].map((field) => stagesOf(message, field));
   const [testInterval, testIterations] = [message.integer("test_interval", 0, 0), message.integer("test_iter", 0, 0)];
   // What is shown, kept and run on is said to train() here.
   message.ignore("display", "snapshot", "snapshot_prefix", "snapshot_format", "snapshot_after_train");
   message.ignore("solver_mode", "device_id", "random_seed", "average_loss", "debug_info", "test_initialization");
+  // One network is read for both phases; one within the solver's file is told to loadCaffe as a file of its own.
+  message.ignore("net", "test_net", "net_param", "test_net_param", "train_net_param", "test_compute_loss");
   message.ignore("gamma", "power", "stepsize", "stepvalue", "momentum", "momentum2", "delta", "rms_decay");
   message.finish();
   return {
     net,
+    stages: { train, test },
     maxIterations,
     testInterval,
     testIterations,

@@ -4,6 +4,7 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import { nearest } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
 
 type Scalar =
   | { readonly kind: "text"; readonly value: string }
@@ -271,6 +272,7 @@ class Parser {
 /** Reads a file's text. @throws HeddleError `format` with the place, as `file:line:column`. */
 export function parsePrototxt(text: string, file: string): Message {
   const place = { file, line: 1, column: 1 };
+  if (typeof text !== "string") throw new HeddleError("argument", `takes a text, got ${shown(text)}`);
   if (text.length > largestText) throw errorAt(place, `a text of ${text.length} characters`);
   return new Message("the file", new Parser(text, file).fields(undefined, 0), place);
 }

@@ -6,7 +6,7 @@ import { full, isTensor, type Tensor } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { toTensor } from "../host.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./messages.ts";
-import { hostOfProto } from "./tensors.ts";
+import { hostOfProto, hostOfSparse } from "./tensors.ts";
 
 /** A value on the way through a graph: a tensor, or numbers that are known while the graph is built, or both. */
 export class Value {
@@ -99,9 +99,14 @@ export class NodeContext {
     return this.#inputs.length;
   }
 
-  /** How many results are asked for. */
+  /** How many results the node has, whether or not they are asked for. */
   get results(): number {
     return this.node.output.length;
+  }
+
+  /** Whether a result is asked for. */
+  asks(index: number): boolean {
+    return (this.node.output[index] ?? "") !== "";
   }
 
   has(index: number): boolean {
@@ -163,6 +168,22 @@ export class NodeContext {
     return this.has(index) ? this.numbers(index) : undefined;
   }
 
+  /** Numbers that are a known input, in older opsets an attribute; undefined where they are neither. */
+  listed(index: number, attribute: string): readonly number[] | undefined {
+    if (this.has(index)) return this.numbers(index);
+    const one = this.#attributes.get(attribute);
+    if (one === undefined) return undefined;
+    return (one.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
+  }
+
+  /** {@link listed}, which must be there. */
+  list(index: number, attribute: string): readonly number[] {
+    const numbers = this.listed(index, attribute);
+    if (numbers === undefined)
+      throw new HeddleError("format", `${attribute} is neither input ${index} nor an attribute`);
+    return numbers;
+  }
+
   /** A known input as one number. */
   number(index: number, otherwise?: number): number {
     if (otherwise !== undefined && !this.has(index)) return otherwise;
@@ -182,8 +203,8 @@ export class NodeContext {
 
   #attribute<Given>(name: string, given: (attribute: AttributeProto) => Given | undefined, otherwise?: Given): Given {
     const attribute = this.#attributes.get(name);
-    if (attribute?.refAttrName !== undefined)
-      throw new HeddleError("format", `attribute ${name} refers to one of a function`);
+    if (attribute?.refAttrName)
+      throw new HeddleError("format", `attribute ${name} refers to one of a function, in which the node is not`);
     const value = attribute === undefined ? otherwise : given(attribute);
     if (value === undefined) throw new HeddleError("format", `attribute ${name} is missing`);
     return value;
@@ -224,6 +245,13 @@ export class NodeContext {
   tensor(name: string): HostTensor {
     return hostOfProto(
       this.#attribute(name, ({ t }) => t),
+      "an attribute",
+    );
+  }
+
+  sparseTensor(name: string): HostTensor {
+    return hostOfSparse(
+      this.#attribute(name, (one) => one.sparseTensor),
       "an attribute",
     );
   }

@@ -1,8 +1,8 @@
 /** @module Writing a function as an ONNX graph: it is traced, and each node is spelled by the table of `export-ops.ts`. */
 import { interpretGraph } from "../../ir/graph.ts";
 import { elementOp } from "../../ir/leaf.ts";
-import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
-import { formatType, isTensorType, type TensorType, typeOf } from "../../ir/shape.ts";
+import { type Graph, type HostTensor, isAbsent, type Node } from "../../ir/node.ts";
+import { formatType, isTensorType, type TensorType } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
 import { prune } from "../../passes/prune.ts";
 import { checkDType, checkFunction, checkShape } from "../../tensor/arguments.ts";
@@ -12,12 +12,23 @@ import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
+import { formatBytes } from "../../util/text.ts";
 import { flattenTree, isRecord } from "../../util/tree.ts";
 import { toHost } from "../host.ts";
 import { writeBytes } from "../write.ts";
+import {
+  isOpenSize,
+  merged,
+  type OpenType,
+  openNames,
+  type Sizes,
+  type Trial,
+  trialSizes,
+  typeWith,
+} from "./export-open.ts";
 import { spellings } from "./export-ops.ts";
 import { GraphWriter } from "./graph-writer.ts";
-import { writeModel } from "./messages.ts";
+import { type GraphProto, writeModel } from "./messages.ts";
 import { producerName, producerVersion } from "./weights.ts";
 
 /** The opset that is written. */
@@ -79,45 +90,90 @@ function hintFor({ op }: Node): string {
 
 /**
  * An ONNX model (opset 18) of a function, for inference elsewhere. Shapes are those of the example; tensors that the function
- * uses from outside become weights in the file (initializers), or, where `names` has them not, constants (nodes).
+ * uses from outside become weights in the file (initializers), or, where `names` has them not, constants (nodes). A size that is a
+ * name, as in `["batch", 784]`, is open: the file takes any. The function is then called several times, with some numbers in its place.
  *
  *     const bytes = await io.exportOnnx(({ images }) => ({ logits: model.apply(variables, images).y }),
  *       { images: { shape: [1, 1, 28, 28], dtype: "f32" } }, { names: variables.params });
  *
- * @param example types of the inputs by name
+ * @param example types of the inputs by name; sizes of the same name are equal
  * @throws HeddleError `argument` for an example that is no record of types, or a function that makes something else than tensors by
- * name; `option`; `op` naming an op that ONNX has no spelling for; `dtype` for bf16 arithmetic and the like that ONNX lacks.
+ * name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open size otherwise than by sums and products; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
 export function exportOnnx<Names extends string>(
   fn: ExportableFunction<Names>,
-  example: { readonly [Name in Names]: TensorType },
+  example: { readonly [Name in Names]: OpenType },
   options: ExportOnnxOptions = {},
 ): Promise<Uint8Array> {
   return called(() => bytesOf("exportOnnx", fn, example, options));
 }
 
+/** What is traced and written, whatever the sizes. */
+interface Exporting {
+  readonly what: string;
+  readonly name: string;
+  readonly fn: ExportableFunction;
+  readonly example: { readonly [name: string]: OpenType };
+  readonly options: ExportOnnxOptions;
+  /** Values of tensors that the function uses, fetched once. */
+  readonly hosts: Map<Tensor, HostTensor>;
+}
+
 async function bytesOf<Names extends string>(
   what: string,
   fn: ExportableFunction<Names>,
-  example: { readonly [Name in Names]: TensorType },
+  example: { readonly [Name in Names]: OpenType },
   options: ExportOnnxOptions,
 ): Promise<Uint8Array> {
   checkArguments(what, fn, example, options);
   const name = options.name ?? (fn.name === "" ? "heddle" : fn.name);
-  const specs = Object.entries<TensorType>(example).map(([input, type]) => ({ name: input, type: typeOf(type) }));
+  const exporting: Exporting = { what, name, fn: fn as ExportableFunction, example, options, hosts: new Map() };
+  const trials: (Trial & { readonly writer: GraphWriter })[] = [];
+  for (const sizes of trialSizes(openNames(Object.values<OpenType>(example))))
+    trials.push({ sizes, ...(await written(exporting, sizes)) });
+  const [first] = trials as [(typeof trials)[0]];
+  checkBytes(what, first.graph);
+  return writeModel({
+    irVersion,
+    producerName,
+    producerVersion,
+    opsetImport: [{ domain: "", version: exportOpset }],
+    graph: trials.length === 1 ? first.graph : merged(what, trials, example, first.writer.within()),
+  });
+}
+
+/** A message of protobuf, which a file is, has less than 2 GiB. */
+function checkBytes(what: string, { initializer, node }: GraphProto): void {
+  const tensors = [...initializer, ...node.flatMap(({ attribute }) => attribute.map(({ t }) => t))];
+  const bytes = tensors.reduce((sum, tensor) => sum + (tensor?.rawData?.length ?? 0), 0);
+  if (bytes < 2 ** 31) return;
+  throw new HeddleError("memory", `${what}: the weights take ${formatBytes(bytes)}; an ONNX file has less than 2 GiB`, {
+    hint: "cast them to bf16 or f16, or export the model in parts",
+  });
+}
+
+/** The function's graph, with these numbers for its open sizes. */
+async function written(
+  { what, name, fn, example, options, hosts }: Exporting,
+  sizes: Sizes,
+): Promise<{ graph: GraphProto; writer: GraphWriter }> {
+  const specs = Object.entries(example).map(([input, type]) => ({ name: input, type: typeWith(type, sizes) }));
   let outputs: readonly string[] = [];
   const { graph, captured } = traceFunction<Tensor>(name, specs, (nodes) => {
-    const inputs = Object.fromEntries(specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]));
-    const named = outputsOf(what, fn(inputs as { readonly [Name in Names]: Tensor }), example);
+    const inputs = specs.map((spec, index) => [spec.name, Tensor.ofNode(nodes[index] as Node)]);
+    const named = outputsOf(what, fn(Object.fromEntries(inputs)), example);
     outputs = Object.keys(named);
     return Object.values(named).map(({ node }) => node);
   });
-  const writer = new GraphWriter([...specs.map((spec) => spec.name), ...outputs]);
+  const writer = new GraphWriter([...specs.map((spec) => spec.name), ...outputs], sizes.size === 0);
   const known = flattenTree<Tensor>(options.names ?? {}, isTensor);
+  const paths = new Map(known.leaves.map((leaf, index) => [leaf, known.paths[index] as string]));
   const names = specs.map((spec) => spec.name);
   for (const [index, tensor] of captured.entries()) {
-    const [place, host] = [known.leaves.indexOf(tensor), await toHost(tensor)];
-    if (place >= 0) names.push(writer.weight(known.paths[place] as string, host));
+    const host = hosts.get(tensor) ?? (await toHost(tensor));
+    hosts.set(tensor, host);
+    const path = paths.get(tensor);
+    if (path !== undefined) names.push(writer.weight(path, host));
     else
       names.push(options.names === undefined ? writer.weight(`weight${index}`, host) : writer.constant("kept", host));
   }
@@ -129,13 +185,7 @@ async function bytesOf<Names extends string>(
     specs.map((spec) => [spec.name, spec.type] as const),
     graph.outputs.map((node, index) => [outputs[index] as string, node] as const),
   );
-  return writeModel({
-    irVersion,
-    producerName,
-    producerVersion,
-    opsetImport: [{ domain: "", version: exportOpset }],
-    graph: proto,
-  });
+  return { graph: proto, writer };
 }
 
 /** Whether what is handed to {@link exportOnnx} is of the types that it says. */
@@ -152,7 +202,8 @@ function checkArguments(what: string, fn: unknown, example: unknown, options: Ex
     if (!isTensorType(type))
       throw new HeddleError("argument", `${port} is ${shown(type)}, not { shape, dtype }`, { hint });
     checkDType(port, type.dtype);
-    checkShape(port, type.shape);
+    const shape: unknown = type.shape;
+    checkShape(port, Array.isArray(shape) ? shape.map((size) => (isOpenSize(size) ? 1 : size)) : shape);
   }
   checkOptions(what, options, ["name", "names"]);
   const { name, names } = options;
@@ -183,7 +234,7 @@ function outputsOf(what: string, made: unknown, example: object): { readonly [na
 export function saveOnnx<Names extends string>(
   path: string,
   fn: ExportableFunction<Names>,
-  example: { readonly [Name in Names]: TensorType },
+  example: { readonly [Name in Names]: OpenType },
   options: ExportOnnxOptions = {},
 ): Promise<void> {
   return called(async () => {

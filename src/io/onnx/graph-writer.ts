@@ -49,6 +49,7 @@ interface Shared {
   readonly weights: TensorProto[];
   readonly constants: TensorProto[];
   readonly lists: Map<string, string>;
+  readonly once: boolean;
   count: number;
 }
 
@@ -57,14 +58,17 @@ export class GraphWriter {
   readonly nodes: NodeProto[] = [];
   readonly #shared: Shared;
 
-  /** @param reserved names that inputs and outputs have */
-  constructor(reserved: readonly string[], shared?: Shared) {
-    this.#shared = shared ?? { names: new Set(reserved), weights: [], constants: [], lists: new Map(), count: 0 };
+  /**
+   * @param reserved names that inputs and outputs have
+   * @param once whether equal lists are kept once; not where graphs are compared that differ in such numbers
+   */
+  constructor(reserved: readonly string[], once = true, shared?: Shared) {
+    this.#shared = shared ?? { names: new Set(reserved), weights: [], constants: [], lists: new Map(), once, count: 0 };
   }
 
   /** The writer of a graph within this one, which sees the values of this one by their names. */
   within(): GraphWriter {
-    return new GraphWriter([], this.#shared);
+    return new GraphWriter([], true, this.#shared);
   }
 
   /** A name that no value has, near the wanted one. */
@@ -131,7 +135,7 @@ export class GraphWriter {
     const known = this.#shared.lists.get(key);
     if (known !== undefined) return known;
     const name = this.constant("list", { dtype: int64, shape: [values.length], data: dtypes[int64].create(values) });
-    this.#shared.lists.set(key, name);
+    if (this.#shared.once) this.#shared.lists.set(key, name);
     return name;
   }
 
@@ -145,8 +149,13 @@ export class GraphWriter {
     return this.constant("number", { dtype, shape: [], data: dtypes[dtype].create([value]) });
   }
 
+  /** One node whose one result has a name that is given. */
+  addAs(name: string, opType: string, inputs: readonly string[], called = name): void {
+    this.nodes.push({ input: inputs, output: [name], name: called, opType, attribute: [] });
+  }
+
   /** Gives an output its name: a node of its own, since it may be an input or another output too. */
   rename(from: string, to: string): void {
-    this.nodes.push({ input: [from], output: [to], name: `output ${to}`, opType: "Identity", attribute: [] });
+    this.addAs(to, "Identity", [from], `output ${to}`);
   }
 }

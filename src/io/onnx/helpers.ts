@@ -5,7 +5,6 @@ import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape } from "../../ir/shape.ts";
 import { arange, type Tensor, tensor } from "../../tensor/index.ts";
-import { toIndices } from "../../tensor/indices.ts";
 import { int64 } from "./tensors.ts";
 
 /** Numbers as a known tensor of int64. */
@@ -17,12 +16,6 @@ export function hostInts(values: readonly number[], shape: Shape = [values.lengt
 /** Positions along `dim`, of size 1 in the others. */
 export const positions = (size: number, dim: number, rank: number, dtype: DType = "i32"): Tensor =>
   arange(size, { dtype }).reshape(range(rank).map((each) => (each === dim ? size : 1)));
-
-/** i32 indices that count from the end where negative, counted from the start. */
-export function fromStart(indices: Tensor, size: number): Tensor {
-  const narrow = toIndices(indices);
-  return narrow.add(narrow.lt(0).cast("i32").mul(size));
-}
 
 /** A vector that lies along `dim` of a tensor of `rank` dims. */
 export const along = (vector: Tensor, dim: number, rank: number): Tensor =>

@@ -5,6 +5,7 @@
  */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { HeddleError } from "../../util/errors.ts";
+import { checkRecognised } from "../recognise.ts";
 
 type Scalar = "int" | "big" | "float" | "double" | "string" | "bytes";
 type Kind = Scalar | (() => Message);
@@ -19,8 +20,13 @@ export interface Dimension {
   readonly dimValue?: number;
   readonly dimParam?: string;
 }
+/** Of what is no tensor only its kind is read. */
 export interface TypeProto {
   readonly tensorType?: { readonly elemType?: number; readonly shape?: { readonly dim: readonly Dimension[] } };
+  readonly sequenceType?: object;
+  readonly mapType?: object;
+  readonly sparseTensorType?: object;
+  readonly optionalType?: object;
 }
 export interface ValueInfo {
   readonly name?: string;
@@ -43,6 +49,12 @@ export interface TensorProto {
   readonly externalData?: readonly StringEntry[];
   readonly dataLocation?: number;
 }
+/** A tensor by its entries, named as its `values` are. */
+export interface SparseTensorProto {
+  readonly values?: TensorProto;
+  readonly indices?: TensorProto;
+  readonly dims: readonly number[];
+}
 export interface AttributeProto {
   readonly name?: string;
   readonly refAttrName?: string;
@@ -55,6 +67,7 @@ export interface AttributeProto {
   readonly floats?: readonly number[];
   readonly ints?: readonly number[];
   readonly strings?: readonly Uint8Array[];
+  readonly sparseTensor?: SparseTensorProto;
 }
 export interface NodeProto {
   readonly input: readonly string[];
@@ -62,30 +75,58 @@ export interface NodeProto {
   readonly name?: string;
   readonly opType?: string;
   readonly domain?: string;
+  readonly overload?: string;
   readonly attribute: readonly AttributeProto[];
+  /** In memory alone: the version of ONNX's ops that a node has from the function that it was in. */
+  readonly opset?: number;
 }
 export interface GraphProto {
   readonly node: readonly NodeProto[];
   readonly name?: string;
   readonly initializer: readonly TensorProto[];
-  readonly sparseInitializer?: readonly object[];
+  readonly sparseInitializer?: readonly SparseTensorProto[];
   readonly input: readonly ValueInfo[];
   readonly output: readonly ValueInfo[];
 }
+export interface OpsetProto {
+  readonly domain?: string;
+  readonly version?: number;
+}
+export interface FunctionProto {
+  readonly name?: string;
+  readonly domain?: string;
+  readonly overload?: string;
+  readonly input: readonly string[];
+  readonly output: readonly string[];
+  readonly node: readonly NodeProto[];
+  readonly opsetImport: readonly OpsetProto[];
+  /** Defaults of attributes; those without one are a list of names, which nothing here needs. */
+  readonly attributeProto: readonly AttributeProto[];
+}
 export interface ModelProto {
   readonly irVersion?: number;
-  readonly opsetImport: readonly { readonly domain?: string; readonly version?: number }[];
+  readonly opsetImport: readonly OpsetProto[];
   readonly producerName?: string;
   readonly producerVersion?: string;
   readonly graph?: GraphProto;
-  readonly functions?: readonly { readonly name?: string }[];
+  readonly functions?: readonly FunctionProto[];
 }
 
 const stringEntry: Message = { name: "StringStringEntryProto", fields: { key: [1, "string"], value: [2, "string"] } };
 const dimension: Message = { name: "Dimension", fields: { dimValue: [1, "int"], dimParam: [2, "string"] } };
 const shape: Message = { name: "TensorShapeProto", fields: { dim: [1, () => dimension, "repeated"] } };
 const tensorType: Message = { name: "Tensor", fields: { elemType: [1, "int"], shape: [2, () => shape] } };
-const type: Message = { name: "TypeProto", fields: { tensorType: [1, () => tensorType] } };
+const kind: Message = { name: "TypeProto", fields: {} };
+const type: Message = {
+  name: "TypeProto",
+  fields: {
+    tensorType: [1, () => tensorType],
+    sequenceType: [4, () => kind],
+    mapType: [5, () => kind],
+    sparseTensorType: [8, () => kind],
+    optionalType: [9, () => kind],
+  },
+};
 const valueInfo: Message = { name: "ValueInfoProto", fields: { name: [1, "string"], type: [2, () => type] } };
 const tensor: Message = {
   name: "TensorProto",
@@ -103,6 +144,10 @@ const tensor: Message = {
     dataLocation: [14, "int"],
   },
 };
+const sparse: Message = {
+  name: "SparseTensorProto",
+  fields: { values: [1, () => tensor], indices: [2, () => tensor], dims: [3, "int", "repeated"] },
+};
 const attribute: Message = {
   name: "AttributeProto",
   fields: {
@@ -117,6 +162,7 @@ const attribute: Message = {
     strings: [9, "bytes", "repeated"],
     type: [20, "int"],
     refAttrName: [21, "string"],
+    sparseTensor: [22, () => sparse],
   },
 };
 const node: Message = {
@@ -128,9 +174,9 @@ const node: Message = {
     opType: [4, "string"],
     attribute: [5, () => attribute, "repeated"],
     domain: [7, "string"],
+    overload: [8, "string"],
   },
 };
-const nothing: Message = { name: "message", fields: {} };
 const graph: Message = {
   name: "GraphProto",
   fields: {
@@ -139,11 +185,23 @@ const graph: Message = {
     initializer: [5, () => tensor, "repeated"],
     input: [11, () => valueInfo, "repeated"],
     output: [12, () => valueInfo, "repeated"],
-    sparseInitializer: [15, () => nothing, "repeated"],
+    sparseInitializer: [15, () => sparse, "repeated"],
   },
 };
 const opset: Message = { name: "OperatorSetIdProto", fields: { domain: [1, "string"], version: [2, "int"] } };
-const namedFunction: Message = { name: "FunctionProto", fields: { name: [1, "string"] } };
+const functionOfNodes: Message = {
+  name: "FunctionProto",
+  fields: {
+    name: [1, "string"],
+    input: [4, "string", "repeated"],
+    output: [5, "string", "repeated"],
+    node: [7, () => node, "repeated"],
+    opsetImport: [9, () => opset, "repeated"],
+    domain: [10, "string"],
+    attributeProto: [11, () => attribute, "repeated"],
+    overload: [13, "string"],
+  },
+};
 const model: Message = {
   name: "ModelProto",
   fields: {
@@ -152,12 +210,16 @@ const model: Message = {
     producerVersion: [3, "string"],
     graph: [7, () => graph],
     opsetImport: [8, () => opset, "repeated"],
-    functions: [25, () => namedFunction, "repeated"],
+    functions: [25, () => functionOfNodes, "repeated"],
   },
 };
 
-const malformed = (file: string, problem: string): HeddleError =>
-  new HeddleError("format", `${file} is not a valid ONNX file: ${problem}`);
+const malformed = (file: string, problem: string, cut = false): HeddleError =>
+  new HeddleError(
+    "format",
+    `${file} is not a valid ONNX file: ${problem}`,
+    cut ? { hint: "download or write it again: it is not whole" } : {},
+  );
 
 /** Graphs within attributes of nodes nest; more than this is no network. */
 const deepest = 64;
@@ -166,6 +228,17 @@ interface Reading {
   readonly reader: BinaryReader;
   readonly file: string;
   readonly depth: number;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** Names are UTF-8; others keep their bytes as characters, so that they stay apart. */
+function textOf(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return Buffer.from(bytes).toString("latin1");
+  }
 }
 
 function readScalar(reader: BinaryReader, kind: Scalar): unknown {
@@ -180,7 +253,7 @@ function readScalar(reader: BinaryReader, kind: Scalar): unknown {
     case "double":
       return reader.double();
     case "string":
-      return reader.string(true);
+      return textOf(reader.bytes());
     case "bytes":
       return reader.bytes();
   }
@@ -209,19 +282,30 @@ function readField({ reader, file, depth }: Reading, [, kind]: Field, wire: Wire
   return values;
 }
 
+const known = new Map<Message, ReadonlyMap<number, { readonly name: string; readonly field: Field }>>();
+
+/** The fields of a message by their numbers, looked up once. */
+function fieldsOf(message: Message) {
+  const found = known.get(message);
+  if (found !== undefined) return found;
+  const made = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
+  known.set(message, made);
+  return made;
+}
+
 function readMessage(reader: BinaryReader, message: Message, file: string, depth: number): object {
   if (depth > deepest) throw malformed(file, `graphs are nested more than ${deepest} messages deep`);
-  const byNumber = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
+  const byNumber = fieldsOf(message);
   const made: Record<string, unknown> = {};
   for (const [name, [, , repeated]] of Object.entries(message.fields)) if (repeated !== undefined) made[name] = [];
   while (reader.pos < reader.len) {
     const [number, wire] = reader.tag();
-    const known = byNumber.get(number);
-    if (known === undefined) {
+    const one = byNumber.get(number);
+    if (one === undefined) {
       reader.skip(wire, number);
       continue;
     }
-    const { name, field } = known;
+    const { name, field } = one;
     const values = readField({ reader, file, depth }, field, wire, `${message.name}.${name}`);
     if (field[2] === undefined) made[name] = values.at(-1);
     else for (const value of values) (made[name] as unknown[]).push(value);
@@ -234,12 +318,16 @@ function read(bytes: Uint8Array, message: Message, file: string): object {
     return readMessage(new BinaryReader(bytes), message, file, 0);
   } catch (error) {
     if (error instanceof HeddleError) throw error;
-    throw malformed(file, (error as Error).message);
+    const cut = error instanceof RangeError;
+    throw malformed(file, cut ? "it ends in the middle of a message" : (error as Error).message, cut);
   }
 }
 
-/** Reads a model's messages. @throws HeddleError `format` when they are cut or malformed. */
-export const readModel = (bytes: Uint8Array, file: string): ModelProto => read(bytes, model, file) as ModelProto;
+/** Reads a model's messages. @throws HeddleError `format` when they are cut or malformed, or the file is something else. */
+export function readModel(bytes: Uint8Array, file: string): ModelProto {
+  checkRecognised(bytes, file, "ONNX");
+  return read(bytes, model, file) as ModelProto;
+}
 
 /** Reads a tensor that is a file of its own (`.pb`). */
 export const readTensorProto = (bytes: Uint8Array, file: string): TensorProto =>

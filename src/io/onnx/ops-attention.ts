@@ -102,7 +102,7 @@ function attention(c: NodeContext): Result[] {
   const scale = c.float("scale", 1 / Math.sqrt(q.shape[3] as number));
   const seen = visible(c, given);
   const added = c.has(3) && c.dtype(3) !== "bool";
-  const whole = added || c.float("softcap", 0) > 0 || (c.node.output[3] ?? "") !== "";
+  const whole = added || c.float("softcap", 0) > 0 || c.asks(3);
   const [y, scores] = whole
     ? stepwise(c, given, scale, seen)
     : [h.scaledDotProductAttention(q, k, v, { mask: seen, scale }), undefined];

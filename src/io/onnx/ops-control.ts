@@ -112,6 +112,6 @@ function whileOf(c: NodeContext, count: number, start: number, going: Value, hel
 
 export const controlRows: Rows = {
   If: row(1, branch),
-  Loop: row(11, loop),
+  Loop: row(1, loop),
   Scan: row(9, scan),
 };

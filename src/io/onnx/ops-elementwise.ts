@@ -26,17 +26,13 @@ function pow(x: Tensor, y: Tensor): Tensor {
 }
 
 /** Remainder with the sign of the divisor, as Python's; with `fmod` that of the dividend. */
-function mod(c: NodeContext): Tensor {
-  const [x, y] = [c.x(0), c.x(1)];
-  const rest = x.rem(y);
-  if (c.flag("fmod", false) || !isSigned(x.dtype)) return rest;
-  const other = h.ne(rest.lt(0).cast("i32"), y.lt(0).cast("i32"));
-  return h.select(h.and(rest.ne(0), other), rest.add(y), rest);
-}
+const mod = (c: NodeContext): Tensor => (c.flag("fmod", false) ? h.rem : h.remainder)(c.x(0), c.x(1));
 
-/** Limits that are left out are none; a lower one above the upper gives the upper. */
+/** Limits that are left out are none; a lower one above the upper gives the upper. Up to opset 10 they are attributes. */
 function clip(c: NodeContext): Tensor {
-  const [x, low, high] = [c.x(), c.optional(1), c.optional(2)];
+  const limit = (index: number, name: string): Tensor | number | undefined =>
+    c.hasAttribute(name) ? c.float(name) : c.optional(index);
+  const [x, low, high] = [c.x(), limit(1, "min"), limit(2, "max")];
   if (low !== undefined && high !== undefined) return x.clamp(low, high);
   return low === undefined ? (high === undefined ? x : x.minimum(high)) : x.maximum(low);
 }
@@ -98,19 +94,19 @@ export const elementwiseRows: Rows = {
   CastLike: row(15, (c) => c.x().cast(c.dtype(1))),
   Ceil: unary(6, h.ceil),
   Celu: row(12, (c) => f.celu(c.x(), { alpha: c.float("alpha", 1) })),
-  Clip: row(11, clip),
+  Clip: row(6, clip),
   Cos: unary(7, h.cos),
   Cosh: unary(9, h.cosh),
   Div: binary(7, h.div),
   Elu: row(6, (c) => elu(c.x(), c.float("alpha", 1))),
-  Equal: binary(11, h.eq),
+  Equal: binary(7, h.eq),
   Erf: unary(9, h.erf),
   Exp: unary(6, h.exp),
   Floor: unary(6, h.floor),
   Gelu: row(20, (c) =>
     c.string("approximate", "none") === "tanh" ? f.gelu(c.x(), { approximate: "tanh" }) : exact(c.x()),
   ),
-  Greater: binary(9, h.gt),
+  Greater: binary(7, h.gt),
   GreaterOrEqual: binary(12, h.ge),
   HardSigmoid: row(6, (c) => hardSigmoid(c.x(), c.float("alpha", 0.2), c.float("beta", 0.5))),
   HardSwish: unary(14, (x) =>
@@ -126,25 +122,25 @@ export const elementwiseRows: Rows = {
   IsInf: row(10, isInfinite),
   IsNaN: unary(9, (x) => x.ne(x)),
   LeakyRelu: row(6, (c) => lowerSlope(c.x(), c.float("alpha", 0.01))),
-  Less: binary(9, h.lt),
+  Less: binary(7, h.lt),
   LessOrEqual: binary(12, h.le),
   Log: unary(6, h.log),
-  Max: variadic(8, h.maximum),
-  Mean: row(8, (c) =>
+  Max: variadic(6, h.maximum),
+  Mean: row(6, (c) =>
     c
       .all()
       .reduce((x, y) => x.add(y))
       .div(c.count),
   ),
-  Min: variadic(8, h.minimum),
+  Min: variadic(6, h.minimum),
   Mish: unary(18, (x) => x.mul(h.tanh(h.softplus(x)))),
   Mod: row(10, mod),
   Mul: binary(7, h.mul),
   Neg: unary(6, h.neg),
   Not: unary(1, h.not),
   Or: binary(7, h.or),
-  PRelu: row(9, (c) => lowerSlope(c.x(0), c.x(1))),
-  Pow: binary(12, pow),
+  PRelu: row(7, (c) => lowerSlope(c.x(0), c.x(1))),
+  Pow: binary(7, pow),
   Reciprocal: unary(6, (x) => h.div(1, x)),
   Relu: unary(6, (x) => x.maximum(0)),
   Round: unary(11, h.round),
@@ -158,7 +154,7 @@ export const elementwiseRows: Rows = {
   Softsign: unary(1, f.softsign),
   Sqrt: unary(6, h.sqrt),
   Sub: binary(7, h.sub),
-  Sum: variadic(8, h.add),
+  Sum: variadic(6, h.add),
   Swish: row(24, (c) => c.x().mul(h.sigmoid(c.x().mul(c.float("alpha", 1))))),
   Tan: unary(7, h.tan),
   Tanh: unary(6, h.tanh),

@@ -1,24 +1,11 @@
 /** @module ONNX ops on images that read them at computed places, or put pieces of them together. */
-import { range, sizeOf, stridesOf } from "../../ir/shape.ts";
+import { range, sizeOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { gridPlaces, type Sampling, sample } from "../../tensor/sampling.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
-import { indexTensor } from "./helpers.ts";
-import { type Sampling, sample } from "./sampling.ts";
 import { perSpatial } from "./window.ts";
-
-/** One of the last dim of a tensor. */
-function last(x: Tensor, index: number): Tensor {
-  const { shape } = x;
-  const end = shape.length - 1;
-  return x
-    .slice(
-      shape.map((_size, dim) => (dim === end ? index : 0)),
-      shape.map((size, dim) => (dim === end ? index + 1 : size)),
-    )
-    .reshape(shape.slice(0, -1));
-}
 
 const modes: { readonly [name: string]: Sampling["mode"] } = {
   nearest: "nearest",
@@ -28,22 +15,15 @@ const modes: { readonly [name: string]: Sampling["mode"] } = {
   bicubic: "cubic",
 };
 
-/** Places of the grid run from -1 to 1, those of the last spatial dim first. */
 function gridSample(c: NodeContext): Tensor {
   const [batch, channels, ...sizes] = c.shape() as [number, number, ...number[]];
   const atCentres = c.flag("align_corners", false);
-  const points = c.shape(1).slice(1, -1);
-  const grid = c.x(1).reshape([batch, sizeOf(points), sizes.length]);
-  const places = sizes.map((size, dim) => {
-    const from = last(grid, sizes.length - 1 - dim).add(1);
-    return atCentres ? from.mul((size - 1) / 2) : from.mul(size).sub(1).mul(0.5);
-  });
   const mode = modes[c.string("mode", "linear")];
   if (mode === undefined) throw new HeddleError("op", `mode "${c.string("mode")}" is not imported`);
   const outside = c.string("padding_mode", "zeros") as Sampling["outside"];
-  return sample(c.x(), places, { mode, outside, atCentres })
+  return sample(c.x(), gridPlaces(c.x(1), sizes, atCentres), { mode, outside, atCentres })
     .transpose([0, 2, 1])
-    .reshape([batch, channels, ...points]);
+    .reshape([batch, channels, ...c.shape(1).slice(1, -1)]);
 }
 
 /** Places from -1 to 1 of each element of an image, moved by a matrix of its own for each of the batch. */
@@ -82,37 +62,10 @@ function centerCropPad(c: NodeContext): Tensor {
 function col2im(c: NodeContext): Tensor {
   const [sizes, block] = [c.numbers(1), c.numbers(2)];
   const rank = sizes.length;
-  const [strides, dilations] = [perSpatial(c, "strides", rank, 1), perSpatial(c, "dilations", rank, 1)];
   const pads = c.ints("pads", new Array<number>(2 * rank).fill(0));
-  const counts = sizes.map((size, dim) => {
-    const span = ((block[dim] as number) - 1) * (dilations[dim] as number) + 1;
-    const padded = size + (pads[dim] as number) + (pads[dim + rank] as number);
-    return Math.floor((padded - span) / (strides[dim] as number)) + 1;
-  });
-  const [taps, positions, whole] = [sizeOf(block), sizeOf(counts), sizeOf(sizes)];
-  const steps = [stridesOf(block), stridesOf(counts), stridesOf(sizes)] as const;
-  // What lies in the padding goes to one more place, which is cut off.
-  const placeOf = (tap: number, position: number): number => {
-    let place = 0;
-    for (let dim = 0; dim < rank; dim++) {
-      const at = (flat: number, by: readonly number[], of: readonly number[]): number =>
-        Math.floor(flat / (by[dim] as number)) % (of[dim] as number);
-      const corner = at(position, steps[1], counts) * (strides[dim] as number) - (pads[dim] as number);
-      const where = corner + at(tap, steps[0], block) * (dilations[dim] as number);
-      if (where < 0 || where >= (sizes[dim] as number)) return whole;
-      place += where * (steps[2][dim] as number);
-    }
-    return place;
-  };
-  const places = range(taps).flatMap((tap) => range(positions).map((position) => placeOf(tap, position)));
-  const batch = c.shape()[0] as number;
-  const channels = (c.shape()[1] as number) / taps;
-  const lines = c
-    .x()
-    .reshape([batch * channels, taps * positions])
-    .transpose();
-  const sums = h.scatterAdd(lines, indexTensor(places), whole + 1).slice([0, 0], [whole, batch * channels]);
-  return sums.transpose().reshape([batch, channels, ...sizes]);
+  const padding = range(rank).map((dim): [number, number] => [pads[dim] as number, pads[dim + rank] as number]);
+  const [strides, dilation] = [perSpatial(c, "strides", rank, 1), perSpatial(c, "dilations", rank, 1)];
+  return h.fold(c.x(), sizes, block, { strides, dilation, padding });
 }
 
 /** Regions of images, each read at a grid of places in each of its bins. */
@@ -126,7 +79,7 @@ function roiAlign(c: NodeContext): Tensor {
   const corners = c.x(1).mul(c.float("spatial_scale", 1)).sub(offset);
   /** Coordinates `[regions, bins · grid]` of one dim, and which of them lie in the image. */
   const line = (dim: 0 | 1, size: number): { at: Tensor; inside: Tensor } => {
-    const [start, end] = [last(corners, 1 - dim), last(corners, 3 - dim)];
+    const [start, end] = [h.pick(corners, 1 - dim), h.pick(corners, 3 - dim)];
     const span = offset === 0 ? end.sub(start).maximum(1) : end.sub(start);
     const n = (bins[dim] as number) * grid;
     const steps = Float64Array.from({ length: n }, (_unused, place) => (place + 0.5) / n);
@@ -178,7 +131,8 @@ function deformConv(c: NodeContext): Tensor {
       return corner * (strides[dim] as number) - (pads[dim] as number) + index * (dilations[dim] as number);
     });
     const base = h.tensor(Float64Array.from(values), { shape: [1, points] }).cast(c.dtype(2));
-    return last(offsets, dim)
+    return h
+      .pick(offsets, dim)
       .reshape([batch * moving, points])
       .add(base);
   });

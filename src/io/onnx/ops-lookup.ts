@@ -3,15 +3,13 @@ import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape, sizeOf, stridesOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { fromStart, toIndices } from "../../tensor/indices.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
-import { fromStart, hostInts, positions } from "./helpers.ts";
+import { hostInts, positions } from "./helpers.ts";
 import { int64 } from "./tensors.ts";
 
-function gather(c: NodeContext): Tensor {
-  const axis = c.axis("axis", 0);
-  return h.take(c.x(), fromStart(c.x(1), c.shape()[axis] as number), axis);
-}
+const gather = (c: NodeContext): Tensor => h.take(c.x(), toIndices(c.x(1)), c.axis("axis", 0));
 
 /** Flat places in a row-major array of `shape`, of indices along `axis` and the index's own position in the other dims. */
 function flatPlaces(indices: Tensor, shape: Shape, axis: number): Tensor {
@@ -101,7 +99,7 @@ function compress(c: NodeContext): Tensor {
 
 /** The k largest or smallest elements of a dim, in order, and where they were; of equal ones the first. */
 function topK(c: NodeContext): Result[] {
-  const [axis, k] = [c.axis("axis", -1), c.number(1)];
+  const [axis, k] = [c.axis("axis", -1), c.hasAttribute("k") ? c.int("k") : c.number(1)];
   if (c.flag("largest", true)) {
     const { values, indices } = h.topK(c.x(), k, axis);
     return [values, indices.cast(int64)];
@@ -153,5 +151,5 @@ export const lookupRows: Rows = {
   ScatterElements: row(11, scatterElements),
   ScatterND: row(11, scatterND),
   TensorScatter: row(24, tensorScatter),
-  TopK: row(10, topK),
+  TopK: row(1, topK),
 };

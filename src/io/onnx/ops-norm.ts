@@ -1,14 +1,15 @@
 /** @module ONNX's normalisations, and dropout. */
 import { range, type Shape, sizeOf } from "../../ir/shape.ts";
+import { acrossChannels } from "../../nn/local-response.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { acrossChannels } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";
 
-/** A value per channel, for the dims behind. */
-const perChannel = (x: Tensor, rank: number): Tensor => x.reshape([-1, ...range(rank - 2).map(() => 1)]);
+/** A value per channel, for the dims behind; one with dims behind has a value for each element (`spatial = 0`, up to opset 8). */
+const perChannel = (x: Tensor, rank: number): Tensor =>
+  x.shape.length > 1 ? x : x.reshape([-1, ...range(rank - 2).map(() => 1)]);
 
 /** Mean over dims, and the mean of squares around it. */
 function moments(x: Tensor, dims: readonly number[]): { mean: Tensor; variance: Tensor; centred: Tensor } {
@@ -44,7 +45,7 @@ function layerNorm(c: NodeContext): Result[] {
   };
   const epsilon = c.float("epsilon", 1e-5);
   const dims = range(c.rank()).slice(axis);
-  if (c.results === 1) return [withScale(h.normalize(c.x().cast(stash), dims, { epsilon }))];
+  if (!c.asks(1) && !c.asks(2)) return [withScale(h.normalize(c.x().cast(stash), dims, { epsilon }))];
   const { mean, variance, centred } = moments(c.x().cast(stash), dims);
   const inverse = h.div(1, h.sqrt(variance.add(epsilon)));
   return [withScale(centred.mul(inverse)), mean, inverse];
@@ -70,9 +71,17 @@ function instanceNorm(c: NodeContext): Tensor {
   return y.mul(perChannel(c.x(1), c.rank())).add(perChannel(c.x(2), c.rank()));
 }
 
+/** Scale and shift are of channels; up to opset 20 of groups, of which each goes to all its channels. */
 function groupNorm(c: NodeContext): Tensor {
-  const y = grouped(c.x(), c.int("num_groups"), c.float("epsilon", 1e-5));
-  return y.mul(perChannel(c.x(1), c.rank())).add(perChannel(c.x(2), c.rank()));
+  const [groups, channels] = [c.int("num_groups"), c.shape()[1] as number];
+  const y = grouped(c.x(), groups, c.float("epsilon", 1e-5));
+  const own = (index: number): Tensor => {
+    const x = c.x(index);
+    if (c.opset >= 21) return perChannel(x, c.rank());
+    const spread = x.reshape([groups, 1]).broadcastTo([groups, channels / groups]);
+    return perChannel(spread.reshape([channels]), c.rank());
+  };
+  return y.mul(own(1)).add(own(2));
 }
 
 function lpNormalization(c: NodeContext): Tensor {
@@ -88,8 +97,9 @@ function meanVariance(c: NodeContext): Tensor {
 }
 
 function localResponse(c: NodeContext): Tensor {
-  const [alpha, beta, bias] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
-  return acrossChannels(c.x(), { size: c.int("size"), alpha, beta, bias });
+  const size = c.int("size");
+  const [alpha, beta, k] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
+  return acrossChannels(c.x(), size, Math.floor((size - 1) / 2), { alpha, beta, k });
 }
 
 function dropout(c: NodeContext): Result[] {
@@ -99,13 +109,14 @@ function dropout(c: NodeContext): Result[] {
       hint: "export the model for inference, and add nn.dropout for training",
     });
   }
-  return [c.x(), h.ones(c.shape(), { dtype: "bool" })];
+  // Of the mask of all ones the type was once that of the input.
+  return [c.x(), h.ones(c.shape(), { dtype: c.opset < 10 ? c.dtype() : "bool" })];
 }
 
 export const normRows: Rows = {
-  BatchNormalization: row(9, batchNorm),
+  BatchNormalization: row(7, batchNorm),
   Dropout: row(7, dropout),
-  GroupNormalization: row(21, groupNorm),
+  GroupNormalization: row(18, groupNorm),
   InstanceNormalization: row(6, instanceNorm),
   LayerNormalization: row(17, layerNorm),
   LpNormalization: row(1, lpNormalization),

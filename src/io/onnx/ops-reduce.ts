@@ -1,7 +1,7 @@
 /** @module ONNX ops that reduce or accumulate over dims. */
 import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
 import type { Node } from "../../ir/node.ts";
-import { range } from "../../ir/shape.ts";
+import { range, sizeOf } from "../../ir/shape.ts";
 import * as ops from "../../ops/index.ts";
 import type { ReduceOptions, Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
@@ -15,7 +15,7 @@ type Reduction = (x: Tensor, dims: readonly number[], options: ReduceOptions) =>
 /** Axes are an attribute up to opset 17 (of ReduceSum up to 12), an input from then on. */
 const reduction = (fn: Reduction, map: (x: Tensor) => Tensor = (x) => x): Row =>
   row(1, (c) => {
-    const given = c.has(1) ? c.numbers(1) : c.ints("axes", []);
+    const given = c.listed(1, "axes") ?? [];
     // With no axes and noop_with_empty_axes nothing is reduced, but each element is still mapped.
     const none = given.length === 0;
     const noop = none && c.flag("noop_with_empty_axes", false);
@@ -70,15 +70,13 @@ function extremeIndex(c: NodeContext, sign: 1 | -1): Tensor {
 /** Numbers in the opposite order: unsigned ones and the lowest of an integer dtype cannot be negated. */
 const negated = (x: Tensor): Tensor => (isFloat(x.dtype) ? x.neg() : x.cast("f64").neg());
 
-function hardmax(c: NodeContext): Tensor {
-  const axis = c.axis("axis", -1);
-  const kept = c.shape().map((size, dim) => (dim === axis ? 1 : size));
-  return c
-    .x()
+function hardmax(x: Tensor, axis: number): Tensor {
+  const kept = x.shape.map((size, dim) => (dim === axis ? 1 : size));
+  return x
     .argMax(axis)
     .reshape(kept)
-    .eq(positions(c.shape()[axis] as number, axis, c.rank()))
-    .cast(c.dtype());
+    .eq(positions(x.shape[axis] as number, axis, x.shape.length))
+    .cast(x.dtype);
 }
 
 const cumulative =
@@ -104,13 +102,27 @@ const cumulative =
     return backwards ? h.reverse(sums, [axis]) : sums;
   };
 
+/** Up to opset 12 all dims from the axis on are one. */
+const overMatrix = (fn: (x: Tensor, axis: number) => Tensor): Row => ({
+  since: 1,
+  until: 12,
+  build: (c) => {
+    const axis = c.axis("axis", 1);
+    const [rows, columns] = [sizeOf(c.shape().slice(0, axis)), sizeOf(c.shape().slice(axis))];
+    return fn(c.x().reshape([rows, columns]), 1).reshape(c.shape());
+  },
+});
+const overAxis = (fn: (x: Tensor, axis: number) => Tensor): Row => row(13, (c) => fn(c.x(), c.axis("axis", -1)));
+/** An op over an axis, by the meaning that the opset gives it. */
+const alongAxis = (fn: (x: Tensor, axis: number) => Tensor): readonly Row[] => [overMatrix(fn), overAxis(fn)];
+
 export const reduceRows: Rows = {
   ArgMax: row(1, (c) => extremeIndex(c, 1)),
   ArgMin: row(1, (c) => extremeIndex(c, -1)),
   CumProd: row(26, cumulative("prod")),
   CumSum: row(11, cumulative("sum")),
-  Hardmax: row(13, hardmax),
-  LogSoftmax: row(13, (c) => h.logSoftmax(c.x(), c.axis("axis", -1))),
+  Hardmax: alongAxis(hardmax),
+  LogSoftmax: alongAxis((x, axis) => h.logSoftmax(x, axis)),
   ReduceL1: reduction(sum, h.abs),
   ReduceL2: reduction((x, dims, options) => h.sqrt(sum(x, dims, options)), square),
   ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
@@ -121,5 +133,5 @@ export const reduceRows: Rows = {
   ReduceProd: reduction((x, dims, options) => operate("prod", ops.prod, [x], dims, options)),
   ReduceSum: reduction(sum),
   ReduceSumSquare: reduction(sum, square),
-  Softmax: row(13, (c) => c.x().softmax(c.axis("axis", -1))),
+  Softmax: alongAxis((x, axis) => x.softmax(axis)),
 };

@@ -1,10 +1,10 @@
-/** @module ONNX's Resize: each dim by a matrix of weights, which its rules of coordinates and interpolation make. */
+/** @module ONNX's Resize: each dim by its rules of coordinates. */
 import { range } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { type Kernel, resampled, type Taps, tapsOf } from "../../tensor/resize.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
-import { moved } from "./helpers.ts";
 
 /** One dim: its sizes, the scale, and the part of the input that is looked at. */
 interface Dim {
@@ -76,42 +76,24 @@ function rulesOf(c: NodeContext): Rules {
   };
 }
 
-/** Weight of an element at a distance, for one cubic or linear kernel. */
-function weightAt(mode: string, distance: number, a: number): number {
-  const d = Math.abs(distance);
-  if (mode === "linear") return Math.max(0, 1 - d);
-  if (d <= 1) return (a + 2) * d ** 3 - (a + 3) * d ** 2 + 1;
-  return d < 2 ? a * d ** 3 - 5 * a * d ** 2 + 8 * a * d - 4 * a : 0;
-}
-
-/** Weights `[to, from]`, and which rows lie outside of the input, where that has a value of its own. */
-function weights(rules: Rules, dim: Dim): { matrix: Float64Array; outside: readonly number[] } {
-  const { from, to } = dim;
+/** The elements that each place of a dim is made of, and the places outside of the input, where that has a value of its own. */
+function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly number[] } {
   const { mode, coordinates, rounding, exclude, antialias, cubic } = rules;
-  // With antialiasing the kernel is as wide as what one element of the result stands for.
-  const stretch = antialias ? Math.max(1, 1 / dim.scale) : 1;
-  const reach = (mode === "cubic" ? 2 : 1) * stretch;
-  const matrix = new Float64Array(to * from);
-  const outside: number[] = [];
-  for (let place = 0; place < to; place++) {
-    const x = coordinate(coordinates, dim, place);
-    if (coordinates === "tf_crop_and_resize" && (x < 0 || x > from - 1)) outside.push(place);
-    const put = (at: number, weight: number): void => {
-      const inside = Math.max(0, Math.min(from - 1, at));
-      if (exclude && inside !== at) return;
-      (matrix[place * from + inside] as number) += weight;
-    };
-    if (mode === "nearest") {
-      put(Math.max(0, Math.min(from - 1, nearest(rounding, x))), 1);
-      continue;
-    }
-    for (let at = Math.ceil(x - reach); at <= Math.floor(x + reach); at++)
-      put(at, weightAt(mode, (at - x) / stretch, cubic));
-    const row = matrix.subarray(place * from, (place + 1) * from);
-    const total = row.reduce((sum, weight) => sum + weight, 0);
-    if (total !== 0 && (stretch > 1 || exclude)) for (let at = 0; at < from; at++) (row[at] as number) /= total;
-  }
-  return { matrix, outside };
+  const at = range(dim.to).map((place) => coordinate(coordinates, dim, place));
+  const crops = coordinates === "tf_crop_and_resize";
+  const kernel: Kernel = {
+    mode: mode as Kernel["mode"],
+    cubic,
+    // With antialiasing the kernel is as wide as what one element of the result stands for.
+    stretch: antialias ? Math.max(1, 1 / dim.scale) : 1,
+    exclude,
+  };
+  return {
+    taps: tapsOf(mode === "nearest" ? at.map((x) => nearest(rounding, x)) : at, dim.from, kernel),
+    outside: range(dim.to).filter(
+      (place) => crops && ((at[place] as number) < 0 || (at[place] as number) > dim.from - 1),
+    ),
+  };
 }
 
 /** The sizes asked for, by scales or sizes, of some axes, kept in proportion where that is wanted. */
@@ -121,7 +103,8 @@ function dimsOf(c: NodeContext): Dim[] {
   const old = c.opset < 11;
   const region = !old && c.has(1) ? c.numbers(1) : [];
   const scaled = old ? 1 : 2;
-  const scales = c.has(scaled) && c.numbers(scaled).length > 0 ? c.numbers(scaled) : undefined;
+  const given = c.listed(scaled, "scales");
+  const scales = given !== undefined && given.length > 0 ? given : undefined;
   const sizes = scales === undefined ? c.numbers(3) : undefined;
   const policy = c.string("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
@@ -147,7 +130,6 @@ function dimsOf(c: NodeContext): Dim[] {
 }
 
 function resize(c: NodeContext): Tensor {
-  const rank = c.rank();
   const outer = c.float("extrapolation_value", 0);
   const dims = dimsOf(c);
   const rules = rulesOf(c);
@@ -156,11 +138,9 @@ function resize(c: NodeContext): Tensor {
   const outside: [dim: number, places: readonly number[]][] = [];
   dims.forEach((dim, axis) => {
     if (dim.from === dim.to && dim.scale === 1 && !crops) return;
-    const made = weights(rules, dim);
-    const matrix = h.tensor(made.matrix, { shape: [dim.to, dim.from] });
+    const made = tapsOfDim(rules, dim);
     if (made.outside.length > 0) outside.push([axis, made.outside]);
-    const last = x.transpose(moved(rank, axis, rank - 1));
-    x = last.matmul(matrix.transpose()).transpose(moved(rank, rank - 1, axis));
+    x = resampled(x, axis, made.taps);
   });
   for (const [axis, places] of outside) {
     const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, place) =>
@@ -177,5 +157,5 @@ function resize(c: NodeContext): Tensor {
 
 export const resizeRows: Rows = {
   Resize: row(10, resize),
-  Upsample: { since: 9, until: 9, build: resize },
+  Upsample: { since: 7, until: 9, build: resize },
 };

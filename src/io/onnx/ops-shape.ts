@@ -30,14 +30,15 @@ function flatten(c: NodeContext): Tensor {
 }
 
 function squeeze(c: NodeContext): Tensor {
-  const axes = c.has(1) ? c.dims(c.numbers(1)) : range(c.rank()).filter((dim) => c.shape()[dim] === 1);
+  const given = c.listed(1, "axes");
+  const axes = given === undefined ? range(c.rank()).filter((dim) => c.shape()[dim] === 1) : c.dims(given);
   const wrong = axes.find((dim) => c.shape()[dim] !== 1);
   if (wrong !== undefined) throw new HeddleError("shape", `dim ${wrong} of ${formatShape(c.shape())} is not of size 1`);
   return c.x().reshape(c.shape().filter((_size, dim) => !axes.includes(dim)));
 }
 
 function unsqueeze(c: NodeContext): Tensor {
-  const given = c.numbers(1);
+  const given = c.list(1, "axes");
   const rank = c.rank() + given.length;
   const axes = c.dims(given, rank);
   let next = 0;
@@ -57,8 +58,8 @@ function bounds(size: number, start: number, end: number, step: number): { start
 }
 
 function slice(c: NodeContext): Tensor {
-  const [starts, ends] = [c.numbers(1), c.numbers(2)];
-  const axes = c.dims(c.optionalNumbers(3) ?? range(starts.length));
+  const [starts, ends] = [c.list(1, "starts"), c.list(2, "ends")];
+  const axes = c.dims(c.listed(3, "axes") ?? range(starts.length));
   const steps = c.optionalNumbers(4) ?? starts.map(() => 1);
   const [from, to, by] = [c.shape().map(() => 0), [...c.shape()], c.shape().map(() => 1)];
   const reversed: number[] = [];
@@ -82,7 +83,7 @@ function split(c: NodeContext): Tensor[] {
   const size = c.shape()[axis] as number;
   const parts = c.hasAttribute("num_outputs") ? c.int("num_outputs") : c.results;
   const each = Math.ceil(size / parts);
-  const sizes = c.optionalNumbers(1) ?? range(parts).map((part) => Math.min(each, size - part * each));
+  const sizes = c.listed(1, "split") ?? range(parts).map((part) => Math.min(each, size - part * each));
   let start = 0;
   return sizes.map((length) => {
     const from = c.shape().map((_size, dim) => (dim === axis ? start : 0));
@@ -106,7 +107,7 @@ function padded(mode: string, size: number, low: number, high: number): number[]
 }
 
 function pad(c: NodeContext): Tensor {
-  const given = c.numbers(1);
+  const given = c.list(1, "pads");
   const axes = c.has(3) ? c.dims(c.numbers(3)) : range(c.rank());
   const amounts = c.shape().map((): [number, number] => [0, 0]);
   axes.forEach((dim, index) => {
@@ -119,6 +120,8 @@ function pad(c: NodeContext): Tensor {
       return h.take(x, indexTensor(padded(mode, c.shape()[dim] as number, low, high)), dim);
     }, c.x());
   }
+  const value = c.float("value", 0);
+  if (value !== 0) return h.pad(c.x(), amounts, value);
   return padWith(c.x(), c.optional(2), amounts);
 }
 
@@ -157,6 +160,7 @@ function constant(c: NodeContext): HostTensor {
     data: Float32Array.from(values),
   });
   if (c.hasAttribute("value")) return c.tensor("value");
+  if (c.hasAttribute("sparse_value")) return c.sparseTensor("sparse_value");
   if (c.hasAttribute("value_float")) return f32([c.float("value_float")], []);
   if (c.hasAttribute("value_int")) return hostInts([c.int("value_int")], []);
   if (c.hasAttribute("value_floats")) return f32(c.floats("value_floats"), [c.floats("value_floats").length]);
@@ -170,9 +174,14 @@ function constantOfShape(c: NodeContext): Tensor {
   return h.full(c.numbers(0), Number(value.data[0]), { dtype: value.dtype });
 }
 
+/** So many numbers of a range are made while a model is applied, at most: more is no network's positions. */
+const mostNumbers = 2 ** 24;
+
 function numbersIn(c: NodeContext): HostTensor {
   const [start, limit, delta] = [c.number(0), c.number(1), c.number(2)];
   const count = Math.max(0, Math.ceil((limit - start) / delta));
+  if (!(count <= mostNumbers))
+    throw new HeddleError("value", `from ${start} to ${limit} by ${delta} there are ${count} numbers`);
   const values = range(count).map((index) => start + index * delta);
   const dtype = c.dtype();
   return dtype === int64 ? hostInts(values) : { dtype, shape: [count], data: dtypes[dtype].create(values) };
@@ -245,22 +254,22 @@ export const shapeRows: Rows = {
   Concat: row(4, (c) => h.concat(c.all(), c.axis())),
   Constant: row(1, constant),
   ConstantOfShape: row(9, constantOfShape),
-  DepthToSpace: row(11, depthToSpace),
+  DepthToSpace: row(1, depthToSpace),
   Expand: row(8, expand),
   EyeLike: row(9, eyeLike),
-  Flatten: row(9, flatten),
-  Pad: row(11, pad),
+  Flatten: row(1, flatten),
+  Pad: row(2, pad),
   Range: row(11, numbersIn),
   Reshape: row(5, reshape),
   ReverseSequence: row(10, reverseSequence),
   Shape: row(1, shapeOf),
   Size: row(1, (c) => hostInts([sizeOf(c.shape())], [])),
-  Slice: row(10, slice),
+  Slice: row(1, slice),
   SpaceToDepth: row(1, spaceToDepth),
-  Split: row(13, split),
-  Squeeze: row(13, squeeze),
+  Split: row(2, split),
+  Squeeze: row(1, squeeze),
   Tile: row(6, tile),
   Transpose: row(1, (c) => c.x().transpose(c.ints("perm", range(c.rank()).reverse()))),
   Trilu: row(14, trilu),
-  Unsqueeze: row(13, unsqueeze),
+  Unsqueeze: row(1, unsqueeze),
 };

@@ -1,11 +1,11 @@
 /** @module ONNX's poolings. */
-import { dtypes, isFloat } from "../../ir/dtype.ts";
-import { range, type Shape, sizeOf } from "../../ir/shape.ts";
+import { range, sizeOf } from "../../ir/shape.ts";
 import type { Tensor } from "../../tensor/index.ts";
 import * as h from "../../tensor/index.ts";
+import { HeddleError } from "../../util/errors.ts";
 import { averageWindows, maxWindows, reduceWindows, type Window, withLastWindows } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
-import { indexTensor, positions } from "./helpers.ts";
+import { positions } from "./helpers.ts";
 import { int64 } from "./tensors.ts";
 import { autoPadding, perSpatial } from "./window.ts";
 
@@ -32,60 +32,23 @@ function lpPool(c: NodeContext): Tensor {
  */
 function maxPool(c: NodeContext): Result[] {
   const { window } = poolWindow(c);
-  if (c.results === 1) return [maxWindows(c.x(), window)];
+  if (!c.asks(1)) return [maxWindows(c.x(), window)];
   const [batch, channels, ...sizes] = c.shape() as [number, number, ...number[]];
-  const places = placesOf(sizes, window);
-  const [count, taps, size] = [places.length, sizeOf(window.sizes), sizeOf(sizes)];
-  // What lies in the padding is one more element, below all others.
-  const least = isFloat(c.dtype()) ? -Infinity : dtypes[c.dtype()].lowest;
-  const padding: [number, number][] = [
-    [0, 0],
-    [0, 0],
-    [0, 1],
-  ];
-  const flat = h.pad(c.x().reshape([batch, channels, size]), padding, least);
-  const windows = h.take(flat, indexTensor(places.flat()), 2).reshape([batch, channels, count, taps]);
-  const turned = c.int("storage_order", 0) === 1;
+  const pool = [h.maxPool1d, h.maxPool2d, h.maxPool3d][sizes.length - 1];
+  if (pool === undefined) throw new HeddleError("op", `indices of MaxPool over ${sizes.length} dims are not imported`);
+  const { strides, dilations: dilation, padding } = window;
+  const { values, indices } = pool(c.x(), window.sizes, { strides, dilation, padding, indices: true });
   const [rows, columns] = sizes.slice(-2) as [number, number];
-  const stored = (place: number): number => {
-    const [plane, within] = [Math.floor(place / (rows * columns)), place % (rows * columns)];
-    return turned ? plane * rows * columns + (within % columns) * rows + Math.floor(within / columns) : place;
+  const turned = (place: Tensor): Tensor => {
+    const within = place.rem(rows * columns);
+    return place.sub(within).add(within.rem(columns).mul(rows)).add(within.div(columns));
   };
-  const table = indexTensor(places.flat().map((place) => (place === size ? 0 : stored(place))));
-  const tap = windows.argMax(3).add(positions(count, 2, 3).mul(taps));
-  const image = positions(batch, 0, 3)
+  const stored = c.int("storage_order", 0) === 1 && sizes.length > 1 ? turned(indices) : indices;
+  const image = positions(batch, 0, c.rank())
     .mul(channels)
-    .add(positions(channels, 1, 3))
-    .mul(size);
-  const shape = [batch, channels, ...outputSizes(sizes, window)];
-  const values = windows.max(3).reshape(shape);
-  return [values, h.take(table, tap, 0).add(image).reshape(shape).cast(int64)];
-}
-
-/** How many windows each dim has. */
-const outputSizes = (sizes: Shape, window: Window): number[] =>
-  sizes.map((size, dim) => {
-    const [low, high] = window.padding[dim] as readonly [number, number];
-    const span = ((window.sizes[dim] as number) - 1) * (window.dilations[dim] as number) + 1;
-    return Math.floor((size + low + high - span) / (window.strides[dim] as number)) + 1;
-  });
-
-/** For each window the flat places of its elements; those in the padding are the place behind the last one. */
-function placesOf(sizes: Shape, window: Window): number[][] {
-  let places: number[][] = [[0]];
-  outputSizes(sizes, window).forEach((count, dim) => {
-    const [size, stride, gap] = [sizes[dim], window.strides[dim], window.dilations[dim]] as [number, number, number];
-    const low = window.padding[dim]?.[0] as number;
-    const along = range(count).map((position) =>
-      range(window.sizes[dim] as number).map((tap) => position * stride - low + tap * gap),
-    );
-    const extend = (before: number, at: number): number =>
-      before < 0 || at < 0 || at >= size ? -1 : before * size + at;
-    places = places.flatMap((outer) =>
-      along.map((inner) => outer.flatMap((before) => inner.map((at) => extend(before, at)))),
-    );
-  });
-  return places.map((one) => one.map((place) => (place < 0 ? sizeOf(sizes) : place)));
+    .add(positions(channels, 1, c.rank()))
+    .mul(sizeOf(sizes));
+  return [values, stored.add(image).cast(int64)];
 }
 
 /** Elements put where MaxPool found them, among zeros; a larger shape that is asked for has more zeros behind. */
@@ -114,7 +77,7 @@ export const windowRows: Rows = {
   AveragePool: row(1, averagePool),
   GlobalAveragePool: row(1, (c) => c.x().mean(spatial(c), { keepDims: true })),
   GlobalMaxPool: row(1, (c) => c.x().max(spatial(c), { keepDims: true })),
-  LpPool: row(11, lpPool),
-  MaxPool: row(8, maxPool),
+  LpPool: row(2, lpPool),
+  MaxPool: row(1, maxPool),
   MaxUnpool: row(9, maxUnpool),
 };

@@ -4,7 +4,9 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import type { Row, Rows } from "./context.ts";
+import { domainOf } from "./functions.ts";
 import type { NodeProto } from "./messages.ts";
+import { calledNode } from "./needed.ts";
 import { attentionRows } from "./ops-attention.ts";
 import { controlRows } from "./ops-control.ts";
 import { elementwiseRows } from "./ops-elementwise.ts";
@@ -54,20 +56,20 @@ export const onnxOps: readonly string[] = Object.keys(rows).sort();
 
 /** The row of a node's op. @throws HeddleError `model` naming node, op and file where there is none. */
 export function rowOf(node: NodeProto, opset: number, file: string): Row {
-  const { opType = "", domain = "", name = "" } = node;
-  const own = domain === "" || domain === "ai.onnx";
+  const { opType = "" } = node;
+  const domain = domainOf(node);
+  const own = domain === "";
   const found = own && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
   const candidates = found === undefined ? [] : "since" in found ? [found as Row] : (found as readonly Row[]);
   const fitting = candidates.find(({ since, until = newestOpset }) => opset >= since && opset <= until);
   if (fitting !== undefined) return fitting;
-  const which = name === "" ? `the node of "${node.output[0] ?? ""}"` : `node "${name}"`;
   const op = own ? opType : `${domain}.${opType}`;
   const [first] = candidates;
   const why =
     first === undefined
       ? `${op}, which is not imported`
       : `${op} of opset ${opset}, of which versions ${candidates.map(({ since, until }) => `${since} to ${until ?? newestOpset}`).join(" and ")} are imported`;
-  throw new HeddleError("model", `${file}: ${which} is ${why}`, {
+  throw new HeddleError("model", `${file}: ${calledNode(node)} is ${why}`, {
     hint: first === undefined ? "docs/onnx.md lists the ops that are" : "export the model with another opset",
   });
 }

@@ -1,12 +1,9 @@
 /** @module Tensors of ONNX files: their dtypes, their values in any of the forms that a file may hold them in. */
-import { realpath } from "node:fs/promises";
-import { dirname, isAbsolute, join, sep } from "node:path";
 import { type DType, dtypes, isLong, type TypedArray } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
-import { formatShape, sizeOf } from "../../ir/shape.ts";
+import { formatShape, sizeOf, stridesOf } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { readWhole, unreadable } from "../read.ts";
-import type { TensorProto } from "./messages.ts";
+import type { SparseTensorProto, TensorProto } from "./messages.ts";
 
 interface OnnxType {
   readonly name: string;
@@ -56,27 +53,33 @@ export function dtypeOfCode(code: number, what: string): DType {
   return dtype;
 }
 
+/** Whether an ONNX type has a dtype of Heddle's. */
+export const hasDType = (code: number | undefined): boolean => onnxTypes[code ?? 0]?.dtype !== undefined;
+
 /** The ONNX type of a dtype. */
 export function codeOfDType(dtype: DType): number {
   return Number(Object.keys(onnxTypes).find((code) => onnxTypes[Number(code)]?.dtype === dtype));
 }
 
-/** The values of a tensor. `external` are the bytes that it keeps in another file. @throws HeddleError `format`, `dtype`. */
-export function hostOfProto(proto: TensorProto, file: string, external?: Uint8Array): HostTensor {
-  const what = `tensor "${proto.name ?? ""}" of ${file}`;
+/** What a tensor's shape and type say. @throws HeddleError `dtype`, `format`. */
+function typeOfProto({ name = "", dims, dataType = 0 }: TensorProto, file: string) {
+  const what = `tensor "${name}" of ${file}`;
+  const dtype = dtypeOfCode(dataType, what);
   const wrong = (problem: string): HeddleError => new HeddleError("format", `${what} ${problem}`);
-  const code = proto.dataType ?? 0;
-  const dtype = dtypeOfCode(code, what);
-  const type = onnxTypes[code] as OnnxType;
-  const shape = proto.dims;
-  if (!shape.every((size) => Number.isSafeInteger(size) && size >= 0)) throw wrong(`has shape ${formatShape(shape)}`);
-  const size = sizeOf(shape);
-  const raw = external ?? proto.rawData;
+  if (!dims.every((size) => Number.isSafeInteger(size) && size >= 0)) throw wrong(`has shape ${formatShape(dims)}`);
+  return { dtype, type: onnxTypes[dataType] as OnnxType, size: sizeOf(dims), wrong };
+}
+
+/** The values of a tensor, which must be in the message. @throws HeddleError `format`, `dtype`. */
+export function hostOfProto(proto: TensorProto, file: string): HostTensor {
+  const { dtype, type, size, wrong } = typeOfProto(proto, file);
+  const { dims: shape, rawData: raw } = proto;
   if (raw === undefined) return { dtype, shape, data: listed(proto, type, dtype, size, wrong) };
   if (raw.length !== size * type.bytes)
     throw wrong(`has ${raw.length} bytes, but ${type.name}${formatShape(shape)} takes ${size * type.bytes}`);
-  // A copy: bytes of a message are aligned to nothing.
-  const { buffer } = new Uint8Array(raw);
+  // A copy, unless it is alone in memory: bytes of a message are aligned to nothing.
+  const alone = raw.length === raw.buffer.byteLength;
+  const buffer = (alone ? raw : new Uint8Array(raw)).buffer as ArrayBuffer;
   const data = dtypes[dtype].view(buffer, 0, size);
   if (dtype === "bool" && new Uint8Array(buffer).some((value) => value > 1)) throw wrong("is bool, but holds others");
   return { dtype, shape, data };
@@ -98,28 +101,30 @@ function listed(
   return dtypes[dtype].create(values.map(Number));
 }
 
-/**
- * The bytes of a tensor that lies in a file of its own, which must be within the folder of the model: no absolute path, no
- * `..`, no link that leads out.
- */
-export async function readExternal(proto: TensorProto, modelPath: string): Promise<Uint8Array> {
-  const fields = new Map((proto.externalData ?? []).map(({ key, value }) => [key, value]));
-  const location = fields.get("location") ?? "";
-  const what = `tensor "${proto.name ?? ""}" of ${modelPath}`;
-  const refused = new HeddleError("format", `${what} lies in "${location}", which is not within the model's folder`, {
-    hint: "put the data beside the model, or save the model as one file",
-  });
-  if (location === "" || isAbsolute(location) || location.split(/[/\\]/).includes("..")) throw refused;
-  const folder = await realpath(dirname(modelPath));
-  const path = await realpath(join(folder, location)).catch((error: unknown) => {
-    throw unreadable(`loadOnnx: ${what}`, join(folder, location), error);
-  });
-  if (!path.startsWith(folder + sep)) throw refused;
-  const bytes = await readWhole(`loadOnnx: ${what}`, path);
-  const number = (name: string, otherwise: number): number => Number(fields.get(name) ?? otherwise);
-  const offset = number("offset", 0);
-  const length = number("length", bytes.length - offset);
-  if (![offset, length].every(Number.isSafeInteger) || offset < 0 || length < 0 || offset + length > bytes.length)
-    throw new HeddleError("format", `${what} is bytes ${offset} to ${offset + length} of a file of ${bytes.length}`);
-  return bytes.subarray(offset, offset + length);
+/** How many bytes a tensor's values take where they are raw. @throws HeddleError `dtype`, `format`. */
+export function rawBytesOf(proto: TensorProto, file: string): number {
+  const { type, size } = typeOfProto(proto, file);
+  return size * type.bytes;
+}
+
+/** The tensor of entries that a sparse one lists: by their places in row-major order, or by one index for each dim. */
+export function hostOfSparse({ values, indices, dims }: SparseTensorProto, file: string): HostTensor {
+  if (values === undefined) throw new HeddleError("format", `a sparse tensor of ${file} has no values`);
+  const [entries, places] = [hostOfProto(values, file), indices && hostOfProto(indices, file)];
+  const { size } = typeOfProto({ ...values, dims }, file);
+  const count = entries.data.length;
+  const data = dtypes[entries.dtype].create(size);
+  const [strides, width] = [stridesOf(dims), places?.shape[1] ?? 1];
+  const linear = places === undefined || places.shape.length < 2;
+  for (let entry = 0; entry < count; entry++) {
+    const index = (dim: number): number => Number(places?.data[entry * width + dim]);
+    const place = linear ? index(0) : dims.reduce((sum, _size, dim) => sum + index(dim) * (strides[dim] as number), 0);
+    if (!(place >= 0 && place < size))
+      throw new HeddleError(
+        "format",
+        `sparse tensor "${values.name ?? ""}" of ${file} has an entry at ${place} of ${size}`,
+      );
+    data[place] = entries.data[entry] as number;
+  }
+  return { dtype: entries.dtype, shape: dims, data };
 }

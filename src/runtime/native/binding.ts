@@ -1,9 +1,9 @@
 /** @module The native core as it exports itself, and how it is found and loaded. */
 import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readEnvironment } from "../../util/settings.ts";
+import { ownPlace, requires } from "../packages.ts";
 import type { RunErrorFields } from "./error.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
@@ -179,18 +179,19 @@ export function loadNative(): NativeBinding | { error: string } {
 function load(): NativeBinding | { error: string } {
   if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
   const target = platform();
-  const require = createRequire(import.meta.url);
-  const tried: string[] = [];
-  for (const place of [`heddle-${target}`, inRepository(target)]) {
-    if (place === undefined) continue;
-    try {
-      return require(place) as NativeBinding;
-    } catch (error) {
-      const missing = (error as { code?: unknown }).code === "MODULE_NOT_FOUND";
-      tried.push(`${place}: ${missing ? "not installed" : (error as Error).message}`);
+  const tried = new Set<string>();
+  for (const require of requires()) {
+    for (const place of [`heddle-${target}`, inRepository(target)]) {
+      if (place === undefined) continue;
+      try {
+        return require(place) as NativeBinding;
+      } catch (error) {
+        const missing = (error as { code?: unknown }).code === "MODULE_NOT_FOUND";
+        tried.add(`${place}: ${missing ? "not installed" : (error as Error).message}`);
+      }
     }
   }
-  return { error: tried.join("; ") };
+  return { error: [...tried].join("; ") };
 }
 
 /** The name of the platform's package after `heddle-`. */
@@ -204,7 +205,8 @@ function platform(): string {
 
 /** The file that `native/build.mjs` writes, if this is a checkout. */
 function inRepository(target: string): string | undefined {
-  let folder = dirname(fileURLToPath(import.meta.url));
+  if (ownPlace === undefined) return undefined;
+  let folder = dirname(fileURLToPath(ownPlace));
   while (!existsSync(join(folder, "package.json"))) {
     const parent = dirname(folder);
     if (parent === folder) return undefined;

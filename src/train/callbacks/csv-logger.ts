@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { commitFile } from "../../io/commit.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { checkOptions } from "../../util/options.ts";
+import { checkOptions, checkPlace } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import type { Callbacks, TrainStart } from "../history.ts";
 import { logNames, logsOf } from "../logs.ts";
@@ -33,8 +33,7 @@ export function csvLogger(options: CsvLoggerOptions): Callbacks {
 export function csvLoggerOn(openFile: OpenAppend, options: CsvLoggerOptions): Callbacks {
   checkOptions("csvLogger", options, ["path", "append", "separator"]);
   const { path, append = true, separator = "," } = options;
-  if (typeof path !== "string" || path === "")
-    throw new HeddleError("option", `csvLogger: path must name a file, got ${shown(path)}`);
+  checkPlace("csvLogger", "path", path, "file");
   if (typeof separator !== "string" || separator.length !== 1 || /["\r\n]/.test(separator))
     throw new HeddleError("option", `csvLogger: separator must be one character, got ${shown(separator)}`);
   const line = (fields: readonly string[]): string =>

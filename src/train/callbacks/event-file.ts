@@ -10,6 +10,8 @@ import { BinaryWriter } from "@bufbuild/protobuf/wire";
 /** What an event tells. */
 export type EventValue =
   | { readonly kind: "version" }
+  /** A run goes on here: events of this step and later ones that were written before are void. */
+  | { readonly kind: "start" }
   | { readonly kind: "scalar"; readonly tag: string; readonly value: number }
   | { readonly kind: "histogram"; readonly tag: string; readonly values: ArrayLike<number> }
   | { readonly kind: "text"; readonly tag: string; readonly text: string };
@@ -38,6 +40,11 @@ export function encodeEvent({ wallTime, step, value }: Event): Uint8Array {
   event.uint32(tag(1, f64)).double(wallTime);
   if (step !== 0) event.uint32(tag(2, varint)).int64(step);
   if (value.kind === "version") return event.uint32(tag(3, bytes)).string("brain.Event:2").finish();
+  if (value.kind === "start") {
+    const sessionStart = 1;
+    const log = new BinaryWriter().uint32(tag(1, varint)).int32(sessionStart).finish();
+    return event.uint32(tag(7, bytes)).bytes(log).finish();
+  }
   const one = new BinaryWriter();
   one.uint32(tag(1, bytes)).string(value.tag);
   if (value.kind === "scalar") one.uint32(tag(2, f32)).float(value.value);

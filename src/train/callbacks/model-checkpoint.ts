@@ -10,7 +10,8 @@ import { exportWeights, writeWeights } from "../weights-file.ts";
 export interface ModelCheckpointOptions extends MonitorOptions {
   /**
    * The file, such as `"best.safetensors"`; `{epoch}` (counted from 1) and the numbers of the epoch, such as `{val_loss}`, stand
-   * for their values.
+   * for their values. As in Keras, `{epoch:03d}` has at least so many digits, `{val_loss:.2f}` so many after the point; default
+   * `02d` and `.4f`.
    */
   readonly path: string;
   /** Write only when what is watched is better than ever before; default true. With false after every epoch. */
@@ -65,10 +66,28 @@ export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
   };
 }
 
-const placeholder = /\{(\w+)\}/g;
+const placeholder = /\{([^{}]*)\}/g;
+const form = /^(\w+)(?::(?:0?(\d*)d|\.(\d+)f))?$/;
+
+/** A placeholder's name and digits; undefined where it has no such form. */
+function parsed(text: string): { name: string; digits: number | undefined; decimals: number | undefined } | undefined {
+  const match = form.exec(text);
+  if (match === null) return undefined;
+  const [, name = "", digits, decimals] = match;
+  // Counts have digits, other numbers decimals.
+  if (name === "epoch" ? decimals !== undefined : digits !== undefined) return undefined;
+  const count = (text: string | undefined) =>
+    text === undefined || text === "" ? undefined : Math.min(Number(text), 100);
+  return { name, digits: count(digits), decimals: count(decimals) };
+}
 
 function checkPlaceholders(path: string, names: readonly string[]): void {
-  for (const [, name = ""] of path.matchAll(placeholder)) {
+  for (const [all, text = ""] of path.matchAll(placeholder)) {
+    const name = parsed(text)?.name;
+    if (name === undefined)
+      throw new HeddleError("option", `modelCheckpoint: path has ${all}, which is no placeholder`, {
+        hint: `write {epoch}, {epoch:03d}, {${names.at(-1)}} or {${names.at(-1)}:.2f}`,
+      });
     if (!names.includes(name))
       throw new HeddleError("option", `modelCheckpoint: path has {${name}}, which is no number of this training`, {
         hint: `it has ${names.join(", ")}`,
@@ -78,7 +97,10 @@ function checkPlaceholders(path: string, names: readonly string[]): void {
 
 function fileName(path: string, record: EpochRecord): string {
   const values = logsOf(record);
-  return path.replace(placeholder, (_all, name: string) =>
-    name === "epoch" ? String(record.epoch + 1).padStart(2, "0") : (values[name] as number).toFixed(4),
-  );
+  return path.replace(placeholder, (_all, text: string) => {
+    const { name, digits = 2, decimals = 4 } = parsed(text) as NonNullable<ReturnType<typeof parsed>>;
+    return name === "epoch"
+      ? String(record.epoch + 1).padStart(digits, "0")
+      : (values[name] as number).toFixed(decimals);
+  });
 }

@@ -1,9 +1,7 @@
 /** @module Curves for TensorBoard. */
 import { join } from "node:path";
 import { isTensor, type Tensor, type Tensors } from "../../tensor/index.ts";
-import { HeddleError } from "../../util/errors.ts";
-import { checkInteger, checkOptions } from "../../util/options.ts";
-import { shown } from "../../util/show.ts";
+import { checkInteger, checkOptions, checkPlace } from "../../util/options.ts";
 import { flattenTree } from "../../util/tree.ts";
 import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";
 import { wholeData } from "../state.ts";
@@ -25,7 +23,7 @@ export interface TensorBoardOptions {
 /**
  * Writes the numbers of each epoch as events, on rank 0, with the tags of Keras' `TensorBoard`: `epoch_loss`, `epoch_accuracy`,
  * `epoch_learning_rate` by epoch, `batch_loss` and `batch_learning_rate` by step. What is written after a resume goes to a file of
- * its own.
+ * its own, which begins by voiding what was written of the steps that are done again.
  *
  * @throws HeddleError `option`; from the training `disk` or `file` when a file cannot be written
  */
@@ -33,8 +31,7 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
   const what = "tensorBoard";
   checkOptions(what, options, ["directory", "updateFrequency", "histogramFrequency", "texts"]);
   const { directory = "logs", updateFrequency = "epoch", histogramFrequency = 0, texts = {} } = options;
-  if (typeof directory !== "string" || directory === "")
-    throw new HeddleError("option", `${what}: directory must name a folder, got ${shown(directory)}`);
+  checkPlace(what, "directory", directory, "folder");
   if (updateFrequency !== "epoch") checkInteger(what, "updateFrequency", updateFrequency, 1);
   checkInteger(what, "histogramFrequency", histogramFrequency, 0);
   let rank = 0;
@@ -53,8 +50,10 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
   return {
     onBegin: async (start) => {
       ({ rank } = start);
-      train = new EventLog(join(directory, "train"));
-      validation = new EventLog(join(directory, "validation"));
+      // The number of the first event that comes again; by step, those by epoch are smaller.
+      const [step, epoch] = start.resumed ? [start.steps, start.epoch] : [];
+      train = new EventLog(join(directory, "train"), updateFrequency === "epoch" ? epoch : step);
+      validation = new EventLog(join(directory, "validation"), epoch);
       if (rank !== 0) return;
       for (const [tag, text] of Object.entries(texts)) train.add(start.epoch, { kind: "text", tag, text });
       await train.flush();
@@ -92,9 +91,12 @@ class EventLog {
   private path: string | undefined;
   private waiting: Uint8Array[] = [];
   private flushed = performance.now();
+  private readonly restart: number | undefined;
 
-  constructor(folder: string) {
+  /** `restart`: the first step that is written again; default none. */
+  constructor(folder: string, restart?: number) {
     this.folder = folder;
+    this.restart = restart;
   }
 
   add(step: number, value: EventValue): void {
@@ -120,6 +122,8 @@ class EventLog {
     const wallTime = Date.now() / 1000;
     if (this.path === undefined) {
       this.path = eventFilePath(this.folder, wallTime);
+      if (this.restart !== undefined)
+        records.unshift(eventRecord({ wallTime, step: this.restart, value: { kind: "start" } }));
       records.unshift(eventRecord({ wallTime, step: 0, value: { kind: "version" } }));
     }
     await appendWhole("tensorBoard", this.path, Buffer.concat(records));

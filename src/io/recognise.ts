@@ -1,0 +1,112 @@
+/**
+ * @module What a file is when it is not what its name says: pages of errors, pointers and archives are saved under the names of
+ * models. All are told by their first bytes; none of them begins as a file that Heddle reads.
+ */
+import { HeddleError } from "../util/errors.ts";
+
+/** So many of a file's first bytes are enough for {@link recognise}. */
+export const recognisedBytes = 512;
+
+/** Whether it is so, by the first bytes, which are also given with a character for each. */
+type Test = (bytes: Uint8Array, text: string) => boolean;
+
+interface Kind {
+  /** What it is, as in "it is a zip archive". */
+  readonly is: string;
+  /** What whoever has it instead of the file can do. */
+  readonly hint?: string;
+  readonly test: Test;
+}
+
+/** Bytes that stand at a place, each a character of `magic`. */
+const at =
+  (magic: string, place = 0): Test =>
+  (_bytes, text) =>
+    text.startsWith(magic, place);
+
+const anyOf =
+  (...tests: readonly Test[]): Test =>
+  (bytes, text) =>
+    tests.some((test) => test(bytes, text));
+
+const matches =
+  (pattern: RegExp): Test =>
+  (_bytes, text) =>
+    pattern.test(text);
+
+/** The length of a header, which no header of 4 GiB has, and then an object of JSON. */
+const safetensors: Test = (bytes, text) =>
+  bytes.length > 8 &&
+  text.slice(4, 8) === "\0\0\0\0" &&
+  text[8] === "{" &&
+  bytes.some((byte, place) => place < 4 && byte);
+
+const webPage =
+  "the server answered with a page instead of the file: download it again, with an address of the file itself";
+const unpack = "unpack it first";
+const whole = "download it again: it was not written whole";
+const saveSafely = "save its tensors with safetensors.torch.save_file, or the model with torch.onnx.export";
+const pickled = `pickles, as torch.save writes them, may run code when they are read: ${saveSafely}`;
+const zipped = `readNpz reads one of arrays; one that torch.save wrote holds a pickle: ${saveSafely}`;
+
+const kinds = {
+  empty: { is: "empty", hint: whole, test: ({ length }) => length === 0 },
+  gitLfs: {
+    is: "a pointer of Git LFS, not the file that it stands for",
+    hint: "get the file with `git lfs pull`, or download it",
+    test: at("version https://git-lfs.github.com/spec/"),
+  },
+  html: {
+    is: "a web page (HTML)",
+    hint: webPage,
+    test: matches(/^(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype\s+html|html)\b/is),
+  },
+  xml: { is: "XML", hint: webPage, test: matches(/^(\xef\xbb\xbf)?\s*<\?xml\b/i) },
+  json: { is: "JSON", hint: webPage, test: matches(/^(\xef\xbb\xbf)?\s*(\{\s*("|\})|\[\s*["{[])/) },
+  zip: { is: "a zip archive", hint: zipped, test: anyOf(at("PK\x03\x04"), at("PK\x05\x06")) },
+  gzip: { is: "compressed by gzip", hint: "unpack it with gunzip", test: at("\x1f\x8b") },
+  zstandard: { is: "compressed by Zstandard", hint: unpack, test: at("\x28\xb5\x2f\xfd") },
+  xz: { is: "compressed by xz", hint: unpack, test: at("\xfd7zXZ\0") },
+  bzip2: { is: "compressed by bzip2", hint: unpack, test: matches(/^BZh[1-9]1AY&SY/) },
+  sevenZip: { is: "a 7z archive", hint: unpack, test: at("7z\xbc\xaf\x27\x1c") },
+  tar: { is: "a tar archive", hint: unpack, test: at("ustar", 257) },
+  pickle: {
+    is: "a pickle of Python",
+    hint: pickled,
+    test: ([mark, protocol = 0]) => mark === 0x80 && protocol >= 2 && protocol <= 5,
+  },
+  npy: { is: "an npy array", hint: "read it with readNpy", test: at("\x93NUMPY") },
+  safetensors: { is: "a safetensors file", hint: "read it with readSafetensors", test: safetensors },
+  hdf5: { is: "an HDF5 file", hint: "convert it with the tool that wrote it", test: at("\x89HDF\r\n\x1a\n") },
+  gguf: { is: "a GGUF file", test: at("GGUF") },
+  tensorFlowLite: { is: "a TensorFlow Lite model", test: at("TFL3", 4) },
+  pdf: { is: "a PDF document", test: at("%PDF-") },
+  png: { is: "a PNG image", test: at("\x89PNG\r\n\x1a\n") },
+  jpeg: { is: "a JPEG image", test: at("\xff\xd8\xff") },
+  zeros: { is: "nothing but zeros", hint: whole, test: (b) => b.length >= 16 && b.every((byte) => byte === 0) },
+} satisfies { readonly [name: string]: Kind };
+
+/** The kinds that are told. */
+export type FileKind = keyof typeof kinds;
+
+/** What a file is by its first {@link recognisedBytes} bytes (or all of them); undefined where they tell nothing. */
+export function recognise(bytes: Uint8Array): FileKind | undefined {
+  const start = bytes.subarray(0, recognisedBytes);
+  const text = String.fromCharCode(...start);
+  return Object.entries<Kind>(kinds).find(([, { test }]) => test(start, text))?.[0] as FileKind | undefined;
+}
+
+/**
+ * Refuses a file that is recognised as something else. Readers call it with the first bytes, before they parse.
+ *
+ * @param format what it ought to be, as in "is not a valid ONNX file"
+ * @param own kinds that the format's files are of
+ * @throws HeddleError `format` naming the file and what it is.
+ */
+export function checkRecognised(bytes: Uint8Array, file: string, format: string, own: readonly FileKind[] = []): void {
+  const kind = recognise(bytes);
+  if (kind === undefined || own.includes(kind)) return;
+  const { is, hint }: Kind = kinds[kind];
+  const options = hint === undefined ? {} : { hint };
+  throw new HeddleError("format", `${file} is not a valid ${format} file: it is ${is}`, options);
+}

@@ -1,0 +1,181 @@
+/** Rules come to an end: each use of one lowers the order of its pass, on every op and on convolutions of every layout. */
+import { describe, expect, it } from "vitest";
+import { gradients } from "../../src/autodiff/index.ts";
+import { traceGraph } from "../../src/ir/graph.ts";
+import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
+import { verifyGraph } from "../../src/ir/verify.ts";
+import * as ops from "../../src/ops/index.ts";
+import { formatRules, runPasses, simplifyOrder, standardPasses } from "../../src/passes/index.ts";
+import { pathOrder, RewriteTrace, rewriteGraph, rule } from "../../src/rewrite/index.ts";
+import { baseRows, rowGraph, rows } from "../ops/table.ts";
+import { rowGradient } from "../support/row.ts";
+import { difference, makeTensor } from "../support/tensors.ts";
+
+const passed = (graph: Graph): Graph => runPasses(graph, standardPasses, { check: true }).graph;
+
+/** All orders of these letters. */
+const orders = (letters: string): string[] =>
+  letters.length < 2
+    ? [letters]
+    : [...letters].flatMap((first) => orders(letters.replace(first, "")).map((rest) => first + rest));
+
+/** Layouts of a convolution of so many spatial dims: all of them, or `count` spread evenly over them. */
+function layouts(spatial: number, count = Number.POSITIVE_INFINITY): string[] {
+  const dims = "012".slice(0, spatial);
+  const [x, kernel] = [orders(`bf${dims}`), orders(`oi${dims}`)];
+  const total = x.length ** 3;
+  // A step that shares no factor with the number of orders comes by all of them, in all three places.
+  const step = count >= total ? 1 : Math.floor(total / count) | 1;
+  const at = (list: readonly string[], index: number): string => list[index % list.length] as string;
+  return Array.from({ length: Math.min(count, total) }, (_unused, index) => index * step).map(
+    (index) =>
+      `${at(x, index)},${at(kernel, Math.floor(index / x.length))}->${at(x, Math.floor(index / x.length ** 2))}`,
+  );
+}
+
+/** What a network does around a convolution: the image and a shared value come in, in the user's layout. */
+function network(layout: string, spatial: number): Graph {
+  const [image, kernel, out] = layout.split(/,|->/) as [string, string, string];
+  const size: { readonly [letter: string]: number } = { b: 2, f: 3, o: 3, i: 3, 0: 4, 1: 3, 2: 2 };
+  const shapeOf = (letters: string): number[] => [...letters].map((letter) => size[letter] as number);
+  const list = <T>(value: T): T[] => Array.from({ length: spatial }, () => value);
+  const attrs = { strides: list(1), inputDilation: list(1), kernelDilation: list(1), padding: list([0, 0]) };
+  const named = { x: image, kernel, c: out, twice: out };
+  const specs = Object.entries(named).map(([name, letters]) => ({
+    name,
+    type: {
+      dtype: "f64" as const,
+      shape:
+        name === "kernel"
+          ? shapeOf(letters).map((n, at) => (/\d/.test(kernel[at] as string) ? 1 : n))
+          : shapeOf(letters),
+    },
+  }));
+  return traceGraph("network", specs, (x, w, c, d) => {
+    const y = ops.call("conv", [x as Node, w as Node], { layout, ...attrs });
+    const joined = ops.add(ops.mul(ops.relu(y), c as Node), ops.mul(d as Node, ops.exp(c as Node)));
+    const loss = ops.sum(ops.mul(joined, joined));
+    return [joined, ...gradients(loss, [x as Node, w as Node, c as Node])];
+  });
+}
+
+const valuesFor = (graph: Graph): HostTensor[] =>
+  graph.inputs.map(({ dtype, shape }, index) =>
+    makeTensor({ dtype, shape, values: { low: -1, high: 1, seed: index } }),
+  );
+
+function expectSame(before: Graph, after: Graph, told: string): void {
+  verifyGraph(after);
+  const inputs = valuesFor(before);
+  const expected = ops.evaluateGraph(before, inputs);
+  ops.evaluateGraph(after, inputs).forEach((result, index) => {
+    expect(result.shape, told).toEqual(expected[index]?.shape);
+    expect(difference(result.data, expected[index]?.data ?? [], 1e-11), told).toBeUndefined();
+  });
+}
+
+describe("passes come to an end", () => {
+  it.each([
+    [1, undefined],
+    [2, 240],
+    [3, 120],
+  ] as const)("on convolutions of every layout, of %i spatial dims", (spatial, count) => {
+    for (const [index, layout] of layouts(spatial, count).entries()) {
+      const graph = network(layout, spatial);
+      const after = passed(graph);
+      if (index % 4 === 0) expectSame(graph, after, layout);
+    }
+  });
+
+  it("on every op", () => {
+    for (const row of rows) passed(rowGraph(row));
+  });
+
+  it("on the gradient of every op", () => {
+    for (const row of baseRows) if (row.gradient !== false) passed(rowGradient(row).graph);
+  });
+
+  it("on matrices given by entries", () => {
+    const trace = new RewriteTrace(simplifyOrder);
+    const specs = [
+      { name: "dense", type: { dtype: "f32" as const, shape: [3, 3] } },
+      { name: "values", type: { dtype: "f32" as const, shape: [2] } },
+      { name: "rows", type: { dtype: "i32" as const, shape: [2] } },
+      { name: "columns", type: { dtype: "i32" as const, shape: [2] } },
+    ];
+    const graph = traceGraph("entries", specs, (...nodes) => {
+      const [dense, entries, at, columns] = nodes as [Node, Node, Node, Node];
+      const matrix = ops.sparse(entries, at, columns, [3, 3]);
+      return [
+        ops.matmul(ops.transpose(matrix), dense),
+        ops.matmul(dense, matrix),
+        ops.sampled(ops.matmul(dense, ops.exp(dense)), at, columns),
+        ops.sampled(ops.transpose(dense), at, columns),
+      ];
+    });
+    rewriteGraph(graph, formatRules, trace);
+    expect([...trace.counts().keys()].sort()).toEqual(formatRules.map(({ name }) => name).sort());
+  });
+
+  it("where two convolutions bring in an order and its inverse", () => {
+    const conv = (x: Node, w: Node, layout: string): Node =>
+      ops.call("conv", [x, w], {
+        layout,
+        strides: [1, 1],
+        inputDilation: [1, 1],
+        kernelDilation: [1, 1],
+        padding: [
+          [0, 0],
+          [0, 0],
+        ],
+      });
+    const specs = ["x", "y", "w"].map((name) => ({
+      name,
+      type: { dtype: "f64" as const, shape: name === "w" ? [3, 3, 1, 1] : [3, 3, 3, 3] },
+    }));
+    const graph = traceGraph("both", specs, (x, y, w) => [
+      ops.add(
+        ops.mul(conv(x as Node, w as Node, "bf01,oi01->bf01"), y as Node),
+        conv(y as Node, w as Node, "bf01,oi01->01fb"),
+      ),
+    ]);
+    expectSame(graph, passed(graph), "both");
+  });
+});
+
+describe("the order of rules", () => {
+  const vector = { dtype: "f32" as const, shape: [2] };
+  const first = (node: Node): Node => node.inputs[0] as Node;
+  const traced = (body: (x: Node) => Node): Graph =>
+    traceGraph("g", [{ name: "x", type: vector }], (x) => [body(x as Node)]);
+
+  it("refuses a rule that can undo itself, and says which", () => {
+    const swap = rule("sub", "swap", "x - y = y - x", (node) => ops.sub(node.inputs[1] as Node, first(node)));
+    const graph = traced((x) => ops.sub(x, ops.exp(x)));
+    expect(() => rewriteGraph(graph, [swap], new RewriteTrace(simplifyOrder))).toThrow(
+      /'swap' does not lower sub f32\[2\].*it gives sub f32\[2\]/,
+    );
+  });
+
+  it("refuses a rule that grows", () => {
+    const grow = rule("neg", "grow", "-x = -(-(-x))", (node) => ops.neg(ops.neg(ops.neg(first(node)))));
+    expect(() => rewriteGraph(traced(ops.neg), [grow], new RewriteTrace(simplifyOrder))).toThrow(
+      /'grow' does not lower/,
+    );
+  });
+
+  it("has what a node reads, lower ops over it, and fewer of the same below it", () => {
+    const above = pathOrder(({ op: { name } }) => ({ exp: 2, neg: 1 })[name] ?? 0);
+    traced((x) => {
+      const [deep, flat] = [ops.exp(ops.neg(x)), ops.exp(x)];
+      expect(above(deep, x)).toBe(true);
+      expect(above(deep, flat)).toBe(true);
+      expect(above(flat, ops.neg(ops.neg(x)))).toBe(true);
+      expect(above(flat, deep)).toBe(false);
+      expect(above(ops.neg(ops.neg(x)), flat)).toBe(false);
+      expect(above(ops.add(deep, x), ops.add(flat, flat))).toBe(true);
+      expect(above(ops.add(deep, x), ops.add(x, deep))).toBe(false);
+      return x;
+    });
+  });
+});
