@@ -14,6 +14,7 @@ const processes = [
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
   "test/nn/layer-transforms.test.ts",
+  "test/nn/sixteen-bits.test.ts",
   "test/ops/dtypes.test.ts",
   "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",

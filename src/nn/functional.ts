@@ -1,10 +1,11 @@
 /**
  * @module Activation functions of tensors: PyTorch's, elementwise but for `glu`, with its values and gradients at kinks, at
- * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of the same names are in `activations.ts`.
+ * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of
+ * the same names are in `activations.ts`.
  *
  * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
  */
-import { isFloat } from "../ir/dtype.ts";
+import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
 import {
   erf,
@@ -13,6 +14,7 @@ import {
   moveDim,
   oneHot,
   random,
+  remat,
   select,
   softplus as softplusOf,
   stopGradient,
@@ -29,7 +31,8 @@ export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } f
 const ofTensor = (name: string, given: Tensor, body: (x: Tensor) => Tensor): Tensor =>
   within(name, () => {
     checkTensor(name, given);
-    return inFloat32([given], body);
+    // The way back starts from the 16-bit input: what is f32 on the way is computed again, not kept.
+    return isHalf(given.dtype) ? remat((x: Tensor) => inFloat32([x], body))(given) : body(given);
   });
 
 /** `alpha · (exp(x) - 1)` up to 0, x above it (Clevert et al., 2016). */

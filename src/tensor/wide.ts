@@ -1,9 +1,7 @@
 /** @module The rule of 16-bit floats (`src/ops/wide.ts`) on tensors. */
 import { isHalf, wideDType } from "../ir/dtype.ts";
 import { widening } from "../ops/wide.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { isTensor, type Tensor } from "./tensor.ts";
-import type { Tensors } from "./tensors.ts";
+import type { Tensor } from "./tensor.ts";
 
 /** A 16-bit float as f32; any other tensor itself. */
 export const widened = (x: Tensor): Tensor => (isHalf(x.dtype) ? x.cast(wideDType(x.dtype)) : x);
@@ -13,9 +11,3 @@ export const widened = (x: Tensor): Tensor => (isHalf(x.dtype) ? x.cast(wideDTyp
  * inputs promote to. Other inputs pass as they are.
  */
 export const inFloat32 = widening<Tensor>((x, dtype) => x.cast(dtype));
-
-/** A tree with its 16-bit floats as f32. */
-export function widenedTree<Tree extends Tensors>(tree: Tree): Tree {
-  const { leaves, shape } = flattenTree(tree, isTensor);
-  return unflattenTree(shape, leaves.map(widened)) as Tree;
-}

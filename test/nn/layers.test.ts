@@ -1,4 +1,4 @@
-import { nn, random, type Tensor, tensor } from "heddle";
+import { grad, nn, random, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import type { TensorType } from "../../src/ir/shape.ts";
 import { isTensor } from "../../src/tensor/index.ts";
@@ -128,6 +128,13 @@ describe("dropout", () => {
       if (value !== 0) expect(value / (values[index] as number)).toBeCloseTo(1 / 0.75, 5);
     });
     expect((await apply(1, { train: true, key }).data()).every((value) => value === 0)).toBe(true);
+  });
+
+  test.each(["dropout", "alphaDropout"] as const)("%s by 1 drops what is not finite, too", async (name) => {
+    const drop = (given: Tensor): Tensor => nn[name](1).apply({ params: {}, state: {} }, given, { train: true, key }).y;
+    const given = tensor([Number.POSITIVE_INFINITY, Number.NaN, 1]);
+    expect(await drop(given).array()).toEqual([0, 0, 0]);
+    expect(await grad((one: Tensor) => drop(one).sum())(given).array()).toEqual([0, 0, 0]);
   });
 
   test("drops the same elements in f32 and f64", async () => {

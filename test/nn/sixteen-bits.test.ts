@@ -25,6 +25,7 @@ import {
 } from "heddle";
 import { describe, expect, test } from "vitest";
 import { isFloat } from "../../src/ir/dtype.ts";
+import { inFloat32 } from "../../src/tensor/wide.ts";
 
 type Run = (x: Tensor, other: Tensor) => Tensor | Tensors;
 interface Case {
@@ -288,4 +289,13 @@ test.each(["f16", "bf16"] as const)("optimizers, %s", async (dtype) => {
   }
   expect(optimizers.length).toBeGreaterThan(10);
   expect(faults).toEqual([]);
+});
+
+test("f32 and f64 pass as they are: nothing is added for them", () => {
+  const [x, labels] = [tensor([1]), tensor([1], { dtype: "i32" })];
+  const body = (one: Tensor, other: Tensor, none: undefined): Tensor => {
+    expect([one === x, other === labels, none]).toEqual([true, true, undefined]);
+    return one;
+  };
+  expect(inFloat32([x, labels, undefined], body)).toBe(x);
 });
