@@ -7,6 +7,7 @@ const source = fileURLToPath(new URL("./src/", import.meta.url));
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
+  "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
