@@ -9,6 +9,7 @@ const source = fileURLToPath(new URL("./src/", import.meta.url));
 const processes = [
   "test/native/donation-all.test.ts",
   "test/native/instruction-sets.test.ts",
+  "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",

@@ -326,7 +326,7 @@ const bias = (step: LoweredStep, columns: string): Access[] =>
   step["bias"] === undefined ? [] : [read(step, "bias", shapeOf(step, columns))];
 
 /** Of a table that is a block of a larger one. */
-/** The sums of a block of positions, where there are several blocks. */
+/** What the roundings of long sums lose. */
 function sumScratch(step: LoweredStep): Access[] {
   if (step["scratch"] === undefined) return [];
   const elements = shapeOf(step, "outer size inner").reduce((size, dim) => size * dim, 1);

@@ -18,15 +18,15 @@ export function lookupSizes(
   };
 }
 
-/** Positions whose rows native kernels add one after another before they go to the totals: see the kernels' `row_walk.rs`. */
-const leastAtOnce = 1 << 16;
+/** Positions whose rows native kernels add one after another, and nothing more: see the kernels' `row_walk.rs`. */
+const plain = 1 << 8;
 
-/** Room for the sums of a block of positions, where floats of more positions than one block has are added up. */
+/** Room for what roundings lose, where floats of many positions are added up. */
 export function sumScratch(
   context: Pick<KernelContext<Attrs>, "scratch">,
   { dtype, shape }: TensorType,
   { size, count }: { readonly size: number; readonly count: number },
 ): { readonly scratch?: Ref } {
-  if (!isFloat(dtype) || count <= Math.max(leastAtOnce, size)) return {};
+  if (!isFloat(dtype) || count <= Math.max(plain, size)) return {};
   return { scratch: context.scratch(sizeOf(shape) * dtypes[dtype].bytes) };
 }

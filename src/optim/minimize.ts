@@ -1,6 +1,6 @@
 /** @module Minimising a function by L-BFGS with a line search that keeps Wolfe's strong conditions. */
 import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../tensor/index.ts";
-import { widenedTree } from "../tensor/wide.ts";
+import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -111,7 +111,9 @@ export async function minimize<Params extends Tensors>(
 ): Promise<Minimum<Params>> {
   const settings = settingsOf(options);
   const { toleranceGrad, toleranceChange } = settings;
-  const wide = widenedTree(params);
+  const given = flattenTree(params, isTensor);
+  // 16-bit parameters are searched in f32.
+  const wide = unflattenTree(given.shape, given.leaves.map(widened)) as Params;
   const { leaves: first, shape } = parametersOf("minimize", wide);
   const { dtype } = parametersOf("minimize", params).leaves[0] as Tensor;
   const { at, turn } = compiled(loss, wide);

@@ -64,6 +64,7 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     /// Identity of min.
     const HIGHEST: Self;
     fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
     /// Whether the value is NaN; always false for integers.
     fn nan(self) -> bool;
     /// All bits set: identity of `bit_and`.
@@ -97,7 +98,7 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
 }
 
 macro_rules! element {
-    ($t:ty, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
+    ($t:ty, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, $sub:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
         impl Element for $t {
             const ZERO: Self = 0 as $t;
             const ONE: Self = 1 as $t;
@@ -108,6 +109,11 @@ macro_rules! element {
             fn add(self, other: Self) -> Self {
                 let ($a, $b) = (self, other);
                 $add
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                let ($a, $b) = (self, other);
+                $sub
             }
             #[inline(always)]
             fn nan(self) -> bool {
@@ -130,16 +136,46 @@ const fn same<T: Copy>(x: T) -> T {
     x
 }
 
-element!(f32, f32::NEG_INFINITY, f32::INFINITY, u32, |a, b| a + b, |a| a.is_nan(), f32::from_bits, f32::to_bits);
-element!(f64, f64::NEG_INFINITY, f64::INFINITY, u64, |a, b| a + b, |a| a.is_nan(), f64::from_bits, f64::to_bits);
-element!(i32, i32::MIN, i32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, u32::cast_signed, i32::cast_unsigned);
-element!(u32, u32::MIN, u32::MAX, u32, |a, b| a.wrapping_add(b), |_a| false, same, same);
-element!(u8, u8::MIN, u8::MAX, u8, |a, b| a.wrapping_add(b), |_a| false, same, same);
-element!(i8, i8::MIN, i8::MAX, u8, |a, b| a.wrapping_add(b), |_a| false, u8::cast_signed, i8::cast_unsigned);
-element!(i64, i64::MIN, i64::MAX, u64, |a, b| a.wrapping_add(b), |_a| false, u64::cast_signed, i64::cast_unsigned);
-element!(u64, u64::MIN, u64::MAX, u64, |a, b| a.wrapping_add(b), |_a| false, same, same);
+element!(f32, f32::NEG_INFINITY, f32::INFINITY, u32, |a, b| a + b, a - b, |a| a.is_nan(), f32::from_bits, f32::to_bits);
+element!(f64, f64::NEG_INFINITY, f64::INFINITY, u64, |a, b| a + b, a - b, |a| a.is_nan(), f64::from_bits, f64::to_bits);
+element!(
+    i32,
+    i32::MIN,
+    i32::MAX,
+    u32,
+    |a, b| a.wrapping_add(b),
+    a.wrapping_sub(b),
+    |_a| false,
+    u32::cast_signed,
+    i32::cast_unsigned
+);
+element!(u32, u32::MIN, u32::MAX, u32, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
+element!(u8, u8::MIN, u8::MAX, u8, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
+element!(
+    i8,
+    i8::MIN,
+    i8::MAX,
+    u8,
+    |a, b| a.wrapping_add(b),
+    a.wrapping_sub(b),
+    |_a| false,
+    u8::cast_signed,
+    i8::cast_unsigned
+);
+element!(
+    i64,
+    i64::MIN,
+    i64::MAX,
+    u64,
+    |a, b| a.wrapping_add(b),
+    a.wrapping_sub(b),
+    |_a| false,
+    u64::cast_signed,
+    i64::cast_unsigned
+);
+element!(u64, u64::MIN, u64::MAX, u64, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
 // Stands for 16-bit floats where they are moved.
-element!(u16, u16::MIN, u16::MAX, u16, |a, b| a.wrapping_add(b), |_a| false, same, same);
+element!(u16, u16::MIN, u16::MAX, u16, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
 
 /// Runs a block with `$t` standing for the Rust type of a dtype; 16-bit floats are their bits, for kernels that move them.
 macro_rules! for_dtype {

@@ -285,7 +285,7 @@ pub struct GatherJson {
     /// Where the table is a block of a larger one: the index (i32) of its first row, and the rows of the larger one.
     pub start: Option<At>,
     pub total: Option<usize>,
-    /// Room for the sums of a block of positions.
+    /// Room for what the roundings of long sums lose.
     pub scratch: Option<At>,
 }
 

@@ -3,8 +3,9 @@
 
 use super::dot::tree;
 use super::epilogue::Epilogue;
-use super::micro::{Block, Real};
-use super::product::{pack_right, Matrix};
+use super::micro::{long_block, Block, Real, SPAN};
+use super::product::{pack_right, Matrix, DEPTH};
+use super::tally::totals;
 use crate::dtype::for_float;
 use crate::exec::Run;
 use crate::program::{ConvFilterJson, ConvJson, ConvSizes};
@@ -316,6 +317,7 @@ impl Conv {
             left_packed: false,
             segments: &g.segments,
             segment: g.segment,
+            chain: DEPTH,
             right: packed,
             right_row: width as isize,
             right_panel: (g.taps() * width) as isize,
@@ -329,14 +331,14 @@ impl Conv {
             x.left_row = g.taps() as isize;
             x.segments = &[0];
             x.segment = g.taps();
-            return T::block(run.isa, &x);
+            return long_block(run.isa, &x);
         }
         let step = s.strides[2] * g.pixel;
         let flat = s.strides[1] * g.row == s.ow * step && (s.od == 1 || s.strides[0] * g.plane == s.oh * s.ow * step);
         if flat {
             // Rows of pixels follow each other evenly (1x1 kernels): the image is one long row.
             x.m = g.pixels();
-            return T::block(run.isa, &x);
+            return long_block(run.isa, &x);
         }
         // One group of columns at a time keeps its weights close.
         for o in (0..s.o).step_by(width) {
@@ -347,7 +349,7 @@ impl Conv {
             for (y, row) in g.rows().enumerate() {
                 x.left = image.add(row);
                 x.out = out.add(y * s.ow * out_pixel + o);
-                T::block(run.isa, &x);
+                long_block(run.isa, &x);
             }
         }
     }
@@ -401,11 +403,23 @@ impl ConvFilter {
             let sum = ((sums + chunk * self.area) as *mut T).add(group * taps);
             let slot = (slots + worker * g.slot) as *mut T;
             let (first, last) = (s.n * chunk / self.chunks, s.n * (chunk + 1) / self.chunks);
-            for i in first..last {
+            let add = |i: usize, to: *mut T, accumulate: bool| {
                 let image = g.image(x as *const T, i, group, slot);
                 let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
-                self.product(run, image, dy, sum, i > first);
+                self.product(run, image, dy, to, accumulate);
+            };
+            let together = (4 * SPAN / g.pixels()).max(1);
+            if last - first <= together {
+                return (first..last).for_each(|i| add(i, sum, i > first));
             }
+            totals(run.isa, taps, |tally| {
+                for start in (first..last).step_by(together) {
+                    (start..last.min(start + together)).for_each(|i| add(i, tally.sums.as_mut_ptr(), i > start));
+                    tally.join();
+                }
+                tally.settle();
+                std::ptr::copy_nonoverlapping(tally.totals.as_ptr(), sum, taps);
+            });
         });
         tree(sums as *mut T, self.chunks, all, self.area / std::mem::size_of::<T>());
         std::ptr::copy_nonoverlapping(sums as *const T, out, all);
@@ -424,6 +438,7 @@ impl ConvFilter {
             left_packed: false,
             segments: &self.rows,
             segment: s.ow,
+            chain: DEPTH,
             right: dy,
             right_row: dy_pixel,
             right_panel: width as isize,
@@ -437,7 +452,7 @@ impl ConvFilter {
             x.left_step = g.taps() as isize;
             x.segments = &[0];
             x.segment = g.pixels();
-            return T::block(run.isa, &x);
+            return long_block(run.isa, &x);
         }
         for o in (0..s.o).step_by(width) {
             x.n = width.min(s.o - o);
@@ -445,7 +460,7 @@ impl ConvFilter {
             for (i, offset) in g.segments.iter().enumerate() {
                 x.left = image.offset(*offset);
                 x.out = sum.add(i * g.segment * s.o + o);
-                T::block(run.isa, &x);
+                long_block(run.isa, &x);
             }
         }
     }

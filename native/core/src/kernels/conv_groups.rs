@@ -1,12 +1,15 @@
 //! Convolutions of many groups of few channels (depthwise ones have one each): the groups are the lanes of vectors.
 //!
 //! Images are read where they lie. Which taps meet the image, and where, is known per axis when a program is loaded, so
-//! padding and gaps between elements cost nothing. Every result is one chain of multiply-adds in order of taps and channels.
+//! padding and gaps between elements cost nothing. Every result is made of chains of multiply-adds in order of taps and channels.
+
+use std::ops::Range;
 
 use super::conv::check_sizes;
 use super::dot::tree;
 use super::epilogue::Epilogue;
-use super::product::Matrix;
+use super::product::{Matrix, DEPTH};
+use super::tally::totals;
 use crate::dtype::for_float;
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa};
@@ -211,6 +214,18 @@ unsafe fn lanes<S: Simd<T>, T: Float, const P: usize>(row: &Row<T>, out: usize) 
     }
 }
 
+/// Adds sums to totals, and begins them again.
+#[inline(always)]
+unsafe fn add<S: Simd<T>, T: Float, const P: usize, const V: usize>(
+    totals: &mut [[S::V; V]; P],
+    sums: &mut [[S::V; V]; P],
+) {
+    for (total, sum) in totals.iter_mut().flatten().zip(sums.iter_mut().flatten()) {
+        *total = S::add(*total, *sum);
+        *sum = S::zero();
+    }
+}
+
 /// `P` outputs of `V` vectors of groups.
 #[inline(always)]
 unsafe fn outputs<S: Simd<T>, T: Float, const P: usize, const V: usize, const FULL: bool>(
@@ -221,6 +236,7 @@ unsafe fn outputs<S: Simd<T>, T: Float, const P: usize, const V: usize, const FU
 ) {
     let load = |from: *const T| if FULL { S::load(from) } else { S::load_some(from, tail) };
     let mut sum = [[S::zero(); V]; P];
+    let (mut total, mut steps) = (sum, 0);
     let along = row.axis.of(out);
     for (weight, image) in row.z.iter().flat_map(|z| row.y.iter().map(move |y| (z.0 + y.0, z.1 + y.1))) {
         for (by_weight, by_image) in along {
@@ -237,8 +253,15 @@ unsafe fn outputs<S: Simd<T>, T: Float, const P: usize, const V: usize, const FU
                 weight = weight.wrapping_add(row.o * row.g);
                 image = image.wrapping_add(row.g);
             }
+            steps += row.c;
+            if steps >= DEPTH {
+                add::<S, T, P, V>(&mut total, &mut sum);
+                steps = 0;
+            }
         }
     }
+    add::<S, T, P, V>(&mut total, &mut sum);
+    let sum = total;
     for (p, row_sums) in sum.iter().enumerate() {
         let to = row.out.add((out + p * row.axis.period) * row.o * row.g + lane);
         for (v, value) in row_sums.iter().enumerate() {
@@ -418,31 +441,41 @@ impl ConvGroupsFilter {
         let sums = run.ptr::<T>(self.scratch) as usize;
         run.pool.run(self.chunks, usize::MAX, |_, chunk| {
             let sum = (sums as *mut T).add(chunk * distance);
-            std::slice::from_raw_parts_mut(sum, weights).fill(T::ZERO);
-            for i in s.n * chunk / self.chunks..s.n * (chunk + 1) / self.chunks {
-                self.image(run, i, sum);
-            }
+            let images = s.n * chunk / self.chunks..s.n * (chunk + 1) / self.chunks;
+            totals(run.isa, weights, |tally| {
+                let rows = (DEPTH / s.ow).max(1);
+                let parts = (0..s.od * s.oh).step_by(rows).flat_map(|y| (0..s.ow).step_by(DEPTH).map(move |x| (y, x)));
+                for (i, (y, x)) in images.flat_map(|i| parts.clone().map(move |part| (i, part))) {
+                    tally.sums.fill(T::ZERO);
+                    self.image(run, i, y..(s.od * s.oh).min(y + rows), x, tally.sums.as_mut_ptr());
+                    tally.join();
+                }
+                tally.settle();
+                std::ptr::copy_nonoverlapping(tally.totals.as_ptr(), sum, weights);
+            });
         });
         tree(sums as *mut T, self.chunks, weights, distance);
         std::ptr::copy_nonoverlapping(sums as *const T, out, weights);
     }
 
-    unsafe fn image<T: Grouped>(&self, run: &Run, i: usize, sum: *mut T) {
+    /// Some rows of an image, of each tap's products along them the `DEPTH` from `first` on.
+    unsafe fn image<T: Grouped>(&self, run: &Run, i: usize, rows: Range<usize>, first: usize, sum: *mut T) {
         let s = &self.s;
         let (weight_row, taps) = (s.c * s.o * s.g, &self.axes[2].runs);
         let image = run.ptr::<T>(self.x).add(i * s.d * s.h * s.w * s.c * s.g).cast_const();
-        for at in 0..s.od * s.oh {
+        for at in rows {
             let dy = run.ptr::<T>(self.dy).add((i * s.od * s.oh + at) * s.ow * s.o * s.g).cast_const();
             let (z, y) = (self.axes[0].of(at / s.oh), self.axes[1].of(at % s.oh));
             for (weight, from) in z.iter().flat_map(|z| y.iter().map(move |y| (z.0 + y.0, z.1 + y.1))) {
                 for (tap, (to, along, count)) in taps.iter().enumerate() {
                     for (c, o) in (0..s.c).flat_map(|c| (0..s.o).map(move |o| (c, o))) {
+                        let (by_image, by_dy) = (self.axes[2].step, self.axes[2].period * s.o * s.g);
                         let call = Sums {
-                            count: *count,
-                            image: image.add(from + along + c * s.g),
-                            by_image: self.axes[2].step,
-                            dy: dy.add(to + o * s.g),
-                            by_dy: self.axes[2].period * s.o * s.g,
+                            count: count.saturating_sub(first).min(DEPTH),
+                            image: image.wrapping_add(from + along + c * s.g + first * by_image),
+                            by_image,
+                            dy: dy.wrapping_add(to + o * s.g + first * by_dy),
+                            by_dy,
                             sum: sum.add(weight + tap * weight_row + (c * s.o + o) * s.g),
                             lanes: s.g,
                         };

@@ -1,7 +1,7 @@
 //! Matrix products: cuts by shape, one `product` per part.
 
 use super::epilogue::Epilogue;
-use super::fold::{self, Sum, LANES};
+use super::fold::{self, join, settle, Sum, CHAIN, LANES, RUN};
 use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
 use super::whole::{products, Sizes, Whole};
@@ -274,37 +274,55 @@ unsafe fn row_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Ma
     let vector = std::slice::from_raw_parts(y.ptr, k);
     for i in 0..m {
         let row = std::slice::from_raw_parts(x.at(i, 0), k);
-        let mut lanes = [T::ZERO; LANES];
-        let (heads, tails) = (row.chunks_exact(LANES), vector.chunks_exact(LANES));
-        let (last_a, last_b) = (heads.remainder(), tails.remainder());
-        for (a, b) in heads.zip(tails) {
-            for l in 0..LANES {
-                lanes[l] = a[l].mul_add::<L>(b[l], lanes[l]);
-            }
+        let mut runs = row.chunks(RUN).zip(vector.chunks(RUN));
+        let mut totals = runs.next().map_or([T::ZERO; LANES], |(a, b)| run_lanes::<L, T>(a, b));
+        if k > RUN {
+            let mut lost = [T::ZERO; LANES];
+            runs.for_each(|(a, b)| join::<T, Sum>(&mut totals, &mut lost, &run_lanes::<L, T>(a, b)));
+            settle::<T, Sum>(&mut totals, &lost);
         }
-        for (l, (a, b)) in last_a.iter().zip(last_b).enumerate() {
-            lanes[l] = a.mul_add::<L>(*b, lanes[l]);
-        }
-        *out.at(i, 0).cast_mut() = fold::tree::<T, Sum, LANES>(&mut lanes);
+        *out.at(i, 0).cast_mut() = fold::tree::<T, Sum, LANES>(&mut totals);
     }
+}
+
+#[inline(always)]
+unsafe fn run_lanes<L: Level, T: Float>(row: &[T], vector: &[T]) -> [T; LANES] {
+    let mut lanes = [T::ZERO; LANES];
+    let (heads, tails) = (row.chunks_exact(LANES), vector.chunks_exact(LANES));
+    let (last_a, last_b) = (heads.remainder(), tails.remainder());
+    for (a, b) in heads.zip(tails) {
+        for l in 0..LANES {
+            lanes[l] = a[l].mul_add::<L>(b[l], lanes[l]);
+        }
+    }
+    for (l, (a, b)) in last_a.iter().zip(last_b).enumerate() {
+        lanes[l] = a.mul_add::<L>(*b, lanes[l]);
+    }
+    lanes
 }
 
 #[inline(always)]
 unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
     const WIDTH: usize = 256;
-    let mut sum = [T::ZERO; WIDTH];
+    let [mut sums, mut totals, mut lost] = [[T::ZERO; WIDTH]; 3];
     for i in (0..m).step_by(WIDTH) {
         let n = WIDTH.min(m - i);
-        let sum = &mut sum[..n];
-        sum.fill(T::ZERO);
-        for p in 0..k {
-            let scale = *y.at(p, 0);
-            let column = std::slice::from_raw_parts(x.at(i, p), n);
-            for (s, a) in sum.iter_mut().zip(column) {
-                *s = a.mul_add::<L>(scale, *s);
+        let (sums, totals, lost) = (&mut sums[..n], &mut totals[..n], &mut lost[..n]);
+        totals.fill(T::ZERO);
+        lost.fill(T::ZERO);
+        for first in (0..k).step_by(CHAIN) {
+            sums.fill(T::ZERO);
+            for p in first..k.min(first + CHAIN) {
+                let scale = *y.at(p, 0);
+                let column = std::slice::from_raw_parts(x.at(i, p), n);
+                for (s, a) in sums.iter_mut().zip(column) {
+                    *s = a.mul_add::<L>(scale, *s);
+                }
             }
+            join::<T, Sum>(totals, lost, sums);
         }
-        for (j, s) in sum.iter().enumerate() {
+        settle::<T, Sum>(totals, lost);
+        for (j, s) in totals.iter().enumerate() {
             *out.at(i + j, 0).cast_mut() = *s;
         }
     }

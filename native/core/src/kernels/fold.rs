@@ -1,7 +1,8 @@
 //! The operations of reductions, and the order in which they combine.
 //!
-//! Element `i` of a run belongs to lane `i mod 64`; a lane folds its elements in order from the identity, and the lanes
-//! combine by halves, whatever the processor.
+//! Element `i` of a run belongs to lane `i mod 64`; a lane folds its elements in order from the identity, and the
+//! lanes combine by halves, whatever the processor. No more than `CHAIN` values are added one after another: sums of that
+//! many go to a total that keeps what rounding takes from it, so that long sums of one sign are as exact as short ones.
 
 use crate::dtype::{for_dtype, DType, Element};
 use crate::isa::{by_isa, Level};
@@ -9,10 +10,24 @@ use crate::program::ReduceOp;
 
 /// The lanes of a run.
 pub const LANES: usize = 64;
+/// Most values that are added one after another.
+pub const CHAIN: usize = 64;
+/// Elements whose lanes are one value of a total.
+pub const RUN: usize = LANES * CHAIN / 2;
 
 pub trait Fold: 'static {
     fn identity<T: Element>() -> T;
     fn fold<T: Element>(a: T, b: T) -> T;
+    /// Folds a value into a total, with what its roundings have lost so far.
+    #[inline(always)]
+    fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {
+        (Self::fold(total, value), lost)
+    }
+    /// The total with what was lost.
+    #[inline(always)]
+    fn settle<T: Element>(total: T, _lost: T) -> T {
+        total
+    }
 }
 
 pub struct And;
@@ -50,6 +65,37 @@ impl Fold for Sum {
     fn fold<T: Element>(a: T, b: T) -> T {
         a.add(b)
     }
+    /// The error of a sum is a float: D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B.
+    #[inline(always)]
+    fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {
+        let sum = total.add(value);
+        let part = sum.sub(total);
+        let error = total.sub(sum.sub(part)).add(value.sub(part));
+        (sum, lost.add(error))
+    }
+    /// What an infinite total has lost is NaN.
+    #[inline(always)]
+    fn settle<T: Element>(total: T, lost: T) -> T {
+        if lost.nan() {
+            total
+        } else {
+            total.add(lost)
+        }
+    }
+}
+
+/// Joins values to totals, side by side.
+#[inline(always)]
+pub fn join<T: Element, F: Fold>(totals: &mut [T], lost: &mut [T], values: &[T]) {
+    for ((t, l), v) in totals.iter_mut().zip(lost).zip(values) {
+        (*t, *l) = F::join(*t, *l, *v);
+    }
+}
+
+/// Makes results of totals.
+#[inline(always)]
+pub fn settle<T: Element, F: Fold>(totals: &mut [T], lost: &[T]) {
+    totals.iter_mut().zip(lost).for_each(|(t, l)| *t = F::settle(*t, *l));
 }
 impl Fold for And {
     #[inline(always)]

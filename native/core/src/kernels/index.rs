@@ -186,8 +186,8 @@ impl ScatterAdd {
             ranges: ranges_of(self.size * self.inner, self.size),
         };
         let (updates, out) = (run.ptr::<T>(self.updates), run.ptr::<T>(self.out));
-        let block = self.scratch.map(|at| run.ptr::<T>(at));
-        walk.combine(run, indices, updates, out, block, |totals, _| totals.fill(T::ZERO), Element::add);
+        let lost = self.scratch.map(|at| run.ptr::<T>(at));
+        walk.combine(run, indices, updates, out, lost, |totals, _| totals.fill(T::ZERO), Element::add);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The register tile under products and convolutions.
 //!
 //! The left operand is read by broadcast, so any strides do; its contracted index runs over segments, which lets a
-//! convolution read a padded image in place. The right operand has contiguous columns. Every output element is one
-//! chain of multiply-adds in order of the contracted index: how rows and columns are cut never changes bits.
+//! convolution read a padded image in place. The right operand has contiguous columns. Every output element is the sum
+//! of chains of multiply-adds in order of the contracted index, cut by it alone: how rows and columns are cut never changes bits.
 
+use super::fold::{join, settle, Sum, CHAIN};
 use crate::isa::{by_isa, Isa};
 use crate::scalar::Float;
 use crate::simd::{Simd, Walk};
@@ -19,6 +20,8 @@ pub struct Block<'a, T> {
     pub left_packed: bool,
     pub segments: &'a [isize],
     pub segment: usize,
+    /// About how many products are added in registers before they go to `out`.
+    pub chain: usize,
     pub right: *const T,
     pub right_row: isize,
     /// Distance between groups of `columns(isa)` columns.
@@ -28,6 +31,32 @@ pub struct Block<'a, T> {
     pub out: *mut T,
     pub out_row: isize,
     pub accumulate: bool,
+}
+
+/// Some steps of the contracted index: whole segments, or a part of one.
+pub struct Piece {
+    /// Segments, from where in each.
+    pub segments: std::ops::Range<usize>,
+    pub from: usize,
+    pub length: usize,
+    /// Steps before it.
+    pub before: usize,
+}
+
+/// Cuts `count` segments of `length` steps into pieces of about `size` steps.
+pub fn pieces(count: usize, length: usize, size: usize) -> impl Iterator<Item = Piece> {
+    // Of short segments some together, of long ones parts.
+    let together = ((size + length / 2) / length.max(1)).clamp(1, count.max(1));
+    let parts = if together > 1 { 1 } else { ((length + size / 2) / size).max(1) };
+    let part = length.div_ceil(parts).next_multiple_of(4);
+    (0..count).step_by(together).flat_map(move |first| {
+        (0..length.max(1)).step_by(part.max(1)).map(move |from| Piece {
+            segments: first..count.min(first + together),
+            from,
+            length: part.min(length - from),
+            before: first * length + from,
+        })
+    })
 }
 
 /// Floats that have a register tile at every level.
@@ -80,6 +109,56 @@ macro_rules! real {
 real!(f32, block_f32, block_body_f32);
 real!(f64, block_f64, block_body_f64);
 
+/// Steps whose sums are one value of a total where there are more: 2^12.
+pub const SPAN: usize = 1 << 12;
+/// Most elements of a register tile.
+const TILE: usize = 14 * 32;
+
+/// A block whose left side is not packed, with any number of steps: sums of spans go to totals that keep what is lost.
+///
+/// # Safety
+/// All addresses that the block describes must be valid.
+pub unsafe fn long_block<T: Real>(isa: Isa, x: &Block<T>) {
+    if x.segment * x.segments.len() <= SPAN {
+        return T::block(isa, x);
+    }
+    let (rows, width) = (T::rows(isa), T::columns(isa));
+    let [mut sums, mut totals, mut lost] = [[T::ZERO; TILE]; 3];
+    for (row, column) in (0..x.m).step_by(rows).flat_map(|r| (0..x.n).step_by(width).map(move |c| (r, c))) {
+        let (m, n) = (rows.min(x.m - row), width.min(x.n - column));
+        let right_row = if n == width { x.right_row } else { x.right_last_row };
+        totals.fill(T::ZERO);
+        lost.fill(T::ZERO);
+        for piece in pieces(x.segments.len(), x.segment, SPAN) {
+            let left = x.left.wrapping_offset(row as isize * x.left_row + piece.from as isize * x.left_step);
+            let right = x.right.wrapping_offset((column / width) as isize * x.right_panel);
+            let part = Block {
+                m,
+                n,
+                left,
+                segments: &x.segments[piece.segments],
+                segment: piece.length,
+                chain: CHAIN,
+                right: right.wrapping_offset(piece.before as isize * right_row),
+                right_row,
+                right_last_row: right_row,
+                out: sums.as_mut_ptr(),
+                out_row: width as isize,
+                accumulate: false,
+                ..*x
+            };
+            T::block(isa, &part);
+            join::<T, Sum>(&mut totals, &mut lost, &sums);
+        }
+        settle::<T, Sum>(&mut totals, &lost);
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let to = x.out.offset((row + i) as isize * x.out_row).add(column + j);
+            let value = totals[i * width + j];
+            *to = if x.accumulate { *to + value } else { value };
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
     if x.m == 0 {
@@ -118,14 +197,24 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
             }
             tile.out = x.out.offset(row as isize * x.out_row).add(column);
             tile.tail = if columns > S::LANES { columns - S::LANES } else { columns };
-            if columns == width {
-                by_rows::<S, T, 2, true>(&tile, rows);
-            } else if columns > S::LANES {
-                by_rows::<S, T, 2, false>(&tile, rows);
-            } else if columns == S::LANES {
-                by_rows::<S, T, 1, true>(&tile, rows);
-            } else {
-                by_rows::<S, T, 1, false>(&tile, rows);
+            for piece in pieces(x.segments.len(), x.segment, x.chain) {
+                let tile = Tile {
+                    left: tile.left.wrapping_offset(piece.from as isize * tile.left_step),
+                    right: tile.right.wrapping_offset(piece.before as isize * tile.right_row),
+                    segments: &x.segments[piece.segments],
+                    segment: piece.length,
+                    accumulate: x.accumulate || piece.before > 0,
+                    ..tile
+                };
+                if columns == width {
+                    by_rows::<S, T, 2, true>(&tile, rows);
+                } else if columns > S::LANES {
+                    by_rows::<S, T, 2, false>(&tile, rows);
+                } else if columns == S::LANES {
+                    by_rows::<S, T, 1, true>(&tile, rows);
+                } else {
+                    by_rows::<S, T, 1, false>(&tile, rows);
+                }
             }
             row += rows;
         }
@@ -145,6 +234,7 @@ fn walk<'a, T>(x: &Tile<'a, T>) -> Option<(Walk<'a, T>, bool)> {
     Some((walk, along))
 }
 
+#[derive(Clone, Copy)]
 struct Tile<'a, T> {
     left: *const T,
     left_row: isize,

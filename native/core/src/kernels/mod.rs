@@ -21,6 +21,7 @@ pub mod rows;
 pub mod scatter;
 pub mod softmax;
 pub mod sort;
+pub mod tally;
 pub mod transfer;
 pub mod transpose;
 pub mod whole;

@@ -3,7 +3,9 @@
 
 use std::cell::RefCell;
 
-use super::micro::{Block, Real};
+use super::fold::CHAIN;
+use super::micro::{Block, Real, SPAN};
+use super::tally::totals;
 use super::transpose::transpose;
 use crate::isa::Isa;
 
@@ -79,6 +81,49 @@ pub unsafe fn product<T: Real>(
     if out.columns != 1 && out.rows == 1 && n > 1 {
         return product(isa, n, m, k, b.transposed(), a.transposed(), out.transposed(), accumulate);
     }
+    if k > SPAN {
+        return long(isa, m, n, k, a, b, out, accumulate);
+    }
+    short(isa, m, n, k, a, b, out, accumulate, DEPTH);
+}
+
+/// Sums of spans of the contracted dim, in totals that keep what rounding takes from them.
+unsafe fn long<T: Real>(
+    isa: Isa,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: Matrix<T>,
+    accumulate: bool,
+) {
+    totals(isa, m * n, |tally| {
+        let target = Matrix { ptr: tally.sums.as_ptr(), rows: n as isize, columns: 1 };
+        for p in (0..k).step_by(SPAN) {
+            short(isa, m, n, SPAN.min(k - p), a.from(0, p), b.from(p, 0), target, false, CHAIN);
+            tally.join();
+        }
+        tally.settle();
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let to = out.at(i, j).cast_mut();
+            let value = tally.totals[i * n + j];
+            *to = if accumulate { *to + value } else { value };
+        }
+    });
+}
+
+unsafe fn short<T: Real>(
+    isa: Isa,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: Matrix<T>,
+    accumulate: bool,
+    chain: usize,
+) {
     if k == 0 {
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
             if !accumulate {
@@ -98,7 +143,7 @@ pub unsafe fn product<T: Real>(
         for p in (0..k).step_by(DEPTH) {
             let depth = DEPTH.min(k - p);
             let add = p > 0 || (accumulate && direct);
-            block(isa, m, n, depth, a.from(0, p), b.from(p, 0), target, add, left, right);
+            block(isa, m, n, depth, a.from(0, p), b.from(p, 0), target, (add, chain), left, right);
         }
         if !direct {
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -117,7 +162,7 @@ unsafe fn block<T: Real>(
     a: Matrix<T>,
     b: Matrix<T>,
     out: Matrix<T>,
-    add: bool,
+    (add, chain): (bool, usize),
     left: &mut Vec<u64>,
     right: &mut Vec<u64>,
 ) {
@@ -131,6 +176,7 @@ unsafe fn block<T: Real>(
         left_packed: false,
         segments: &[0],
         segment: depth,
+        chain,
         right: b.ptr,
         right_row: b.rows,
         right_panel: width as isize,

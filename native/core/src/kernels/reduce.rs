@@ -1,8 +1,8 @@
 //! Reductions over any dims, and the position of a row's maximum.
 //!
-//! Runs are folded in lanes, columns in order, pieces of either by a binary tree (see `fold.rs`).
+//! Runs are folded in lanes, columns row by row, pieces of either by a binary tree (see `fold.rs`).
 
-use super::fold::{defined, pairwise, tree, with_fold, Fold, Max, LANES};
+use super::fold::{defined, join, pairwise, settle, tree, with_fold, Fold, Max, CHAIN, LANES, RUN};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa, Level};
@@ -219,26 +219,52 @@ pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
 by_isa! { fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body }
 by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) => fold_block_body }
 
+/// Rows that meet in a tree before they are folded into a column.
+const TOGETHER: usize = 8;
+/// Rows whose results are one value of a column's total.
+const ROWS: usize = TOGETHER * CHAIN;
+
+/// Folds eight values by halves.
+#[inline(always)]
+fn eight<T: Element, F: Fold>(x: impl Fn(usize) -> T) -> T {
+    let two = |i: usize| F::fold(x(i), x(i + 4));
+    F::fold(F::fold(two(0), two(2)), F::fold(two(1), two(3)))
+}
+
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    let mut lanes = [F::identity::<T>(); LANES];
-    if stride != 1 {
-        for i in 0..n {
-            lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride));
+    let lanes = |first: usize| {
+        let n = RUN.min(n - first);
+        let from = from.wrapping_offset(first as isize * stride);
+        if stride == 1 {
+            fold_lanes::<T, F>(std::slice::from_raw_parts(from, n))
+        } else {
+            let mut lanes = [F::identity::<T>(); LANES];
+            (0..n).for_each(|i| lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride)));
+            lanes
         }
-        return tree::<T, F, LANES>(&mut lanes);
+    };
+    let mut totals = lanes(0);
+    if n > RUN {
+        let mut lost = [T::ZERO; LANES];
+        (RUN..n).step_by(RUN).for_each(|first| join::<T, F>(&mut totals, &mut lost, &lanes(first)));
+        settle::<T, F>(&mut totals, &lost);
     }
-    let chunks = std::slice::from_raw_parts(from, n).chunks_exact(LANES);
+    tree::<T, F, LANES>(&mut totals)
+}
+
+#[inline(always)]
+fn fold_lanes<T: Element, F: Fold>(run: &[T]) -> [T; LANES] {
+    let mut lanes = [F::identity::<T>(); LANES];
+    let chunks = run.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for l in 0..LANES {
             lanes[l] = F::fold(lanes[l], chunk[l]);
         }
     }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane = F::fold(*lane, *x);
-    }
-    tree::<T, F, LANES>(&mut lanes)
+    lanes.iter_mut().zip(rest).for_each(|(lane, x)| *lane = F::fold(*lane, *x));
+    lanes
 }
 
 #[inline(always)]
@@ -249,25 +275,39 @@ unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
     last: usize,
     to: &mut [T],
 ) {
-    to.fill(F::identity());
     let n = to.len();
     let row = |r: usize| {
         let at = if over.len() == 1 { r as isize * over[0].stride } else { offset(over, r) };
         std::slice::from_raw_parts(from.wrapping_offset(at), n)
     };
-    let mut r = first;
-    while r + 4 <= last {
-        let (a, b, c, d) = (row(r), row(r + 1), row(r + 2), row(r + 3));
-        for i in 0..n {
-            to[i] = F::fold(F::fold(F::fold(F::fold(to[i], a[i]), b[i]), c[i]), d[i]);
-        }
-        r += 4;
+    fold_some::<T, F>(row, first, last.min(first + ROWS), to);
+    if last <= first + ROWS {
+        return;
     }
-    while r < last {
-        for (t, a) in to.iter_mut().zip(row(r)) {
-            *t = F::fold(*t, *a);
+    let (mut lost, mut sums) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
+    let (lost, sums) = (&mut lost[..n], &mut sums[..n]);
+    for start in (first + ROWS..last).step_by(ROWS) {
+        fold_some::<T, F>(row, start, last.min(start + ROWS), sums);
+        join::<T, F>(to, lost, sums);
+    }
+    settle::<T, F>(to, lost);
+}
+
+/// Folds rows `first..last` element by element.
+#[inline(always)]
+fn fold_some<'a, T: Element, F: Fold>(row: impl Fn(usize) -> &'a [T], first: usize, last: usize, to: &mut [T]) {
+    to.fill(F::identity());
+    let n = to.len();
+    let mut r = first;
+    while r + TOGETHER <= last {
+        let rows: [&[T]; TOGETHER] = std::array::from_fn(|k| &row(r + k)[..n]);
+        for (i, t) in to.iter_mut().enumerate() {
+            *t = F::fold(*t, eight::<T, F>(|k| rows[k][i]));
         }
-        r += 1;
+        r += TOGETHER;
+    }
+    for r in r..last {
+        to.iter_mut().zip(row(r)).for_each(|(t, a)| *t = F::fold(*t, *a));
     }
 }
 

@@ -132,17 +132,17 @@ impl Scatter {
         ranges_of(if in_place { self.count.min(self.size) } else { self.size } * self.inner, self.size)
     }
 
-    /// Where there is scratch it is for sums, the only ones that go in blocks.
+    /// Where there is scratch it is for sums, the only ones that lose anything.
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combined: impl Fn(T, T) -> T + Sync) {
         let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.out) as usize);
         let Scatter { outer, size, count, inner, .. } = *self;
         let walk = RowWalk { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
-        let block = self.scratch.map(|at| run.ptr::<T>(at));
+        let lost = self.scratch.map(|at| run.ptr::<T>(at));
         let begin = |rows: &mut [T], offset: usize| {
             if input != out {
                 rows.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), rows.len()));
             }
         };
-        walk.combine(run, indices, run.ptr::<T>(self.updates), out as *mut T, block, begin, combined);
+        walk.combine(run, indices, run.ptr::<T>(self.updates), out as *mut T, lost, begin, combined);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::fold::{join, settle, tree, Sum, CHAIN};
 use crate::dtype::{for_float, DType};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
@@ -98,25 +99,23 @@ fn normaliser<T: Float>(logits: &[T]) -> (T, T) {
     let top = logits.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
     // An infinite maximum would make every difference NaN.
     let shift = if top == T::LOWEST { T::ZERO } else { top };
-    let mut lanes = [T::ZERO; LANES];
-    let chunks = logits.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for l in 0..LANES {
-            lanes[l] = lanes[l] + (chunk[l] - shift).exp();
+    let [mut totals, mut lost] = [[T::ZERO; LANES]; 2];
+    for run in logits.chunks(CHAIN * LANES) {
+        let mut lanes = [T::ZERO; LANES];
+        let chunks = run.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for l in 0..LANES {
+                lanes[l] = lanes[l] + (chunk[l] - shift).exp();
+            }
         }
-    }
-    for (l, x) in rest.iter().enumerate() {
-        lanes[l] = lanes[l] + (*x - shift).exp();
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] = lanes[l] + lanes[l + width];
+        for (l, x) in rest.iter().enumerate() {
+            lanes[l] = lanes[l] + (*x - shift).exp();
         }
-        width /= 2;
+        join::<T, Sum>(&mut totals, &mut lost, &lanes);
     }
-    (shift, lanes[0])
+    settle::<T, Sum>(&mut totals, &lost);
+    (shift, tree::<T, Sum, LANES>(&mut totals))
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Pooling windows, channels last, vectorised over channels.
 
-use super::fold::{defined, with_fold, Fold};
+use super::fold::{defined, join, settle, with_fold, Fold, CHAIN};
 use crate::dtype::{for_dtype, for_float, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
@@ -240,7 +240,14 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
         while channel < w.c {
             let n = GROUP.min(w.c - channel);
             let mut best = [F::identity::<T>(); GROUP];
+            let (mut totals, mut lost) = (best, [T::ZERO; GROUP]);
+            let mut tap = 0;
             w.each_tap(image, taps, |offset| {
+                if tap > 0 && tap % CHAIN == 0 {
+                    join::<T, F>(&mut totals, &mut lost, &best);
+                    best.fill(F::identity());
+                }
+                tap += 1;
                 let from = input.add(offset + channel);
                 if n == GROUP {
                     for (l, b) in best.iter_mut().enumerate() {
@@ -252,6 +259,11 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
                     }
                 }
             });
+            if tap > CHAIN {
+                join::<T, F>(&mut totals, &mut lost, &best);
+                settle::<T, F>(&mut totals, &lost);
+                best = totals;
+            }
             std::ptr::copy_nonoverlapping(best.as_ptr(), out.add(place + channel), n);
             channel += n;
         }

@@ -7,7 +7,8 @@ use super::group::{read, Group};
 use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
 use crate::dtype::{for_dtype, DType, Element};
 use crate::exec::Run;
-use crate::kernels::fold::{pairwise, start, with_fold, Fold};
+use crate::isa::{by_isa, Level};
+use crate::kernels::fold::{join, pairwise, settle, start, with_fold, Fold, CHAIN};
 use crate::kernels::fused::generated::streams;
 use crate::kernels::fused::Source;
 use crate::kernels::reduce::chunks;
@@ -105,11 +106,8 @@ impl FusedColumns {
     /// Rows of one chunk, some columns of them.
     unsafe fn part(&self, run: &Run, outer: usize, chunk: usize, column: usize, n: usize) {
         let group = &self.group;
-        let mut lanes = Lanes(MaybeUninit::uninit());
-        let lanes = lanes.0.as_mut_ptr().cast::<u8>();
-        for (f, (op, dtype, _)) in self.folds.iter().enumerate() {
-            start((*op, *dtype), lanes.add(f * WIDTH * 8), n);
-        }
+        let mut room = [const { Lanes(MaybeUninit::uninit()) }; 3];
+        let [lanes, totals, lost] = room.each_mut().map(|one| one.0.as_mut_ptr().cast::<u8>());
         let first = group.length * chunk / self.chunks;
         let rows = group.length * (chunk + 1) / self.chunks - first;
         let mut at: [Address; VIEWS] = [(0, 0); VIEWS];
@@ -126,9 +124,24 @@ impl FusedColumns {
                 Place::Single(_) | Place::Kept(_) => unreachable!("columns have no values of rows"),
             };
         }
-        self.pass.call(run.isa, (rows, n), &at[..self.pass.places.len()]);
+        let at = &mut at[..self.pass.places.len()];
+        for done in (0..rows.max(1)).step_by(CHAIN) {
+            let more = CHAIN.min(rows - done);
+            for (f, (op, dtype, _)) in self.folds.iter().enumerate() {
+                start((*op, *dtype), lanes.add(f * WIDTH * 8), n);
+            }
+            self.pass.call(run.isa, (more, n), at);
+            at.iter_mut().for_each(|(first, by)| *first = first.wrapping_add_signed(more as isize * *by));
+            let last = done + more == rows;
+            for (f, (op, dtype, _)) in self.folds.iter().enumerate() {
+                let [values, totals, lost] = [lanes, totals, lost].map(|room| room.add(f * WIDTH * 8));
+                for_dtype!(*dtype, T => with_fold!(*op, F => {
+                    gathered::<T, F>(run.isa, (done > 0, last), n, values.cast(), totals.cast(), lost.cast())
+                }));
+            }
+        }
         for (f, (_, dtype, operand)) in self.folds.iter().enumerate() {
-            let from = lanes.add(f * WIDTH * 8);
+            let from = totals.add(f * WIDTH * 8);
             if self.chunks > 1 {
                 let columns = *group.dims.last().unwrap_or(&1);
                 let to = self.partial(run, f).add(((outer * self.chunks + chunk) * columns + column) * dtype.size());
@@ -165,6 +178,35 @@ impl FusedColumns {
                 }));
             }
         }
+    }
+}
+
+by_isa! {
+    fn gathered<T: Element, F: Fold>(at: (bool, bool), n: usize, values: *const T, totals: *mut T, lost: *mut T) =>
+        gathered_body
+}
+
+/// Joins the results of some rows to those before them, if there are, and settles the totals after the last.
+#[inline(always)]
+unsafe fn gathered_body<L: Level, T: Element, F: Fold>(
+    (joins, last): (bool, bool),
+    n: usize,
+    values: *const T,
+    totals: *mut T,
+    lost: *mut T,
+) {
+    if !joins {
+        std::ptr::copy_nonoverlapping(values, totals, n);
+        if !last {
+            std::slice::from_raw_parts_mut(lost, n).fill(T::ZERO);
+        }
+        return;
+    }
+    let totals = std::slice::from_raw_parts_mut(totals, n);
+    let lost = std::slice::from_raw_parts_mut(lost, n);
+    join::<T, F>(totals, lost, std::slice::from_raw_parts(values, n));
+    if last {
+        settle::<T, F>(totals, lost);
     }
 }
 

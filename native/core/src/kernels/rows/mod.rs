@@ -7,11 +7,11 @@ mod pass;
 
 use std::mem::MaybeUninit;
 
-use super::fold::{finish, start, LANES};
+use super::fold::{finish, pairwise, start, with_fold, LANES, RUN};
 use super::fused::generated::streams;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
-use crate::dtype::DType;
+use crate::dtype::{for_dtype, DType};
 use crate::exec::Run;
 use crate::generate::Generate;
 use crate::program::{FusedJson, ReduceOp};
@@ -49,6 +49,8 @@ pub struct FusedRows {
 #[derive(Default)]
 struct Layout {
     lanes: usize,
+    /// Results of the runs of rows that are longer than one.
+    partials: usize,
     kept: usize,
 }
 
@@ -213,12 +215,14 @@ impl<'a> Plan<'a> {
         let singles = group.natures.iter().filter(|n| n.single).count();
         let folds = self.passes.iter().map(|p| p.folds.len()).max().unwrap_or(0);
         let lanes = (singles * self.block * 8).next_multiple_of(64);
-        let kept = lanes + folds * self.block * LANES * 8;
+        let partials = lanes + folds * self.block * LANES * 8;
+        let runs = if group.length > RUN { group.length.div_ceil(RUN) } else { 0 };
+        let kept = (partials + folds * self.block * runs * 8).next_multiple_of(64);
         let bytes = kept + self.kept.len() * 64 + self.block * self.kept_bytes();
         if bytes > SCRATCH {
             bail!("{singles} values per row and {folds} folds at once are more than one folded group can hold");
         }
-        Ok(Layout { lanes, kept })
+        Ok(Layout { lanes, partials, kept })
     }
 
     fn finish(self, generate: Generate) -> Result<Vec<Option<Pass>>> {
@@ -318,26 +322,52 @@ impl Block<'_> {
         if pass.folds.is_empty() {
             return pass.call(isa, (self.rows, length), at);
         }
+        let pieces = length.div_ceil(RUN).max(1);
+        for piece in 0..pieces {
+            let n = RUN.min(length - piece * RUN);
+            self.folds(pass, at, n, piece);
+            for (view, (first, _)) in at.iter_mut().enumerate() {
+                if !matches!(pass.places[view], Place::Lanes(_)) {
+                    let size = pass.description().views[view].dtype.size() as isize;
+                    *first = first.wrapping_add_signed(pass.along[view] * n as isize * size);
+                }
+            }
+        }
+        if pieces > 1 {
+            for (f, register) in pass.folds.iter().enumerate() {
+                let (op, dtype) = self.fold(pass, f);
+                let to = self.values(*register);
+                for_dtype!(dtype, T => with_fold!(op, F => for row in 0..self.rows {
+                    let value = |piece: usize| *self.partials(f, piece).cast::<T>().add(row);
+                    *to.cast::<T>().add(row) = pairwise::<T, F>(0, pieces, &value);
+                }));
+            }
+        }
+    }
+
+    /// Folds `n` elements of each row; the results are those of the rows if there is but one piece.
+    unsafe fn folds(&self, pass: &Pass, at: &[Address], n: usize, piece: usize) {
+        let isa = self.run.isa;
         let kernel = pass.kernel(isa, at);
-        let holds = length > 0 && kernel.is_some_and(|k| k.holds);
+        let holds = n > 0 && kernel.is_some_and(|k| k.holds);
         if !holds {
             (0..pass.folds.len()).for_each(|f| start(self.fold(pass, f), self.lanes(f), self.rows * LANES));
         }
         // The interpreter knows lanes.
-        if holds || kernel.is_none() || length <= LANES {
-            pass.call(isa, (self.rows, length), at);
+        if holds || kernel.is_none() || n <= LANES {
+            pass.call(isa, (self.rows, n), at);
         } else {
-            (0..self.rows).for_each(|row| self.long(pass, at, row));
+            (0..self.rows).for_each(|row| self.long(pass, at, row, n));
         }
-        let used = if holds { 16 } else { length.min(LANES) };
+        let used = if holds { 16 } else { n.min(LANES) };
         for (f, register) in pass.folds.iter().enumerate() {
-            finish(isa, self.fold(pass, f), self.lanes(f), (self.rows, used), self.values(*register));
+            let to = if self.step.group.length > RUN { self.partials(f, piece) } else { self.values(*register) };
+            finish(isa, self.fold(pass, f), self.lanes(f), (self.rows, used), to);
         }
     }
 
     /// One row, walked as rows of as many elements as there are lanes.
-    unsafe fn long(&self, pass: &Pass, at: &[Address], row: usize) {
-        let length = self.step.group.length;
+    unsafe fn long(&self, pass: &Pass, at: &[Address], row: usize, length: usize) {
         let mut part: [Address; VIEWS] = [(0, 0); VIEWS];
         for (view, place) in pass.places.iter().enumerate() {
             let size = pass.description().views[view].dtype.size() as isize;
@@ -369,6 +399,12 @@ impl Block<'_> {
 
     fn lanes(&self, fold: usize) -> *mut u8 {
         self.scratch.wrapping_add(self.step.layout.lanes + fold * self.step.block * LANES * 8)
+    }
+
+    /// Results of a run of each row, for fold `f` of a pass.
+    fn partials(&self, f: usize, run: usize) -> *mut u8 {
+        let runs = self.step.group.length.div_ceil(RUN);
+        self.scratch.wrapping_add(self.step.layout.partials + (f * runs + run) * self.step.block * 8)
     }
 
     fn kept(&self, k: usize) -> *mut u8 {

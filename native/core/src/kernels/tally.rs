@@ -1,0 +1,55 @@
+//! Totals of many values side by side, in a worker's own memory.
+
+use std::cell::RefCell;
+
+use super::fold::{join, settle, Sum};
+use crate::isa::{by_isa, Isa, Level};
+use crate::scalar::Float;
+
+thread_local! {
+    // Grows to the largest part seen and stays: no allocation after the first step.
+    static ROOM: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+pub struct Tally<'a, T> {
+    isa: Isa,
+    /// What is joined next.
+    pub sums: &'a mut [T],
+    pub totals: &'a mut [T],
+    lost: &'a mut [T],
+}
+
+/// Calls `f` with totals of zero for `count` values; `f` must not ask for others.
+pub fn totals<T: Float>(isa: Isa, count: usize, f: impl FnOnce(&mut Tally<T>)) {
+    ROOM.with(|room| {
+        let mut room = room.borrow_mut();
+        let words = (3 * count * std::mem::size_of::<T>()).div_ceil(8);
+        if room.len() < words {
+            room.resize(words, 0);
+        }
+        // Floats need no more than the alignment of words, and any bits are one.
+        let all = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<T>(), 3 * count) };
+        all.fill(T::ZERO);
+        let (sums, rest) = all.split_at_mut(count);
+        let (totals, lost) = rest.split_at_mut(count);
+        f(&mut Tally { isa, sums, totals, lost });
+    });
+}
+
+impl<T: Float> Tally<'_, T> {
+    pub fn join(&mut self) {
+        unsafe { join_all(self.isa, self.totals, self.lost, self.sums) }
+    }
+
+    /// Makes results of the totals.
+    pub fn settle(&mut self) {
+        settle::<T, Sum>(self.totals, self.lost);
+    }
+}
+
+by_isa! { fn join_all<T: Float>(totals: &mut [T], lost: &mut [T], sums: &[T]) => join_body }
+
+#[inline(always)]
+unsafe fn join_body<L: Level, T: Float>(totals: &mut [T], lost: &mut [T], sums: &[T]) {
+    join::<T, Sum>(totals, lost, sums);
+}
