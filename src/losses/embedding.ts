@@ -1,6 +1,6 @@
 /** @module Losses of vectors, by their angles and distances. Vectors are the last dim. */
 import { formatType, sameShape } from "../ir/shape.ts";
-import { minimum, select, type Tensor } from "../tensor/index.ts";
+import { linalg, minimum, select, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
@@ -71,21 +71,10 @@ export function tripletMargin(
     checkNumber("tripletMargin", "margin", margin);
     checkNumber("tripletMargin", "p", p, 1);
     checkNumber("tripletMargin", "epsilon", epsilon, 0);
-    const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
+    const distance = (x: Tensor, y: Tensor): Tensor => linalg.norm(x.sub(y).add(epsilon), { p, dims: -1 });
     const far = distance(anchor, negative);
     const other = swap ? minimum(far, distance(positive, negative)) : far;
     const values = distance(anchor, positive).sub(other).add(margin).relu();
     return reduced("tripletMargin", values, options, ["margin", "p", "epsilon", "swap"]);
   });
-}
-
-function norm(x: Tensor, p: number): Tensor {
-  if (p === 1) return x.abs().sum(-1);
-  return p === 2
-    ? x.mul(x).sum(-1).sqrt()
-    : x
-        .abs()
-        .pow(p)
-        .sum(-1)
-        .pow(1 / p);
 }

@@ -112,7 +112,7 @@ export const reduceRows: Rows = {
   Hardmax: row(13, hardmax),
   LogSoftmax: row(13, (c) => h.logSoftmax(c.x(), c.axis("axis", -1))),
   ReduceL1: reduction(sum, h.abs),
-  ReduceL2: reduction((x, dims, options) => h.sqrt(sum(x, dims, options)), square),
+  ReduceL2: reduction((x, dims, { keepDims = false }) => h.linalg.norm(x, { dims, keepDims })),
   ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
   ReduceLogSumExp: reduction(logSumExp),
   ReduceMax: reduction(extreme("max")),
