@@ -1,6 +1,6 @@
 /** @module Losses of vectors, by their angles and distances. Vectors are the last dim. */
 import { formatType, sameShape } from "../ir/shape.ts";
-import { minimum, select, type Tensor } from "../tensor/index.ts";
+import { linalg, minimum, select, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";
@@ -73,7 +73,7 @@ export function tripletMargin(
     checkNumber("tripletMargin", "margin", margin);
     checkNumber("tripletMargin", "p", p, 1);
     checkNumber("tripletMargin", "epsilon", epsilon, 0);
-    const distance = (x: Tensor, y: Tensor): Tensor => norm(x.sub(y).add(epsilon), p);
+    const distance = (x: Tensor, y: Tensor): Tensor => linalg.norm(x.sub(y).add(epsilon), { p, dims: -1 });
     const single = (own: Tensor, near: Tensor, other: Tensor): Tensor => {
       const far = distance(own, other);
       const least = swap ? minimum(far, distance(near, other)) : far;
@@ -81,15 +81,4 @@ export function tripletMargin(
     };
     return reduced("tripletMargin", [anchor, positive, negative], options, single, ["margin", "p", "epsilon", "swap"]);
   });
-}
-
-function norm(x: Tensor, p: number): Tensor {
-  if (p === 1) return x.abs().sum(-1);
-  return p === 2
-    ? x.mul(x).sum(-1).sqrt()
-    : x
-        .abs()
-        .pow(p)
-        .sum(-1)
-        .pow(1 / p);
 }

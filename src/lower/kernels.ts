@@ -133,6 +133,8 @@ function factorSizes(what: string, m: number, n: number): { inputs: number[]; ou
       return { inputs: [m * m], outputs: [m * m] };
     case "triangularSolve":
       return { inputs: [m * m, m * n], outputs: [m * n] };
+    case "lu":
+      return { inputs: [m * m], outputs: [m * m, m, 1] };
     case "qr":
       return { inputs: [m * n], outputs: [m * k, k * n, 1] };
     case "svd":
@@ -141,6 +143,10 @@ function factorSizes(what: string, m: number, n: number): { inputs: number[]; ou
       return { inputs: [m * m], outputs: [m, m * m] };
   }
 }
+
+/** The rows of `lu` are counted, all else is numbers. */
+const rowsAt = (step: LoweredStep, output: number): DType =>
+  step["what"] === "lu" && output === 1 ? "i32" : dtypeOf(step);
 
 type Table = { readonly [kernel: string]: (step: LoweredStep, axes: readonly number[]) => Access[] };
 
@@ -269,7 +275,7 @@ const table: Table = {
         whole(`in[${index}]`, "read", address, dtypeOf(step), [batch, inputs[index] as number]),
       ),
       ...(step["out"] as Address[]).map((address, index) =>
-        whole(`out[${index}]`, "write", address, dtypeOf(step), [batch, outputs[index] as number]),
+        whole(`out[${index}]`, "write", address, rowsAt(step, index), [batch, outputs[index] as number]),
       ),
     ];
   },

@@ -36,7 +36,7 @@ const topKBytes = ({ rows, cols, count }: SortFields & { readonly count: number 
   room(tasksOf(rows, cols), pair * Math.max(cols, pairs(count)));
 
 interface FactorFields {
-  readonly what: "cholesky" | "triangularSolve" | "qr" | "svd" | "eigh";
+  readonly what: "cholesky" | "triangularSolve" | "lu" | "qr" | "svd" | "eigh";
   readonly batch: number;
   readonly m: number;
   readonly n: number;
@@ -47,6 +47,7 @@ function factorBytes({ what, batch, m, n }: FactorFields): number {
   const numbers = {
     cholesky: m * m + m,
     triangularSolve: m * m + 2 * m * n,
+    lu: m * m + m,
     // The matrix; Q, R, the reflectors with their factors, and a row.
     qr: m * n + m * k + k * n + m * k + k + Math.max(n, k),
     svd: m * n,

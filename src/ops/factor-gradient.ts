@@ -55,6 +55,20 @@ export function triangularGradient(x: Node, dx: Node): Node[] {
   return [neg(inside), db];
 }
 
+/** Below the diagonal L's, from it on U's: dA = L⁻ᵀ (Φ(Lᵀ dL) + Ψ(dU Uᵀ)) U⁻ᵀ, with its rows where they came from. */
+export function luGradient(packed: Node, order: Node, given: Node): Node {
+  const upperPart = (x: Node): Node => turned(lowerPart(turned(x)));
+  const unit = emit.cast(emit.eq(rowPlaces(packed), columnPlaces(packed)), packed.dtype);
+  const [l, u] = [add(lowerPart(packed, true), unit), upperPart(packed)];
+  const inner = add(
+    lowerPart(matmul(turned(l), lowerPart(given, true)), true),
+    upperPart(matmul(upperPart(given), turned(u))),
+  );
+  const left = emit.call("triangularSolve", [packed, inner], { lower: true, transpose: true, unit: true });
+  const both = turned(solve(packed, turned(left), { lower: false, transpose: false }));
+  return emit.scatterAdd(both, order, packed.shape.at(-2) as number, order.shape.length - 1);
+}
+
 const columns = (x: Node, from: number, to: number): Node => {
   const dim = x.shape.length - 1;
   return emit.slice(

@@ -26,8 +26,10 @@ export interface Triangle {
   readonly unit: boolean;
 }
 
-/** X of op(A)·X = B by substitution; undefined where the diagonal has a zero. */
-export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, triangle: Triangle): Matrix | undefined {
+/** X of op(A)·X = B by substitution, or where the diagonal has its first zero. */
+export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, triangle: Triangle): Matrix | number {
+  const zero = triangle.unit ? undefined : range(m).find((i) => a[i * m + i] === 0);
+  if (zero !== undefined) return zero;
   const x = Float64Array.from(b);
   const element = (row: number, column: number): number =>
     at(a, triangle.transpose ? column * m + row : row * m + column);
@@ -35,7 +37,6 @@ export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, tria
   for (const step of range(m)) {
     const row = forward ? step : m - 1 - step;
     const pivot = triangle.unit ? 1 : element(row, row);
-    if (pivot === 0) return undefined;
     for (let column = 0; column < n; column++) {
       let sum = at(x, row * n + column);
       for (let other = forward ? 0 : row + 1; other < (forward ? row : m); other++)
@@ -44,6 +45,45 @@ export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, tria
     }
   }
   return x;
+}
+
+/**
+ * L below the diagonal and U in one matrix, the rows of the given one in the order that elimination with partial pivoting takes
+ * them in, and the sign of that order. Every number is the native kernel's, to the bit.
+ */
+export function lu(a: Matrix, n: number): [Matrix, Matrix, Matrix] {
+  const work = Float64Array.from(a);
+  const order = Float64Array.from(range(n));
+  let sign = 1;
+  for (let k = 0; k < n; k++) {
+    const row = pivotRow(work, n, k);
+    if (row !== k) {
+      const held = work.slice(k * n, (k + 1) * n);
+      work.copyWithin(k * n, row * n, (row + 1) * n);
+      work.set(held, row * n);
+      [order[k], order[row]] = [at(order, row), at(order, k)];
+      sign = -sign;
+    }
+    const pivot = at(work, k * n + k);
+    // A column without a pivot has only zeros below it.
+    if (pivot === 0) continue;
+    for (let i = k + 1; i < n; i++) {
+      const factor = at(work, i * n + k) / pivot;
+      work[i * n + k] = factor;
+      for (let j = k + 1; j < n; j++) work[i * n + j] = at(work, i * n + j) - factor * at(work, k * n + j);
+    }
+  }
+  return [work, order, Float64Array.of(sign)];
+}
+
+/** The row of the largest number in a column from the diagonal on: the first of equal ones, NaN above all. */
+function pivotRow(a: Matrix, n: number, column: number): number {
+  let best = column;
+  for (let row = column + 1; row < n; row++) {
+    const [x, most] = [Math.abs(at(a, row * n + column)), Math.abs(at(a, best * n + column))];
+    if (x > most || (Number.isNaN(x) && !Number.isNaN(most))) best = row;
+  }
+  return best;
 }
 
 /**

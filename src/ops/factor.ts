@@ -1,5 +1,6 @@
 /**
- * @module Factorisations of matrices in the last two dims, any others being a batch: cholesky, triangularSolve, qr, svd, eigh.
+ * @module Factorisations of matrices in the last two dims, any others being a batch: cholesky, triangularSolve, qr, svd, eigh;
+ * lu is in `src/ops/lu.ts`.
  * f32 is computed in f64 and rounded once. Signs are made unique, so that executors agree: R has no negative diagonal; in a
  * singular vector of U or an eigenvector the first component that is no less than 0.3 of the largest in size is positive.
  */
@@ -22,11 +23,11 @@ import { resultsOf } from "./results.ts";
 type None = Record<string, never>;
 export type TriangularAttrs = { lower: boolean; transpose: boolean; unit: boolean };
 
-const rowsOf = (x: { readonly shape: Shape }): number => x.shape.at(-2) as number;
+export const rowsOf = (x: { readonly shape: Shape }): number => x.shape.at(-2) as number;
 const columnsOf = (x: { readonly shape: Shape }): number => x.shape.at(-1) as number;
 const batchOf = (x: { readonly shape: Shape }): Shape => x.shape.slice(0, -2);
 
-function checked(name: string, inputs: readonly TensorType[], arity: number, square: boolean): TensorType {
+export function checked(name: string, inputs: readonly TensorType[], arity: number, square: boolean): TensorType {
   const [input] = inputs;
   if (input === undefined || inputs.length !== arity)
     throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
@@ -42,7 +43,7 @@ function checked(name: string, inputs: readonly TensorType[], arity: number, squ
 }
 
 /** Letters of the batch, and those of the other dims of each operand, none of which may be split. */
-function batchEquation(input: TensorType, inputs: readonly number[], outputs: readonly number[]): Equation {
+export function batchEquation(input: TensorType, inputs: readonly number[], outputs: readonly number[]): Equation {
   const batch = letters(input.shape.length - 2);
   const whole = new Set<string>();
   const operand =
@@ -55,12 +56,12 @@ function batchEquation(input: TensorType, inputs: readonly number[], outputs: re
   return equationOf(inputs.map(operand("x")), outputs.map(operand("y")), { whole });
 }
 
-/** Runs a rule on each matrix of a batch and joins what it gives; undefined is an error that names the matrix. */
-function eachMatrix(
+/** Runs a rule on each matrix of a batch and joins what it gives; a string says what is wrong with the matrix. */
+export function eachMatrix(
   inputs: readonly HostTensor[],
   outputs: readonly TensorType[],
-  refusal: string,
-  rule: (...matrices: host.Matrix[]) => readonly host.Matrix[] | undefined,
+  name: string,
+  rule: (...matrices: host.Matrix[]) => readonly host.Matrix[] | string,
 ) {
   const [first] = inputs as [HostTensor];
   const batch = sizeOf(batchOf(first));
@@ -71,7 +72,7 @@ function eachMatrix(
       return Float64Array.from(data.subarray(index * size, (index + 1) * size));
     });
     const made = rule(...matrices);
-    if (made === undefined) throw new HeddleError("value", `${refusal.replace("#", `matrix ${index} of the batch`)}`);
+    if (typeof made === "string") throw new HeddleError("value", `${name}: matrix ${index} of the batch ${made}`);
     made.forEach((values, place) => {
       results[place]?.set(values, index * values.length);
     });
@@ -79,7 +80,7 @@ function eachMatrix(
   return results;
 }
 
-function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly View[]) => number) {
+export function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly View[]) => number) {
   return (context: KernelContext<A>): KernelCall[] => {
     const [x] = context.inputs as [View];
     return [
@@ -99,7 +100,7 @@ function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly Vi
 }
 
 /** Does something to matrices with one dim of batch, and gives the results their shapes. */
-function flat(
+export function flat(
   hlo: HloBlock,
   inputs: readonly HloValue[],
   outputs: readonly TensorType[],
@@ -112,12 +113,12 @@ function flat(
   return body(given).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
 }
 
-const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
+export const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
   dtype: "f32",
   shape,
   data: Float32Array.from(values),
 });
-const cubic = ([input]: readonly TensorType[]): number => {
+export const cubic = ([input]: readonly TensorType[]): number => {
   const x = input as TensorType;
   return sizeOf(x.shape) * Math.min(rowsOf(x), columnsOf(x));
 };
@@ -134,9 +135,9 @@ const choleskyOp: OpDef<None> = defineOp<None>({
   localize: absent("attributes hold no sizes"),
   cost: (inputs) => cubic(inputs) / 3,
   reference: (inputs, _attrs, outputs) =>
-    eachMatrix(inputs, outputs, "cholesky: # is not positive definite", (a) => {
+    eachMatrix(inputs, outputs, "cholesky", (a) => {
       const l = host.cholesky(a, rowsOf(inputs[0] as HostTensor));
-      return l && [l];
+      return l === undefined ? "is not positive definite" : [l];
     }),
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => [
     spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
@@ -179,9 +180,9 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
   cost: ([a, b]) => sizeOf((b as TensorType).shape) * rowsOf(a as TensorType),
   reference: (inputs, attrs, outputs) => {
     const [m, n] = [rowsOf(inputs[1] as HostTensor), columnsOf(inputs[1] as HostTensor)];
-    return eachMatrix(inputs, outputs, "triangularSolve: # is singular", (a, b) => {
+    return eachMatrix(inputs, outputs, "triangularSolve", (a, b) => {
       const x = host.triangularSolve(a, b as host.Matrix, m, n, attrs);
-      return x && [x];
+      return typeof x === "number" ? `is singular: pivot ${x} is 0` : [x];
     });
   },
   stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) =>
@@ -218,7 +219,7 @@ const qrOp: OpDef<None> = defineOp<None>({
   cost: (inputs) => 4 * cubic(inputs),
   reference: (inputs, _attrs, outputs) => {
     const [x] = inputs as [HostTensor];
-    return eachMatrix(inputs, outputs, "", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
+    return eachMatrix(inputs, outputs, "qr", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
   },
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue))),
   lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
@@ -263,7 +264,7 @@ const svdOp: OpDef<None> = defineOp<None>({
   cost: (inputs) => 20 * cubic(inputs),
   reference: (inputs, _attrs, outputs) => {
     const [x] = inputs as [HostTensor];
-    return eachMatrix(inputs, outputs, "", (a) => host.svd(a, rowsOf(x), columnsOf(x)));
+    return eachMatrix(inputs, outputs, "svd", (a) => host.svd(a, rowsOf(x), columnsOf(x)));
   },
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
     flat(hlo, inputs, outputs, ([x]) => {
@@ -310,7 +311,7 @@ const eighOp: OpDef<None> = defineOp<None>({
   localize: absent("attributes hold no sizes"),
   cost: (inputs) => 10 * cubic(inputs),
   reference: (inputs, _attrs, outputs) =>
-    eachMatrix(inputs, outputs, "", (a) => host.eigh(a, rowsOf(inputs[0] as HostTensor))),
+    eachMatrix(inputs, outputs, "eigh", (a) => host.eigh(a, rowsOf(inputs[0] as HostTensor))),
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
     flat(hlo, inputs, [...outputs].reverse(), ([x]) => {
       const { shape, dtype } = (x as HloValue).type;
@@ -342,8 +343,6 @@ export const triangularSolve = (a: Node, b: Node, attrs: Partial<TriangularAttrs
   apply(triangularSolveOp, [a, b], { lower: true, transpose: false, unit: false, ...attrs });
 /** Q and R. */
 export const qr = (a: Node): Node[] => resultsOf(apply(qrOp, [a], {})).slice(0, 2);
-/** Q, R, and the determinant of Q. */
-export const qrWithSign = (a: Node): Node[] => resultsOf(apply(qrOp, [a], {}));
 /** U, the singular values, and the transpose of V. */
 export const svd = (a: Node): Node[] => resultsOf(apply(svdOp, [a], {}));
 /** Eigenvalues and eigenvectors. */

@@ -8,7 +8,10 @@ import "./convolution.ts";
 import "./cumulative.ts";
 import "./custom.ts";
 import "./exchange.ts";
+import "./determinant.ts";
 import "./factor.ts";
+import "./lu.ts";
+import "./matrix-exp.ts";
 import "./fourier.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
@@ -64,13 +67,16 @@ export {
   determinant,
   inverse,
   lstsq,
+  lu,
   type MatrixNorm,
+  matrixExp,
   matrixNorm,
   pinv,
   slogdet,
   solve,
   trace,
 } from "./linear-algebra.ts";
+export { norm } from "./norm.ts";
 export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export { type Combination, identityOf } from "./reduce.ts";

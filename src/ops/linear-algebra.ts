@@ -4,9 +4,13 @@ import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, range, sameShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { determinants, diagonalOf, pivots, unit } from "./determinant.ts";
 import * as emit from "./emit.ts";
-import { cholesky, qr, qrWithSign, svd, triangularSolve } from "./factor.ts";
+import { cholesky, qr, svd, triangularSolve } from "./factor.ts";
 import { turned } from "./factor-gradient.ts";
+import { luPacked, solved } from "./lu.ts";
+import { matrixExps } from "./matrix-exp.ts";
+import { norm } from "./norm.ts";
 
 const { mul, matmul, select } = emit;
 
@@ -61,11 +65,13 @@ function inDouble(inputs: readonly Node[], build: (inputs: readonly Node[]) => r
   return build(inputs.map((x) => emit.cast(x, "f64"))).map((y) => emit.cast(y, first.dtype));
 }
 
-/** X with A X = B, by QR, for square A; an A with an exact zero on R's diagonal is an error of the run. */
+/** X with A X = B, by elimination with partial pivoting, for square A; an exact 0 for a pivot is an error of the run. */
 export function solve(a: Node, given: Node): Node {
   checkSquare("solve", a, "lstsq solves systems that are not square");
   checkSystem("solve", a, given);
-  return lstsq(a, given);
+  const { b, vector } = columnOf(a, given);
+  const [x] = inDouble([a, b], ([matrix, right]) => [solved(matrix as Node, right as Node)]);
+  return answer(x as Node, vector);
 }
 
 /** The X with the least |A X - B|, by QR, for A of at least as many rows as columns, of full rank. */
@@ -95,11 +101,15 @@ export function choleskySolve(a: Node, given: Node): Node {
   return answer(x as Node, vector);
 }
 
-/** The unit matrix, for each matrix of the shape of `like`. */
-function unit(like: Node): Node {
-  const { shape } = like;
-  const rank = shape.length;
-  return emit.cast(emit.eq(emit.iota("i32", shape, rank - 2), emit.iota("i32", shape, rank - 1)), like.dtype);
+/** P, L and U with P L U = A for square matrices, by elimination with partial pivoting. */
+export function lu(a: Node): Node[] {
+  checkFloats("lu", a);
+  checkSquare("lu", a);
+  const [packed, order] = luPacked(a) as [Node, Node, Node];
+  const eye = unit(a);
+  const below = emit.gt(emit.iota("i32", a.shape, a.shape.length - 2), emit.iota("i32", a.shape, a.shape.length - 1));
+  const p = emit.scatterAdd(eye, order, rows(a), a.shape.length - 2);
+  return [p, select(emit.eq(eye, 1), 1, select(below, packed, 0)), select(below, 0, packed)];
 }
 
 /** The inverse of square matrices, by {@link solve}: its errors are the same. */
@@ -108,69 +118,21 @@ export function inverse(a: Node): Node {
   return solve(a, unit(a));
 }
 
-const diagonalOf = (x: Node): Node => emit.sum(select(emit.eq(unit(x), 1), x, 0), -1);
-
-/** The diagonal of R and the determinant of Q. */
-function triangle(a: Node): readonly [diagonal: Node, sign: Node] {
-  const [, r, sign] = qrWithSign(a) as [Node, Node, Node];
-  return [diagonalOf(r), sign];
-}
-
 /** The sign of the determinant, and the logarithm of its size: 0 and -inf for a singular matrix, where gradients are not defined. */
 export function slogdet(a: Node): Node[] {
   checkFloats("slogdet", a);
   checkSquare("slogdet", a);
   return inDouble([a], ([matrix]) => {
-    const [diagonal, sign] = triangle(matrix as Node);
-    const singular = emit.reduce("or", emit.eq(diagonal, 0), -1);
-    return [select(singular, 0, sign), emit.sum(emit.log(diagonal), -1)];
+    const [sizes, sign] = pivots(matrix as Node);
+    return [sign, emit.sum(emit.log(sizes), -1)];
   });
 }
 
-/** The determinant of square matrices, by QR; its gradient needs a matrix that is not singular. */
+/** The determinant of square matrices, by elimination with partial pivoting; its gradient is the matrix of cofactors. */
 export function determinant(a: Node): Node {
   checkFloats("determinant", a);
   checkSquare("determinant", a);
-  return inDouble([a], ([matrix]) => {
-    const [diagonal, sign] = triangle(matrix as Node);
-    return [mul(sign, productOf(diagonal))];
-  })[0] as Node;
-}
-
-/** Factors of sizes near 1 whose product stays within f64. */
-const most = 1024;
-
-/**
- * The product over the last dim of numbers >= 0 of f64, right where it is itself a number of f64, whatever the products on the
- * way would be: of each factor the power of 2 is counted apart.
- */
-function productOf(factors: Node): Node {
-  let x = factors;
-  let exponent = emit.full("f64", x.shape.slice(0, -1), 0);
-  do {
-    // Of 0, infinity and NaN there is none.
-    const logs = emit.call("stopGradient", [emit.log2(x)]);
-    const powers = select(emit.isFinite(logs), emit.floor(logs), 0);
-    const single = byPower(x, emit.neg(powers));
-    const [count, lead] = [last(x), x.shape.slice(0, -1)];
-    const groups = Math.max(1, Math.ceil(count / most));
-    const padded = emit.pad(
-      single,
-      emit.constant("f64", 1),
-      [...lead.map(() => 0), 0],
-      [...lead.map(() => 0), groups > 1 ? groups * most - count : 0],
-    );
-    x = emit.prod(emit.reshape(padded, [...lead, groups, groups > 1 ? most : count]), -1);
-    exponent = emit.add(exponent, emit.sum(powers, -1));
-  } while (last(x) > 1);
-  return byPower(emit.reshape(x, x.shape.slice(0, -1)), emit.maximum(emit.minimum(exponent, 4000), -4000));
-}
-
-/** x · 2^n for whole n, which may itself be no number of f64: in four steps of powers that are. */
-function byPower(x: Node, n: Node): Node {
-  const quarter = emit.exp2(emit.floor(mul(n, 0.25)));
-  const rest = emit.exp2(emit.sub(n, mul(emit.floor(mul(n, 0.25)), 3)));
-  return mul(mul(mul(mul(x, quarter), quarter), quarter), rest);
+  return inDouble([a], ([matrix]) => [determinants(matrix as Node)])[0] as Node;
 }
 
 /** Moore and Penrose's inverse, by svd; singular values up to `tolerance` times the largest count as 0. */
@@ -196,7 +158,7 @@ export type MatrixNorm = "fro" | "nuc" | number;
 export function matrixNorm(a: Node, kind: MatrixNorm = "fro"): Node {
   switch (kind) {
     case "fro":
-      return frobenius(a);
+      return norm(a, 2, [-2, -1]);
     case "nuc":
       return emit.sum(svd(a)[1] as Node, -1);
     case 2:
@@ -212,14 +174,12 @@ export function matrixNorm(a: Node, kind: MatrixNorm = "fro"): Node {
   }
 }
 
-/** By elements over the largest one, whose squares neither overflow nor vanish. */
-function frobenius(a: Node): Node {
-  if (rows(a) === 0 || last(a) === 0) return emit.sum(a, [-2, -1]);
-  const largest = emit.call("stopGradient", [emit.max(emit.abs(a), [-2, -1])]);
-  const unit = select(emit.gt(select(emit.isFinite(largest), largest, 0), 0), largest, 1);
-  const scaled = emit.div(a, emit.broadcastInDim(unit, a.shape, range(a.shape.length - 2)));
-  return mul(unit, emit.sqrt(emit.sum(mul(scaled, scaled), [-2, -1])));
-}
-
 /** Sum of the diagonal. */
 export const trace = (a: Node): Node => emit.sum(diagonalOf(a), -1);
+
+/** The exponential of square matrices. */
+export function matrixExp(a: Node): Node {
+  checkFloats("matrixExp", a);
+  checkSquare("matrixExp", a);
+  return inDouble([a], ([matrix]) => [matrixExps(matrix as Node)])[0] as Node;
+}

@@ -1,5 +1,5 @@
 /** @module Adam and what came of it: AdamW, Adamax, NAdam, RAdam, Lion and LAMB. */
-import { full, maximum, select, sign, type Tensor } from "../tensor/index.ts";
+import { full, linalg, maximum, select, sign, type Tensor } from "../tensor/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,
@@ -226,6 +226,6 @@ export function lamb(options: BetaOptions): Optimizer {
 
 /** |parameter| / |direction|; 1 where one of them is 0. */
 function trustRatio(parameter: Tensor, direction: Tensor): Tensor {
-  const [own, other] = [parameter, direction].map((x) => x.mul(x).sum().sqrt()) as [Tensor, Tensor];
+  const [own, other] = [parameter, direction].map((x) => linalg.norm(x)) as [Tensor, Tensor];
   return select(own.mul(other).gt(0), own.div(other), 1);
 }

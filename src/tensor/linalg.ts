@@ -64,7 +64,21 @@ export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Te
   return { values, vectors };
 }
 
-/** X with A X = B, by QR, for square A; B [..., n, k], or [..., n], a vector for each matrix. A singular A, by an exact zero, is an error of the run. */
+/**
+ * P, L and U [..., n, n] with P L U = A for square A, by elimination with partial pivoting: P a permutation, L lower triangular
+ * with ones on its diagonal, U upper triangular, with a 0 on its diagonal where a column had no pivot. The gradient needs A that
+ * is not singular.
+ */
+export function lu(a: Tensor): { readonly p: Tensor; readonly l: Tensor; readonly u: Tensor } {
+  const [p, l, u] = operateAll("lu", ops.lu, [a]) as [Tensor, Tensor, Tensor];
+  return { p, l, u };
+}
+
+/**
+ * X with A X = B for square A, by elimination with partial pivoting; B [..., n, k], or [..., n], a vector for each matrix.
+ *
+ * @throws HeddleError `value` from the run, with the index in the batch and the pivot, when a pivot is exactly 0.
+ */
 export const solve = (a: Tensor, b: Tensor): Tensor => operate("solve", ops.solve, [a, b]);
 /** {@link solve} for symmetric positive definite A, by {@link cholesky}: faster. */
 export const choleskySolve = (a: Tensor, b: Tensor): Tensor => operate("choleskySolve", ops.choleskySolve, [a, b]);
@@ -74,9 +88,12 @@ export const lstsq = (a: Tensor, b: Tensor): Tensor => operate("lstsq", ops.lsts
 export const inverse = (a: Tensor): Tensor => operate("inverse", ops.inverse, [a]);
 /** Moore and Penrose's inverse, by {@link svd}; singular values up to `tolerance` (default the larger size by the distance of 1 to the next number) times the largest count as 0. */
 export const pinv = (a: Tensor, tolerance?: number): Tensor => operate("pinv", ops.pinv, [a], tolerance);
-/** The determinant, by QR; its gradient needs A that is not singular. */
+/**
+ * The determinant of square A, by elimination with partial pivoting: 0 for a singular A. Its gradient is the matrix of cofactors, of
+ * a singular A too, by {@link svd}; that of {@link slogdet} takes less time.
+ */
 export const determinant = (a: Tensor): Tensor => operate("determinant", ops.determinant, [a]);
-/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A. */
+/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A, of which the gradient is an error of the run. */
 export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
   const [sign, logSize] = operateAll("slogdet", ops.slogdet, [a]) as [Tensor, Tensor];
   return { sign, logSize };
@@ -84,5 +101,31 @@ export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: T
 /** Norm of each matrix: `"fro"` (default) the root of the sum of squares, `"nuc"` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of sizes in a column and a row. */
 export const matrixNorm = (a: Tensor, kind: ops.MatrixNorm = "fro"): Tensor =>
   operate("matrixNorm", ops.matrixNorm, [a], kind);
+/** Options of {@link norm}. */
+export interface NormOptions {
+  /** The exponent, above 0; Infinity for the largest size; default 2. */
+  readonly p?: number;
+  /** The dims of a vector; default all. */
+  readonly dims?: number | readonly number[];
+  /** Whether these dims stay, with size 1; default false. */
+  readonly keepDims?: boolean;
+}
+
+/**
+ * (Σ |x|^p)^(1/p) of floats over `dims`, computed in f64 and rounded once. Where all numbers are 0, so are the derivatives, as in
+ * PyTorch; a number whose power is beyond the dtype makes no infinity.
+ *
+ * @throws HeddleError `dtype` for what is no float, `argument` for a p that is not above 0.
+ */
+export function norm(x: Tensor, options: NormOptions = {}): Tensor {
+  checkOptions("norm", options, ["p", "dims", "keepDims"]);
+  return operate("norm", ops.norm, [x], options.p ?? 2, options.dims, options.keepDims ?? false);
+}
+
+/**
+ * The exponential of square A [..., n, n], by scaling, Padé's approximant and squaring (Higham, 2005); f32 and 16-bit floats are
+ * computed in f64. NaN where A has numbers that are not finite. Every derivative is an exponential of a matrix twice as large.
+ */
+export const matrixExp = (a: Tensor): Tensor => operate("matrixExp", ops.matrixExp, [a]);
 /** Sum of the diagonal of square matrices. */
 export const trace = (a: Tensor): Tensor => operate("trace", ops.trace, [a]);

@@ -30,11 +30,35 @@ async function both(fn: (...x: Tensor[]) => Tensor, dtype: DType, ...given: (rea
   return found as [unknown, unknown];
 }
 
-const hilbert = (n: number): number[][] =>
-  Array.from({ length: n }, (_row, i) => Array.from({ length: n }, (_one, j) => 1 / (i + j + 1)));
-const counted = (n: number): number[][] =>
-  Array.from({ length: n }, (_row, i) => Array.from({ length: n }, (_one, j) => i * n + j + 1));
+const square = (n: number, entry: (i: number, j: number) => number): number[][] =>
+  Array.from({ length: n }, (_row, i) => Array.from({ length: n }, (_one, j) => entry(i, j)));
+const hilbert = (n: number): number[][] => square(n, (i, j) => 1 / (i + j + 1));
+const counted = (n: number): number[][] => square(n, (i, j) => i * n + j + 1);
 const column = (n: number): number[][] => Array.from({ length: n }, (_one, i) => [Math.sin(i + 1)]);
+
+/** The matrices on which elimination is judged: near singular, of growing pivots, of rows of unlike sizes, far from 1, of several blocks. */
+const judged: readonly (readonly [name: string, rows: number[][], growth: number])[] = [
+  ["Hilbert's", hilbert(8), 1],
+  ["Wilkinson's", square(20, (i, j) => (i === j || j === 19 ? 1 : i > j ? -1 : 0)), 2 ** 19],
+  ["graded", square(9, (i, j) => 10 ** -(i + j) * (1 + Math.sin(7 * i + j))), 1],
+  ["large", square(5, (i, j) => 1e150 * Math.cos(i * 5 + j * j)), 1],
+  ["small", square(5, (i, j) => 1e-150 * Math.cos(i * 5 + j * j)), 1],
+  ["of several blocks", square(75, (i, j) => Math.sin(i * 31 + j * j)), 1],
+];
+const most = (values: readonly number[]): number => Math.max(...values.map(Math.abs));
+
+describe.skipIf("error" in loadNative()).each(judged)("systems with a matrix that is %s", (_what, rows, growth) => {
+  test("are solved as well as rounding allows, to the same bits by both executors", async () => {
+    const right = column(rows.length);
+    const [reference, native] = (await both(linalg.solve, "f64", rows, right)) as [number[], number[]];
+    expect(native).toEqual(reference);
+    const wrong = rows.map((row, i) =>
+      row.reduce((sum, x, j) => sum - x * (native[j] as number), right[i]?.[0] as number),
+    );
+    const allowed = 1e-15 * growth * most(rows.flat()) * most(native) * rows.length;
+    expect(most(wrong)).toBeLessThanOrEqual(allowed);
+  });
+});
 
 describe.skipIf("error" in loadNative())("the same of the reference and the native executor", () => {
   test.each<readonly [string, number[][]]>([
@@ -90,4 +114,30 @@ test("the slope of a determinant whose factors overflow", async () => {
     [0, 1e-30],
   ]);
   expectClose(await grad((a: Tensor) => linalg.determinant(a))(x).data(), [1e-30, 0, 0, 1e30], 1e-6);
+});
+
+test("second derivatives of a norm at zeros, and of the determinant of a singular matrix, are finite", async () => {
+  const zeros = tensor([0, 0, 0]);
+  for (const p of [1.5, 2, 3]) {
+    const slope = (x: Tensor) => grad((y: Tensor) => linalg.norm(y, { p }))(x).sum();
+    expect([...(await grad(slope)(zeros).data())]).toEqual([0, 0, 0]);
+  }
+  const singular = tensor([[1, 2], [2, 4]], { dtype: "f64" }); // biome-ignore format: a matrix
+  const corner = (x: Tensor) => grad((y: Tensor) => linalg.determinant(y))(x).mul(tensor([[1, 0], [0, 0]], { dtype: "f64" })).sum(); // biome-ignore format: one line
+  expectClose(await grad(corner)(singular).data(), [0, 0, 0, 1], 1e-14, 1e-14);
+});
+
+test.each<readonly [DType, number]>([
+  ["f32", 1e30],
+  ["f32", 1e-30],
+  ["f64", 1e200],
+  ["f64", 1e-200],
+  ["f16", 1e3],
+  ["bf16", 1e-30],
+])("norms of %s near %d neither overflow nor vanish", async (dtype, size) => {
+  const x = tensor([3 * size, 4 * size, 0], { dtype });
+  for (const [p, expected] of [[1, 7], [2, 5], [3, 91 ** (1 / 3)], [Infinity, 4]] as const) // biome-ignore format: a table
+    expectClose([(await linalg.norm(x, { p }).item()) / size], [expected], dtype === "bf16" ? 8e-3 : 1e-3);
+  const both = grad((a: Tensor) => linalg.matrixNorm(a.reshape([1, 3])).sum())(x);
+  expectClose(await both.data(), [0.6, 0.8, 0], dtype === "bf16" ? 8e-3 : 1e-3, 1e-9);
 });

@@ -86,9 +86,10 @@ function groupNorm(c: NodeContext): Tensor {
 
 function lpNormalization(c: NodeContext): Tensor {
   const [x, axis] = [c.x(), c.axis("axis", -1)];
-  const norm =
-    c.int("p", 2) === 1 ? x.abs().sum(axis, { keepDims: true }) : h.sqrt(x.mul(x).sum(axis, { keepDims: true }));
-  return h.select(norm.eq(0), 0, x.div(norm));
+  const norm = h.linalg.norm(x, { p: c.int("p", 2), dims: axis, keepDims: true });
+  // A line of zeros stays one, and its derivative is 0.
+  const zero = norm.eq(0);
+  return h.select(zero, 0, x.div(h.select(zero, 1, norm)));
 }
 
 function meanVariance(c: NodeContext): Tensor {

@@ -124,7 +124,7 @@ export const reduceRows: Rows = {
   Hardmax: alongAxis(hardmax),
   LogSoftmax: alongAxis((x, axis) => h.logSoftmax(x, axis)),
   ReduceL1: reduction(sum, h.abs),
-  ReduceL2: reduction((x, dims, options) => h.sqrt(sum(x, dims, options)), square),
+  ReduceL2: reduction((x, dims, { keepDims = false }) => h.linalg.norm(x, { dims, keepDims })),
   ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
   ReduceLogSumExp: reduction(logSumExp),
   ReduceMax: reduction(extreme("max")),

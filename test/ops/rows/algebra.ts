@@ -51,7 +51,7 @@ const transforms = cases.flatMap((one): Row[] => {
   ];
 });
 
-const factorOps: { readonly [op: string]: number } = { cholesky: 1, triangularSolve: 1, qr: 3, svd: 3, eigh: 2 };
+const factorOps: { readonly [op: string]: number } = { cholesky: 1, triangularSolve: 1, lu: 3, qr: 3, svd: 3, eigh: 2 };
 
 const factors = cases.flatMap((one, index): Row[] => {
   const op = one.name.split(" ")[0] as string;
@@ -77,11 +77,18 @@ const factors = cases.flatMap((one, index): Row[] => {
   ];
 });
 
+/** An op that its users give f64. */
+const inDouble = (op: string, x: Node, attrs: Attrs = {}): Node[] => [
+  ops.cast(ops.call(op, [ops.cast(x, "f64")], attrs), x.dtype),
+];
+
 const composedOf: { readonly [name: string]: (one: Case, ...inputs: Node[]) => readonly Node[] } = {
   solve: (_one, a, b) => [ops.solve(a as Node, b as Node)],
   choleskySolve: (_one, a, b) => [ops.choleskySolve(a as Node, b as Node)],
   inverse: (_one, a) => [ops.inverse(a as Node)],
   determinant: (_one, a) => [ops.determinant(a as Node)],
+  cofactors: (_one, a) => inDouble("cofactors", a as Node),
+  matrixExp: (_one, a) => [ops.matrixExp(a as Node)],
   slogdet: (_one, a) => ops.slogdet(a as Node),
   lstsq: (_one, a, b) => [ops.lstsq(a as Node, b as Node)],
   pinv: (_one, a) => [ops.pinv(a as Node)],
@@ -92,6 +99,12 @@ const composedOf: { readonly [name: string]: (one: Case, ...inputs: Node[]) => r
   quantile: ({ share, dim }, x) => [ops.quantile(x as Node, share as number, dim)],
 };
 const madeOf: { readonly [name: string]: string } = {
+  solve: "solve",
+  inverse: "solve",
+  determinant: "determinant",
+  cofactors: "cofactors",
+  matrixExp: "matrixExp",
+  slogdet: "lu",
   choleskySolve: "cholesky",
   pinv: "svd",
   argsort: "sort",
@@ -249,6 +262,11 @@ const topRows: readonly Row[] = [
 ];
 
 const eye = [1, 0, 0, 1];
+const singular: readonly (readonly [string, readonly number[]])[] = [
+  ["rank 2 of 3", [1, 2, 3, 2, 4, 6, 1, 0, 1]],
+  ["rank 1 of 3", [1, 2, 3, 2, 4, 6, 3, 6, 9]],
+  ["rank 0 of 3", [0, 0, 0, 0, 0, 0, 0, 0, 0]],
+];
 const wrong: readonly Row[] = [
   {
     op: "cholesky",
@@ -262,15 +280,73 @@ const wrong: readonly Row[] = [
     title: "singular",
     inputs: [given("f32", [2, 2, 2], [...eye, 1, 0, 3, 0]), given("f32", [2, 2, 1], [1, 1, 1, 1])],
     attrs: { lower: true, transpose: false, unit: false },
-    fails: /matrix 1 of the batch is singular/,
+    fails: /matrix 1 of the batch is singular: pivot 1 is 0/,
+    gradient: false,
+  },
+  ...["solve", "inverse"].map(
+    (title): Row => ({
+      op: "solve",
+      title: `${title} of a singular matrix`,
+      inputs: [given("f32", [2, 2, 2], [...eye, 1, 2, 2, 4])],
+      build: (a) => [title === "solve" ? ops.solve(a as Node, a as Node) : ops.inverse(a as Node)],
+      fails: /matrix 1 of the batch is singular: pivot 1 is 0/,
+      gradient: false,
+    }),
+  ),
+  ...singular.map(
+    ([title, values]): Row => ({
+      op: "determinant",
+      title,
+      inputs: [given("f32", [3, 3], values)],
+      build: (a) => [ops.determinant(a as Node)],
+      expected: () => [[0]],
+      gradient: { step: 1e-5, tolerance: 1e-6 },
+      fixed: true,
+    }),
+  ),
+  {
+    op: "lu",
+    title: "a column without a pivot, pivots of one size, NaN",
+    inputs: [given("f32", [3, 2, 2], [0, 1, 0, 2, 2, 1, -2, 1, 1, 1, nan, 1])],
+    build: results("lu", {}),
+    expected: () => [
+      [0, 1, 0, 2, 2, 1, -1, 2, nan, 1, nan, nan],
+      [0, 1, 0, 1, 1, 0],
+      [1, 1, -1],
+    ],
+    gradient: false,
+    tolerance: 0,
+  },
+  {
+    op: "lu",
+    title: "no rows",
+    inputs: [given("f32", [2, 0, 0], [])],
+    build: (a) => [
+      ops.determinant(a as Node),
+      ...ops.slogdet(a as Node),
+      ops.inverse(a as Node),
+      ops.matrixExp(a as Node),
+    ],
+    expected: () => [[1, 1], [1, 1], [0, 0], [], []],
     gradient: false,
   },
   {
-    op: "qr",
-    title: "slogdet of a singular matrix",
-    inputs: [given("f32", [2, 2], [0, 0, 0, 0])],
+    op: "matrixExp",
+    title: "far from 0, a nilpotent matrix, what is not finite",
+    inputs: [given("f32", [4, 2, 2], [-1e30, 0, 0, -1e30, 0, 2 ** 100, 0, 0, inf, 0, 0, 1, 0, 0, 0, 0])],
+    build: (a) => [ops.matrixExp(a as Node)],
+    expected: () => [[0, 0, 0, 0, 1, 2 ** 100, 0, 1, nan, nan, nan, nan, ...eye]],
+    gradient: false,
+  },
+  {
+    op: "lu",
+    title: "slogdet of singular matrices",
+    inputs: [given("f32", [2, 2, 2], [0, 0, 0, 0, 1, 2, 2, 4])],
     build: (x) => ops.slogdet(x as Node),
-    expected: () => [[0], [-inf]],
+    expected: () => [
+      [0, 0],
+      [-inf, -inf],
+    ],
     gradient: false,
   },
   {
@@ -299,4 +375,41 @@ const wrong: readonly Row[] = [
   },
 ];
 
-export const algebraTable: readonly Row[] = [...sorts, ...topRows, ...transforms, ...factors, ...composed, ...wrong];
+/** Four matrices for the devices of a mesh, as the op itself has them. */
+const four = (values: readonly number[], size = 2): Source =>
+  given("f32", [4, 2, size], [values, values, values, values].flat());
+const parted = (
+  op: string,
+  inputs: readonly Source[],
+  expected: readonly number[],
+  shardings: readonly string[],
+  attrs: Attrs = {},
+): Row => ({
+  op,
+  title: `four matrices ${JSON.stringify(attrs)}`,
+  inputs,
+  attrs,
+  expected: () => [[expected, expected, expected, expected].flat()],
+  gradient: { step: 1e-5, tolerance: 1e-6 },
+  tolerance: 1e-6,
+  shardings,
+  fixed: true,
+});
+const systems = ["S(0), S(0) -> S(0)", "R, S(2) -> S(2)", "R, P(sum) -> P(sum)"];
+const partedRows: readonly Row[] = [
+  parted("solve", [four([2, 1, 0, 4]), four([4, 8], 1)], [1, 2], systems, { transpose: false }),
+  parted("solve", [four([2, 1, 0, 4]), four([2, 9], 1)], [1, 2], systems, { transpose: true }),
+  parted("determinant", [four([2, 1, 0, 4])], [8], [overBatch(1, 1)]),
+  parted("cofactors", [four([2, 1, 0, 4])], [4, 0, -1, 2], [overBatch(1, 1)]),
+  parted("matrixExp", [four([0, 1, 0, 0])], [1, 1, 0, 1], [overBatch(1, 1)]),
+];
+
+export const algebraTable: readonly Row[] = [
+  ...sorts,
+  ...topRows,
+  ...transforms,
+  ...factors,
+  ...composed,
+  ...partedRows,
+  ...wrong,
+];

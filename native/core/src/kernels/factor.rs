@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
+use crate::kernels::lu::lu;
 use crate::kernels::room::Room;
 use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
@@ -16,6 +17,7 @@ use crate::{bail, bail_value, Result};
 pub enum FactorKind {
     Cholesky,
     TriangularSolve,
+    Lu,
     Qr,
     Svd,
     Eigh,
@@ -61,9 +63,19 @@ fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
     match json.what {
         FactorKind::Cholesky => (vec![m * m], vec![m * m]),
         FactorKind::TriangularSolve => (vec![m * m, m * n], vec![m * n]),
+        FactorKind::Lu => (vec![m * m], vec![m * m, m, 1]),
         FactorKind::Qr => (vec![m * n], vec![m * k, k * n, 1]),
         FactorKind::Svd => (vec![m * n], vec![m * k, k, k * n]),
         FactorKind::Eigh => (vec![m * m], vec![m, m * m]),
+    }
+}
+
+/// The dtype of a result: the rows of `lu` are counted, all else is numbers.
+fn result(kind: FactorKind, output: usize, dtype: DType) -> DType {
+    if kind == FactorKind::Lu && output == 1 {
+        DType::I32
+    } else {
+        dtype
     }
 }
 
@@ -77,8 +89,8 @@ impl Factor {
         for (at, size) in json.inputs.iter().zip(&inputs) {
             checker.read_all("in", *at, json.dtype, &[json.batch, *size])?;
         }
-        for (at, size) in json.outputs.iter().zip(&outputs) {
-            checker.write_all("out", *at, json.dtype, &[json.batch, *size])?;
+        for (place, (at, size)) in json.outputs.iter().zip(&outputs).enumerate() {
+            checker.write_all("out", *at, result(json.what, place, json.dtype), &[json.batch, *size])?;
         }
         checker.finish(false)?;
         let room = Room::new::<f64>(json.batch, inputs.iter().sum::<usize>() + work(json, &outputs))?;
@@ -117,9 +129,22 @@ impl Factor {
         }
         match self.kind {
             FactorKind::Cholesky => bail_value!("matrix {index} of the batch is not positive definite"),
-            FactorKind::TriangularSolve => bail_value!("matrix {index} of the batch is singular"),
+            FactorKind::TriangularSolve => {
+                let pivot = self.zero(run, index).unwrap_or(0);
+                bail_value!("matrix {index} of the batch is singular: pivot {pivot} is 0")
+            }
             _ => bail_value!("matrix {index} of the batch: the iteration does not converge"),
         }
+    }
+
+    /// Where the diagonal of a triangle has its first zero.
+    fn zero(&self, run: &Run, index: usize) -> Option<usize> {
+        let (at, size) = self.inputs[0];
+        let place = |i: usize| index * size + i * self.m + i;
+        (0..self.m).find(|i| match self.dtype {
+            DType::F64 => unsafe { *run.ptr::<f64>(at).add(place(*i)) == 0.0 },
+            _ => unsafe { *run.ptr::<f32>(at).add(place(*i)) == 0.0 },
+        })
     }
 
     unsafe fn read(&self, run: &Run, (at, size): (At, usize), index: usize, to: &mut [f64]) {
@@ -136,7 +161,11 @@ impl Factor {
 
     unsafe fn write(&self, run: &Run, output: usize, index: usize, values: &[f64]) {
         let (at, size) = self.outputs[output];
-        match self.dtype {
+        match result(self.kind, output, self.dtype) {
+            DType::I32 => {
+                let to = std::slice::from_raw_parts_mut(run.ptr::<i32>(at).add(index * size), size);
+                to.iter_mut().zip(values).for_each(|(to, value)| *to = *value as i32);
+            }
             DType::F64 => std::ptr::copy_nonoverlapping(values.as_ptr(), run.ptr::<f64>(at).add(index * size), size),
             _ => {
                 let to = std::slice::from_raw_parts_mut(run.ptr::<f32>(at).add(index * size), size);
@@ -163,6 +192,14 @@ impl Factor {
                 let done = self.solve(first, x);
                 self.write(run, 0, index, x);
                 return done;
+            }
+            FactorKind::Lu => {
+                let order = memory.take(m);
+                let sign = lu(first, m, order);
+                self.write(run, 0, index, first);
+                self.write(run, 1, index, order);
+                self.write(run, 2, index, &[sign]);
+                return true;
             }
             FactorKind::Qr => {
                 let (q, r) = (memory.take(m * m.min(n)), memory.take(m.min(n) * n));
@@ -223,7 +260,7 @@ fn work(json: &FactorJson, outputs: &[usize]) -> usize {
     let (m, n) = (json.m, json.n);
     let k = m.min(n);
     match json.what {
-        FactorKind::Cholesky => m,
+        FactorKind::Cholesky | FactorKind::Lu => m,
         FactorKind::TriangularSolve => outputs[0],
         // Q, R, the reflectors with their factors, and a row.
         FactorKind::Qr => outputs[0] + outputs[1] + m * k + k + n.max(k),

@@ -11,6 +11,7 @@ pub mod fft;
 pub mod fold;
 pub mod fused;
 pub mod index;
+pub mod lu;
 pub mod micro;
 pub mod product;
 pub mod random;
