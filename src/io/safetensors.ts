@@ -124,10 +124,10 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
 }
 
 function checkTensor(name: string, tensor: HostTensor): void {
-  checkHost(`tensor "${name}"`, tensor);
   if (name === metadataKey) throw new HeddleError("format", `a tensor cannot be named "${metadataKey}"`);
   const { dtype, shape, data } = tensor;
   if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
+  checkHost(`tensor "${name}"`, tensor);
   // What holds values of the dtype in JavaScript: of 16-bit floats, arrays of f32.
   const held = dtypes[dtype].create(0).BYTES_PER_ELEMENT;
   if (data.BYTES_PER_ELEMENT !== held || data.length !== sizeOf(shape)) {

@@ -30,7 +30,7 @@ export interface RunEnvironment {
   readonly planAs?: PlanForm | undefined;
 }
 
-/** Environment variables by name, as `process.env` has them. */
+/** Environment variables by name. */
 export interface EnvironmentVariables {
   readonly [name: string]: string | undefined;
 }

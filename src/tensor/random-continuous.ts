@@ -5,6 +5,7 @@ import * as ops from "../ops/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { checkShape } from "./arguments.ts";
 import { whileLoop } from "./control.ts";
 import { all, and, full, log, log1p, minimum, or, rsqrt, select, sigmoid, softmax, tan, zeros } from "./functions.ts";
 import { traced } from "./nested.ts";
@@ -183,6 +184,7 @@ export function dirichlet(from: Tensor, alpha: Tensor, shape?: Shape, options: F
   const last = isTensor(alpha) ? alpha.shape.at(-1) : undefined;
   if (last === undefined)
     throw new HeddleError("argument", `${what}: alpha must be a tensor […, k], got ${shown(alpha)}`);
+  if (shape !== undefined) checkShape(what, shape);
   const whole = [...(shape ?? alpha.shape.slice(0, -1)), last];
   const own = withDType(options, alpha);
   checkKey(what, from);

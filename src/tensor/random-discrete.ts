@@ -187,7 +187,7 @@ function withReplacement(from: Tensor, count: number, shape: Shape, weights: Ten
 export function permutation(from: Tensor, among: Tensor | number, dim = 0): Tensor {
   checkKey("random.permutation", from);
   const count = countOf("random.permutation", among, dim);
-  return choice(from, among, [count], { replace: false, dim });
+  return within("random.permutation", () => choice(from, among, [count], { replace: false, dim }));
 }
 
 /**

@@ -14,6 +14,7 @@ import * as ops from "heddle/ops";
 import { splitGraph } from "heddle/program";
 import { describe, expect, test } from "vitest";
 import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
+import { withOpenLoops } from "../support/loops.ts";
 import { attentionStep, inputsFor, lenetStep, mlpStep, type TestGraph } from "./graphs.ts";
 
 const native = loadNative();
@@ -219,11 +220,8 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
     if (isAbsent(example)) continue;
     test(`example of ${op.name}`, () => {
       const specs = example.inputs.map((type, index) => ({ name: `x${index}`, type }));
-      compare(
-        { graph: traceGraph(op.name, specs, (...nodes) => ops.resultsOf(ops.call(op.name, nodes, example.attrs))) },
-        1e-6,
-        [...example.inputs],
-      );
+      const graph = traceGraph(op.name, specs, (...nodes) => ops.resultsOf(ops.call(op.name, nodes, example.attrs)));
+      compare({ graph: withOpenLoops(graph) }, 1e-6, [...example.inputs]);
     });
   }
 });

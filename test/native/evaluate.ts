@@ -6,6 +6,7 @@ import type { Executor } from "../../src/runtime/executor.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";
+import { withOpenLoops } from "../support/loops.ts";
 import type { Evaluate } from "../support/row.ts";
 
 const native = loadNative();
@@ -27,7 +28,7 @@ function planned(graph: Graph, passes: boolean): Plan {
   const known = plans[passes ? "compiled" : "plain"];
   let plan = known.get(graph);
   if (plan === undefined) {
-    plan = planGraph(passes ? runPasses(graph).graph : graph, mesh({}));
+    plan = planGraph(passes ? runPasses(graph).graph : withOpenLoops(graph), mesh({}));
     known.set(graph, plan);
   }
   return plan;

@@ -27,8 +27,12 @@ function varied(source: Source, element: number): HostTensor {
   return makeTensor({ dtype, shape, values: [isFloat(dtype) ? value + 0.25 * element : near] });
 }
 
-/** The sets of inputs that are batched: each alone, and all. */
+/** More numbers than this say nothing more of a batch, and take seconds in the reference. */
+const mostElements = 2 ** 20;
+
+/** The sets of inputs that are batched: each alone, and all. None of a row of millions of numbers. */
 export function batchings(row: Row): boolean[][] {
+  if (row.inputs.some(({ shape }) => sizeOf(shape) > mostElements)) return [];
   const places = range(row.inputs.length);
   const alone = places.map((one) => places.map((place) => place === one));
   return places.length > 1 ? [...alone, places.map(() => true)] : alone;
