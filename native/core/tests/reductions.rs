@@ -171,37 +171,32 @@ fn gathers_and_scatters() {
     }
 }
 
-/// More positions than are added one after another: the sums of blocks, of which each begins from zero, are added to totals.
+/// More positions than are added plainly: the totals keep what their roundings lose.
 #[test]
-fn many_rows_are_added_in_blocks() {
+fn sums_of_many_rows_are_exact() {
     let (size, inner, count) = (3, 2, (1 << 16) * 2 + 5);
     let indices: Vec<f64> = (0..count).map(|p| (p % 7 % size) as f64).collect();
     let updates: Vec<f64> = (0..count * inner).map(|i| hold("f32", vec![0.1 + (i % 3) as f64])[0]).collect();
-    let mut totals = vec![0f32; size * inner];
-    for block in (0..count * inner).collect::<Vec<_>>().chunks((1 << 16) * inner) {
-        let mut sums = vec![0f32; size * inner];
-        for place in block {
-            sums[indices[place / inner] as usize * inner + place % inner] += updates[*place] as f32;
-        }
-        totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+    let mut want = vec![0f64; size * inner];
+    for (place, update) in updates.iter().enumerate() {
+        want[indices[place / inner] as usize * inner + place % inner] += update;
     }
-    let want: Vec<f64> = totals.into_iter().map(f64::from).collect();
     let step = json!({ "k": "scatterAdd", "dtype": "f32", "outer": 1, "size": size, "inner": inner, "count": count, "updates": [1, 0], "indices": [2, 0], "scratch": [3, 0], "out": [4, 0] });
     let buffers = [encode("f32", &updates), encode("i32", &indices), vec![0; 64], zeros("f32", size * inner)];
-    check("f32", 0.0, 0, &buffers, step.clone(), &want);
+    check("f32", 1e-7, 0, &buffers, step.clone(), &want);
     let mut into = step.clone();
     (into["k"], into["op"], into["in"]) = (json!("scatter"), json!("sum"), json!([4, 0]));
-    check("f32", 0.0, 0, &buffers, into, &want);
+    check("f32", 1e-7, 0, &buffers, into, &want);
     let mut without = step;
     without.as_object_mut().expect("an object").remove("scratch");
-    assert!(program(0, &buffers, &[without]).is_err(), "long sums in one block");
+    assert!(program(0, &buffers, &[without]).is_err(), "long sums that lose something");
 }
 
 /// Rows written into the table itself: the same as into a copy, and nothing is written where an index is wrong.
 #[test]
 fn scatters_in_place() {
     let mut random = Random(38);
-    for (size, inner, count) in [(9, 4, 5), (3000, 20, 7), (3000, 20, 5000)] {
+    for (size, inner, count) in [(9, 4, 5), (3000, 20, 7), (3000, 20, 3000)] {
         let table: Vec<f64> = (0..size * inner).map(|_| random.below(100) as f64).collect();
         let indices: Vec<f64> = (0..count).map(|_| random.below(size) as f64).collect();
         let updates: Vec<f64> = (0..count * inner).map(|_| random.below(9) as f64).collect();

@@ -219,18 +219,6 @@ pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
 by_isa! { fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body }
 by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) => fold_block_body }
 
-/// Rows that meet in a tree before they are folded into a column.
-const TOGETHER: usize = 8;
-/// Rows whose results are one value of a column's total.
-const ROWS: usize = TOGETHER * CHAIN;
-
-/// Folds eight values by halves.
-#[inline(always)]
-fn eight<T: Element, F: Fold>(x: impl Fn(usize) -> T) -> T {
-    let two = |i: usize| F::fold(x(i), x(i + 4));
-    F::fold(F::fold(two(0), two(2)), F::fold(two(1), two(3)))
-}
-
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
     let lanes = |first: usize| {
@@ -280,31 +268,31 @@ unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
         let at = if over.len() == 1 { r as isize * over[0].stride } else { offset(over, r) };
         std::slice::from_raw_parts(from.wrapping_offset(at), n)
     };
-    fold_some::<T, F>(row, first, last.min(first + ROWS), to);
-    if last <= first + ROWS {
+    fold_some::<T, F>(row, first, last.min(first + CHAIN), to);
+    if last <= first + CHAIN {
         return;
     }
     let (mut lost, mut sums) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
     let (lost, sums) = (&mut lost[..n], &mut sums[..n]);
-    for start in (first + ROWS..last).step_by(ROWS) {
-        fold_some::<T, F>(row, start, last.min(start + ROWS), sums);
+    for start in (first + CHAIN..last).step_by(CHAIN) {
+        fold_some::<T, F>(row, start, last.min(start + CHAIN), sums);
         join::<T, F>(to, lost, sums);
     }
     settle::<T, F>(to, lost);
 }
 
-/// Folds rows `first..last` element by element.
+/// Folds rows `first..last` in order, element by element: as fused columns do, to the same bits.
 #[inline(always)]
 fn fold_some<'a, T: Element, F: Fold>(row: impl Fn(usize) -> &'a [T], first: usize, last: usize, to: &mut [T]) {
     to.fill(F::identity());
     let n = to.len();
     let mut r = first;
-    while r + TOGETHER <= last {
-        let rows: [&[T]; TOGETHER] = std::array::from_fn(|k| &row(r + k)[..n]);
+    while r + 4 <= last {
+        let [a, b, c, d] = std::array::from_fn(|k| &row(r + k)[..n]);
         for (i, t) in to.iter_mut().enumerate() {
-            *t = F::fold(*t, eight::<T, F>(|k| rows[k][i]));
+            *t = F::fold(F::fold(F::fold(F::fold(*t, a[i]), b[i]), c[i]), d[i]);
         }
-        r += TOGETHER;
+        r += 4;
     }
     for r in r..last {
         to.iter_mut().zip(row(r)).for_each(|(t, a)| *t = F::fold(*t, *a));
