@@ -244,6 +244,7 @@ const noOptimizers = [
   "clipByValue",
   "globalNorm",
   "lazy",
+  "minimize",
   "learningRateAt",
   "perParameter",
   "weightsOnly",
