@@ -25,7 +25,7 @@ import { checkCount, largestLength, order, shardSizes } from "./order.ts";
 export interface ShuffleOptions {
   /** Default: the seed of the run that reads the dataset. */
   readonly seed?: number;
-  /** A new order in each epoch; default true. With false every epoch has the order of epoch 0, as a split needs. */
+  /** A new order in each epoch; default true. With false every epoch has the order of epoch 0, as `take` and `skip` after it need. */
   readonly reshuffle?: boolean;
 }
 
@@ -128,15 +128,21 @@ export class Dataset {
     return this.#with("shuffle", { steps: [...steps, { kind: "shuffle", length, ordinal, options: { ...options } }] });
   }
 
-  /** Only the first `count` rows (all, when there are fewer). Comes before `batch()`. */
+  /**
+   * Only the first `count` rows (all, when there are fewer). Comes before `batch()`.
+   *
+   * @throws HeddleError `data` after a shuffle with a new order in each epoch: what is taken and what is skipped would meet.
+   */
   take(count: number): Dataset {
     checkCount("take: count", count, Number.MAX_SAFE_INTEGER);
+    this.#checkFixed("take");
     return this.#with("take", { length: Math.min(count, this.length) });
   }
 
-  /** Without the first `count` rows. Comes before `batch()`. */
+  /** Without the first `count` rows. Comes before `batch()`. @throws as {@link take}. */
   skip(count: number): Dataset {
     checkCount("skip: count", count, Number.MAX_SAFE_INTEGER);
+    this.#checkFixed("skip");
     const skipped = Math.min(count, this.length);
     const steps: RowStep[] = [...this.#description.steps, { kind: "skip", count: skipped }];
     return this.#with("skip", { steps, length: this.length - skipped });
@@ -204,6 +210,15 @@ export class Dataset {
         : `shuffle ${step.length} seed ${step.options.seed ?? seed}${step.options.reshuffle === false ? " once" : ""}`,
     );
     return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
+  }
+
+  /** Which rows come first must be the same in each epoch, or rows held out would be trained on in another. */
+  #checkFixed(method: string): void {
+    const { steps, name } = this.#description;
+    if (!steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false)) return;
+    throw new HeddleError("data", `${method}() after shuffle(): ${name} has other first rows in each epoch`, {
+      hint: `call ${method}() before shuffle(), or split shuffle({ reshuffle: false }) and shuffle the part again`,
+    });
   }
 
   #with(method: string, change: Partial<Description>): Dataset {

@@ -6,6 +6,7 @@ import { type DType, dtypes, shortArrays, type TypedArray } from "../ir/dtype.ts
 import { formatShape, type Shape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkBytes } from "../util/options.ts";
+import { checkRecognised } from "../util/recognise.ts";
 import { formatBytes } from "../util/text.ts";
 
 /** The values of an IDX file; integers of 16 bits are read as i32. */
@@ -52,6 +53,7 @@ export function idxHeaderBytes(start: Uint8Array, file: string): number | undefi
   if (start.length < 4) return undefined;
   const [zero0, zero1, , rank] = start as unknown as [number, number, number, number];
   if (zero0 !== 0 || zero1 !== 0) {
+    checkRecognised(start, file, "IDX");
     const magic = [...start.subarray(0, 4)].map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
     throw idxError(file, `wrong magic number ${magic}, expected 00 00 <type> <dims>`);
   }

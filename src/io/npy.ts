@@ -8,6 +8,7 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkOptions } from "../util/options.ts";
+import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
 import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host.ts";
 import { parsePythonDict } from "./python-literal.ts";
@@ -57,6 +58,7 @@ interface NpyHeader extends NpyElements {
 
 /** The header's text and where it ends. */
 function headerText(bytes: Uint8Array, file: string): { text: string; end: number } {
+  checkRecognised(bytes, file, "npy", ["npy"]);
   if (bytes.length < 10 || magic.some((byte, index) => bytes[index] !== byte))
     throw malformed(file, "it does not begin with \\x93NUMPY");
   const major = bytes[6] as number;

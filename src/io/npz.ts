@@ -7,6 +7,7 @@ import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkNumber, checkOptions } from "../util/options.ts";
+import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
@@ -73,7 +74,10 @@ async function findDirectory(source: Source, file: string): Promise<{ start: num
   const view = viewOf(tail);
   let at = tail.length - endLength;
   while (at >= 0 && view.getUint32(at, true) !== endMark) at--;
-  if (at < 0) throw malformed(file, "it has no directory at its end");
+  if (at < 0) {
+    checkRecognised(await source.read(0, Math.min(source.bytes, recognisedBytes)), file, "npz", ["zip"]);
+    throw malformed(file, "it has no directory at its end");
+  }
   let [count, length, start] = [
     view.getUint16(at + 10, true),
     view.getUint32(at + 12, true),

@@ -3,15 +3,16 @@
  * a JSON header `{ "__metadata__": { … }, "name": { "dtype", "shape", "data_offsets" } }`, then the values, packed,
  * little-endian, row-major. Everything in a header is checked before it is used, and nothing in a file is executed.
  */
-import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkBytes } from "../util/options.ts";
+import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
 import { checkHost } from "./host.ts";
-import { openFile } from "./read.ts";
+import { openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
 /** A tensor in ordinary memory. */
@@ -63,6 +64,11 @@ const formats: { readonly [D in DType]: string } = {
   u64: "U64",
   bool: "BOOL",
 };
+/** Those that are read as i32, which holds all of their values. */
+const shortFormats: ReadonlyMap<string, ShortInteger> = new Map([
+  ["I16", "i16"],
+  ["U16", "u16"],
+]);
 /** Bytes of an element of dtypes that the format has had for long; the size of others cannot be checked. */
 const formatBytes: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"].map((name) => [name, 1] as const),
@@ -305,16 +311,18 @@ function isSizes(value: unknown): value is number[] {
 }
 
 const dtypeNamed = (format: string): DType | undefined =>
-  (Object.keys(formats) as DType[]).find((name) => formats[name] === format);
+  shortFormats.has(format) ? "i32" : (Object.keys(formats) as DType[]).find((name) => formats[name] === format);
 
 /** Makes a tensor of its bytes. Throws for dtypes that Heddle lacks. */
 function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): HostTensor {
   const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
     throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
-      hint: `supported are ${Object.values(formats).join(", ")}; the option only of readSafetensors leaves tensors out`,
+      hint: `supported are ${[...Object.values(formats), ...shortFormats.keys()].join(", ")}; the option only of readSafetensors leaves tensors out`,
     });
   }
+  const short = shortFormats.get(entry.format);
+  if (short !== undefined) return { dtype, shape: entry.shape, data: Int32Array.from(new shortArrays[short](buffer)) };
   const data = dtypes[dtype].view(buffer, 0, entry.bytes / dtypes[dtype].bytes);
   if (dtype === "bool" && data.some((value) => value > 1)) {
     throw malformed(file, `tensor "${entry.name}" is BOOL, but holds bytes other than 0 and 1`);
@@ -331,6 +339,7 @@ export interface Safetensors {
 /** Reads a whole file from memory; the tensors are copies. `file` is what messages call it. */
 export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors {
   checkBytes("decodeSafetensors", bytes);
+  checkRecognised(bytes, file, "safetensors", ["safetensors"]);
   const length = safetensorsHeaderLength(bytes, bytes.length, file);
   const header = parseSafetensorsHeader(bytes.subarray(lengthBytes, lengthBytes + length), bytes.length, file);
   const tensors = header.entries.map((entry): [string, HostTensor] => {
@@ -389,6 +398,7 @@ export async function openedBy(
         filled += bytesRead;
       }
     };
+    checkRecognised(await readPart(handle, 0, recognisedBytes), path, "safetensors", ["safetensors"]);
     const start = new Uint8Array(Math.min(lengthBytes, size));
     await read(start, 0);
     const whole = new Uint8Array(lengthBytes + safetensorsHeaderLength(start, size, path));

@@ -1,12 +1,13 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
-import { formatType, range, sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
 import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { initialKept } from "./kept.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -141,6 +142,39 @@ export function applied(
 ): Applied {
   const result = applyLayer(model, variables, x, { ...options, precision });
   return precision === undefined ? result : { ...result, y: result.y.cast(dtype) };
+}
+
+/**
+ * Traces the model on the last batch of an epoch where that is shorter: what a layer refuses of so few rows (statistics of one
+ * value) is told before the first step, not at the end of the first epoch.
+ *
+ * @throws HeddleError as the model does, with what to do
+ */
+export function checkLastBatch(settings: Settings, { state }: ModelTypes): void {
+  const { data, input, dtype, pipeline, accumulate } = settings;
+  const rows = data.batchSizes[1];
+  if (rows === undefined || pipeline !== undefined || accumulate > 1) return;
+  const variables = { params: state.params, state: state.state };
+  const { leaves, shape } = flattenTree<TensorType>(variables, isTensorType);
+  const x = seenType(data.columns.get(input) as Column, rows, dtype);
+  try {
+    evalShape(
+      (key, first, ...values) =>
+        applied(settings, unflattenTree(shape, values) as unknown as Variables, first as Tensor, { train: true, key })
+          .y,
+      keyType,
+      x,
+      ...leaves,
+    );
+  } catch (error) {
+    if (!(error instanceof HeddleError) || error.hint !== undefined) throw error;
+    const which = `(the last batch of an epoch has ${rows} of ${data.batchSizes[0]} rows)`;
+    throw new HeddleError(error.code, `${error.plain} ${which}`, {
+      ...(error.where === undefined ? {} : { where: error.where }),
+      hint: "leave it out by .batch(size, { dropRemainder: true }), or take another batch size",
+      cause: error,
+    });
+  }
 }
 
 /** Loss and metrics of a batch, without dropout. */

@@ -17,7 +17,7 @@ import { loadCheckpoint } from "./checkpoint.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
-import { keyType, modelTypes } from "./functions.ts";
+import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
@@ -54,6 +54,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
   const settings = { ...given, ...evaluate };
   const types = modelTypes(settings);
+  checkLastBatch(settings, types);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
   // Ranks of several processes agree first, after a step.

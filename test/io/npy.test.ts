@@ -98,7 +98,7 @@ describe("npy", () => {
   });
   test.each([
     ["no magic", latin("NUMPY file of something else"), /does not begin with/],
-    ["nothing", new Uint8Array(), /does not begin with/],
+    ["nothing", new Uint8Array(), /it is empty/],
     ["version 9", Uint8Array.of(...latin("\x93NUMPY\x09\x00"), 4, 0, 0, 0, 0), /version 9\.0 is unknown/],
     ["a header of 4 GB", Uint8Array.of(...latin("\x93NUMPY\x02\x00"), 255, 255, 255, 255, 0), /limit is 65536/],
     ["one value too few", npy(fine, 7), /takes 8 bytes, 7 are there/],

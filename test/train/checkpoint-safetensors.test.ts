@@ -150,8 +150,8 @@ describe("format", () => {
       shape: [1],
       data_offsets: [begin, end],
     });
-    writeFileSync(path, file({ h: entry("I16", 0, 2), b: entry("U8", 2, 3) }, Buffer.from([0, 0, 5])));
-    await expect(readSafetensors(path)).rejects.toThrow(/tensor "h" of .* is I16, which is not supported/);
+    writeFileSync(path, file({ h: entry("F8_E5M2", 0, 1), b: entry("U8", 1, 2) }, Buffer.from([0, 5])));
+    await expect(readSafetensors(path)).rejects.toThrow(/tensor "h" of .* is F8_E5M2, which is not supported/);
     expect((await readSafetensors(path, { only: (name) => name === "b" })).tensors.get("b")?.data).toEqual(
       Uint8Array.of(5),
     );
@@ -184,7 +184,7 @@ describe("malformed files", () => {
   });
   const eight = Buffer.alloc(8);
   test.each<[string, Buffer, RegExp]>([
-    ["empty", Buffer.alloc(0), /0 bytes/],
+    ["empty", Buffer.alloc(0), /it is empty/],
     ["seven bytes", Buffer.alloc(7), /7 bytes/],
     ["no header", Buffer.alloc(8), /does not start with \{/],
     ["header longer than the file", file("{}", eight, 100n), /header of 100 bytes in a file of 18/],

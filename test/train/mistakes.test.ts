@@ -39,6 +39,16 @@ const labels = tensor([1], { dtype: "i32" });
 const mistakes: readonly (readonly [what: string, make: () => unknown, says: RegExp])[] = [
   ["options that are a number", () => nn.leakyRelu(0.2 as never), /leakyRelu: takes its options as a record, got 0\.2/],
   ["a precision", () => run({ precision: "f8" }), /^train: precision must be bf16 or f16, got f8/],
+  [
+    "a last batch of one row before batch norm",
+    () =>
+      run({
+        data: bars(17).batch(16),
+        model: nn.sequential(nn.flatten(), nn.linear(4), nn.batchNorm(), nn.linear(3)),
+        callbacks: [{ onBegin: () => expect.fail("the training has begun") }],
+      }),
+    /needs more than one value per channel.*\(the last batch of an epoch has 1 of 16 rows\)[\s\S]*dropRemainder/,
+  ],
   ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
   [
     "an initialiser that is not called",

@@ -4,6 +4,7 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import { nearest } from "../../util/options.ts";
+import { checkRecognised, recognisedBytes } from "../../util/recognise.ts";
 import { shown } from "../../util/show.ts";
 
 type Scalar =
@@ -274,5 +275,6 @@ export function parsePrototxt(text: string, file: string): Message {
   const place = { file, line: 1, column: 1 };
   if (typeof text !== "string") throw new HeddleError("argument", `takes a text, got ${shown(text)}`);
   if (text.length > largestText) throw errorAt(place, `a text of ${text.length} characters`);
+  checkRecognised(new TextEncoder().encode(text.slice(0, recognisedBytes)), file, "Caffe text", ["empty"]);
   return new Message("the file", new Parser(text, file).fields(undefined, 0), place);
 }

@@ -6,8 +6,8 @@
 import { realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { HeddleError } from "../../util/errors.ts";
+import { checkRecognised, recognisedBytes } from "../../util/recognise.ts";
 import { openFile, readPart, unreadable } from "../read.ts";
-import { checkRecognised, recognisedBytes } from "../recognise.ts";
 import type { TensorProto } from "./messages.ts";
 import { rawBytesOf } from "./tensors.ts";
 

@@ -5,7 +5,7 @@
  */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { HeddleError } from "../../util/errors.ts";
-import { checkRecognised } from "../recognise.ts";
+import { checkRecognised } from "../../util/recognise.ts";
 
 type Scalar = "int" | "big" | "float" | "double" | "string" | "bytes";
 type Kind = Scalar | (() => Message);

@@ -1,7 +1,10 @@
 /** What is not what its name says is told by its first bytes, in one place for all formats. */
 import { io } from "heddle";
 import { expect, test } from "vitest";
-import { checkRecognised, type FileKind, recognise } from "../../src/io/recognise.ts";
+import { parseIdxHeader } from "../../src/data/idx.ts";
+import { parsePrototxt } from "../../src/io/caffe/text.ts";
+import { decodeSafetensors } from "../../src/io/safetensors.ts";
+import { checkRecognised, type FileKind, recognise } from "../../src/util/recognise.ts";
 
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(text, (character) => character.charCodeAt(0));
 const header = '{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}';
@@ -39,6 +42,38 @@ test.each(files)("%s", (kind, bytes) => {
   expect(() => checkRecognised(bytes, "net.bin", "Foo")).toThrow(/^net\.bin is not a valid Foo file: it is /);
   expect(() => checkRecognised(bytes, "net.bin", "Foo", [kind])).not.toThrow();
   expect(() => io.parseOnnx(bytes, { file: "net.onnx" })).toThrow(/^net\.onnx is not a valid ONNX file: it is /);
+});
+
+/** What reads bytes or text, by the name in its message, and the kinds that are its own or that it tells otherwise. */
+const readers: readonly (readonly [string, (bytes: Uint8Array) => unknown, readonly FileKind[]])[] = [
+  ["safetensors", (bytes) => decodeSafetensors(bytes, "a.bin"), ["safetensors"]],
+  ["npy", (bytes) => io.decodeNpy(bytes, "a.bin"), ["npy"]],
+  ["Caffe text", (bytes) => parsePrototxt(new TextDecoder().decode(bytes), "a.bin"), ["empty"]],
+  ["IDX", (bytes) => parseIdxHeader(bytes, "a.bin"), ["empty", "zeros"]],
+];
+const wrong = files.filter(([kind]) => ["empty", "gitLfs", "html", "json", "zip", "zeros", "npy"].includes(kind));
+
+test.each(readers)("%s readers tell what a file is", (format, read, own) => {
+  for (const [kind, bytes] of wrong)
+    if (!own.includes(kind) && !(format === "Caffe text" && kind === "npy"))
+      expect(() => read(bytes), kind).toThrow(`a.bin is not a valid ${format} file: it is `);
+});
+
+test("the length of a safetensors header may begin as a pickle does", () => {
+  const bytes = bytesOf(`\x80\x02\0\0\0\0\0\0${header.padEnd(640)}\0\0\0\0`);
+  expect([...decodeSafetensors(bytes, "a.bin").tensors.keys()]).toEqual(["w"]);
+});
+
+test.each([
+  ["I16", Int16Array.of(-2, 32767)],
+  ["U16", Uint16Array.of(2, 65535)],
+] as const)("safetensors %s as i32", (format, values) => {
+  const json = `{"w":{"dtype":"${format}","shape":[2],"data_offsets":[0,4]}}`;
+  const bytes = bytesOf(
+    `${String.fromCharCode(json.length)}\0\0\0\0\0\0\0${json}${String.fromCharCode(...new Uint8Array(values.buffer))}`,
+  );
+  const got = decodeSafetensors(bytes, "a.bin").tensors.get("w");
+  expect([got?.dtype, ...(got?.data ?? [])]).toEqual(["i32", ...values]);
 });
 
 test("files that are read are none of them", async () => {

@@ -2,7 +2,7 @@
  * @module What a file is when it is not what its name says: pages of errors, pointers and archives are saved under the names of
  * models. All are told by their first bytes; none of them begins as a file that Heddle reads.
  */
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError } from "./errors.ts";
 
 /** So many of a file's first bytes are enough for {@link recognise}. */
 export const recognisedBytes = 512;
@@ -50,6 +50,8 @@ const pickled = `pickles, as torch.save writes them, may run code when they are 
 const zipped = `readNpz reads one of arrays; one that torch.save wrote holds a pickle: ${saveSafely}`;
 
 const kinds = {
+  // First: its length may begin as the mark of a pickle or of gzip does.
+  safetensors: { is: "a safetensors file", hint: "read it with readSafetensors", test: safetensors },
   empty: { is: "empty", hint: whole, test: ({ length }) => length === 0 },
   gitLfs: {
     is: "a pointer of Git LFS, not the file that it stands for",
@@ -76,7 +78,6 @@ const kinds = {
     test: ([mark, protocol = 0]) => mark === 0x80 && protocol >= 2 && protocol <= 5,
   },
   npy: { is: "an npy array", hint: "read it with readNpy", test: at("\x93NUMPY") },
-  safetensors: { is: "a safetensors file", hint: "read it with readSafetensors", test: safetensors },
   hdf5: { is: "an HDF5 file", hint: "convert it with the tool that wrote it", test: at("\x89HDF\r\n\x1a\n") },
   gguf: { is: "a GGUF file", test: at("GGUF") },
   tensorFlowLite: { is: "a TensorFlow Lite model", test: at("TFL3", 4) },
