@@ -185,6 +185,8 @@ export function rocAuc(
 ): number {
   checkOptions("rocAuc", options, ["weights"]);
   const { weights } = options;
+  if (typeof scores?.length !== "number" || typeof labels?.length !== "number")
+    throw new HeddleError("argument", `rocAuc: takes scores and labels, got ${shown(scores)} and ${shown(labels)}`);
   if (scores.length !== labels.length)
     throw new HeddleError("shape", `rocAuc: ${scores.length} scores and ${labels.length} labels`);
   if (weights !== undefined && weights.length !== scores.length)

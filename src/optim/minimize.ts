@@ -3,6 +3,7 @@ import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from ".
 import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { directionOf, dot, emptyHistory, type History, parametersOf, plus, remembered, type Vector } from "./lbfgs.ts";
 import { type Point, strongWolfe } from "./wolfe.ts";
@@ -109,6 +110,8 @@ export async function minimize<Params extends Tensors>(
   params: Params,
   options: MinimizeOptions = {},
 ): Promise<Minimum<Params>> {
+  if (typeof loss !== "function")
+    throw new HeddleError("argument", `minimize: takes a function of parameters, got ${shown(loss)}`);
   const settings = settingsOf(options);
   const { toleranceGrad, toleranceChange } = settings;
   const given = flattenTree(params, isTensor);

@@ -152,7 +152,7 @@ export function cyclic(options: CyclicOptions): Schedule {
     stepsDown = stepsUp,
     mode = "triangular",
     gamma = 1,
-  } = options;
+  } = asRecord("schedules.cyclic", options);
   check("cyclic", options, { learningRate, maxLearningRate, gamma }, { stepsUp, stepsDown }, ["mode"]);
   if (mode !== "triangular" && mode !== "triangular2" && mode !== "expRange")
     throw new HeddleError(

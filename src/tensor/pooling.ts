@@ -240,7 +240,7 @@ const unpoolOf = (rank: number): MaxUnpool => {
 const averageOf = (rank: number) => {
   const what = `avgPool${rank}d`;
   const build = (x: Node, window: Sizes, options: AvgPoolOptions = {}): Node =>
-    buildAverage(what, x, window, rank, options);
+    ops.inFloat32([x], (wide) => buildAverage(what, wide, window, rank, options));
   return (x: Tensor, window: Sizes, options: AvgPoolOptions = {}): Tensor => {
     checkOptions(what, options, ["strides", "padding", "ceilMode", "countIncludePad"]);
     checkPadding(what, options.padding ?? 0, rank);
@@ -250,7 +250,8 @@ const averageOf = (rank: number) => {
 
 const adaptiveOf = (rank: number, kind: "max" | "avg") => {
   const what = `adaptive${kind === "max" ? "Max" : "Avg"}Pool${rank}d`;
-  const build = (x: Node, sizes: readonly number[]): Node => buildAdaptive(x, kind, sizes);
+  const build = (x: Node, sizes: readonly number[]): Node =>
+    kind === "max" ? buildAdaptive(x, kind, sizes) : ops.inFloat32([x], (wide) => buildAdaptive(wide, kind, sizes));
   return (x: Tensor, size: Sizes): Tensor => operate(what, build, [x], perSpatial(what, "size", size, rank));
 };
 

@@ -58,16 +58,16 @@ export const longSums: readonly LongSum[] = [
   { title: "dot of vectors", of: (x, n) => matmul(x, like(x, n)) },
   { title: "matrix and vector", of: (x, n) => matmul(x.reshape([2, n / 2]), like(x, n / 2)) },
   { title: "vector and matrix", of: (x, n) => matmul(like(x, n / 4), x.reshape([n / 4, 4])) },
-  { title: "matrices", wide: 2, of: (x, n) => matmul(like(x, 3, n / 4), x.reshape([n / 4, 4])), factor: () => 3 },
+  { title: "matrices", wide: 4, of: (x, n) => matmul(like(x, 3, n / 4), x.reshape([n / 4, 4])), factor: () => 3 },
   {
     title: "matrices, transposed",
-    wide: 2,
+    wide: 4,
     of: (x, n) => matmul(x.reshape([n / 4, 4]).transpose(), like(x, n / 4, 3)),
     factor: () => 3,
   },
   {
     title: "einsum",
-    wide: 2,
+    wide: 4,
     of: (x, n) => einsum("kab,kc->abc", x.reshape([n / 4, 2, 2]), like(x, n / 4, 2)),
     factor: () => 2,
   },
@@ -82,7 +82,7 @@ export const longSums: readonly LongSum[] = [
   { title: "convolution, long kernel", wide: 2, of: (x, n) => conv1d(x.reshape([1, 1, n]), like(x, 1, 1, n)) },
   {
     title: "convolution, many channels",
-    wide: 2,
+    wide: 4,
     of: (x, n) => conv1d(x.reshape([1, n / 4, 4]), like(x, 2, n / 4, 1)),
     factor: () => 2,
   },
@@ -94,7 +94,7 @@ export const longSums: readonly LongSum[] = [
   },
   {
     title: "gradient of a kernel",
-    wide: 2,
+    wide: 4,
     of: (x, n) => grad((w: Tensor) => conv1d(x.reshape([10, 1, n / 10]), w).sum())(like(x, 1, 1, 1)),
   },
   {

@@ -8,7 +8,7 @@ import { formatType } from "../../ir/shape.ts";
 import type { Layer } from "../../nn/index.ts";
 import { evalShape, isTensor, jit, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { checkOptions } from "../../util/options.ts";
+import { asRecord, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
 import { toTensor } from "../host.ts";
@@ -311,7 +311,7 @@ function externalOf(graph: GraphProto): TensorProto[] {
  * kept in other files are refused: {@link loadOnnx} reads them.
  */
 export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
-  const { file = "the ONNX model" } = options;
+  const { file = "the ONNX model" } = asRecord("parseOnnx", options);
   if (!(bytes instanceof Uint8Array))
     throw new HeddleError("argument", `parseOnnx: takes the bytes of a file as a Uint8Array, got ${shown(bytes)}`, {
       hint: "loadOnnx takes a path",
@@ -333,7 +333,7 @@ export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMod
  */
 export function loadOnnx(path: string, options: OnnxOptions = {}): Promise<OnnxModel> {
   return called(async () => {
-    const { file = path } = options;
+    const { file = path } = asRecord("loadOnnx", options);
     const asked = askedOf("loadOnnx", await readWhole("loadOnnx", path), file, options);
     const read = new Map<TensorProto, TensorProto>();
     for (const proto of externalOf(asked.graph))

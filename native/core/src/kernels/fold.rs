@@ -65,13 +65,17 @@ impl Fold for Sum {
     fn fold<T: Element>(a: T, b: T) -> T {
         a.add(b)
     }
-    /// The error of a sum is a float: D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B.
+    /// What was lost goes in with the next value, so that the error does not grow with the number of values: W. Kahan,
+    /// "Further remarks on reducing truncation errors", 1965. The error of a sum is a float: D. E. Knuth, The Art of
+    /// Computer Programming 2, section 4.2.2, theorem B.
     #[inline(always)]
     fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {
+        // What an infinite total has lost is NaN.
+        let value = if lost.nan() { value } else { value.add(lost) };
         let sum = total.add(value);
         let part = sum.sub(total);
         let error = total.sub(sum.sub(part)).add(value.sub(part));
-        (sum, lost.add(error))
+        (sum, error)
     }
     /// What an infinite total has lost is NaN.
     #[inline(always)]
