@@ -25,5 +25,5 @@ export const widening =
     return isHalf(dtype) && isFloat(result.dtype) ? castTo(result, dtype) : result;
   };
 
-/** {@link widening} of nodes. */
+/** `widening` of nodes. */
 export const inFloat32 = widening<Node>(cast);
