@@ -6,7 +6,7 @@ import { crc32 } from "node:zlib";
 import { inflateSync, zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkBytes, checkNumber, checkOptions } from "../util/options.ts";
+import { checkBytes, checkNumber, checkOptions, chosenBy } from "../util/options.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
@@ -173,7 +173,8 @@ function inflate(stored: Uint8Array, size: number, wrong: (problem: string) => H
 
 async function readArrays(source: Source, file: string, options: ReadNpzOptions): Promise<Record<string, HostTensor>> {
   checkOptions("readNpz", options, ["only", "limit"]);
-  const { only = () => true, limit = defaultLimit } = options;
+  const { limit = defaultLimit } = options;
+  const only = chosenBy("readNpz", options.only);
   checkNumber("readNpz", "limit", limit, 0);
   const wanted = new Map<string, Entry>();
   let total = 0;

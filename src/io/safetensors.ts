@@ -6,7 +6,7 @@
 import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asRecord, checkBytes } from "../util/options.ts";
+import { asRecord, checkBytes, chosenBy } from "../util/options.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
@@ -318,7 +318,7 @@ function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): H
   const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
     throw new HeddleError("dtype", `tensor "${entry.name}" of ${file} is ${entry.format}, which is not supported`, {
-      hint: `supported are ${[...Object.values(formats), ...shortFormats.keys()].join(", ")}; the option only of readSafetensors leaves tensors out`,
+      hint: `supported are ${[...Object.values(formats), ...shortFormats.keys()].join(", ")}; the option only leaves tensors out`,
     });
   }
   const short = shortFormats.get(entry.format);
@@ -427,7 +427,7 @@ export async function openedBy(
 /** Reads a file, tensor by tensor. Throws `format` when it is malformed, `file` when it cannot be read. */
 export function readSafetensors(path: string, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
   return called(async () => {
-    const { only = () => true } = asRecord("readSafetensors", options);
+    const only = chosenBy("readSafetensors", asRecord("readSafetensors", options).only);
     const file = await openedBy("readSafetensors", path, options);
     try {
       const tensors = new Map<string, HostTensor>();

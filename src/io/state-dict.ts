@@ -7,7 +7,7 @@ import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.
 import type { Variables } from "../nn/index.ts";
 import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
@@ -228,7 +228,7 @@ export interface LoadTensorsOptions {
 export function loadTensors(path: string, options: LoadTensorsOptions = {}): Promise<Record<string, Tensor>> {
   return called(async () => {
     checkOptions("loadTensors", options, ["only"]);
-    const { only = () => true } = options;
+    const only = chosenBy("loadTensors", options.only);
     const file = await openedBy("loadTensors", path);
     try {
       const tensors: [string, Tensor][] = [];

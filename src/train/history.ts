@@ -47,7 +47,8 @@ export interface StepRecord {
 /** What a callback may do to the training. Decisions must be the same on every worker, and depend on nothing else. */
 export interface TrainControl {
   /**
-   * Ends the training, at once after an epoch, else at most three steps later; `train` returns as after the last epoch.
+   * Ends the training, at once after an epoch, else at most three steps later, or at the end of the epoch where steps carry no
+   * message between workers (pipelines, a mesh axis along which nothing is split); `train` returns as after the last epoch.
    * Called on one rank or on all, every rank ends after the same step.
    */
   stop(): void;

@@ -68,6 +68,15 @@ function editDistance(left: string, right: string): number {
   return row[right.length] as number;
 }
 
+/** What an option that chooses by name says; all names where it is absent. Throws for what is no function, such as a list of names. */
+export function chosenBy(what: string, only: unknown): (name: string) => boolean {
+  if (only === undefined) return () => true;
+  if (typeof only === "function") return only as (name: string) => boolean;
+  throw new HeddleError("option", `${what}: only must be a function of a name, got ${shown(only)}`, {
+    hint: "such as (name) => names.includes(name)",
+  });
+}
+
 /** Throws unless it is the bytes of a file. */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array))

@@ -11,7 +11,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { asRecord, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
-import { toTensor } from "../host.ts";
+import { checkHost, toTensor } from "../host.ts";
 import { readWhole } from "../read.ts";
 import { Builder, initialOf } from "./builder.ts";
 import { Value } from "./context.ts";
@@ -107,6 +107,7 @@ export class OnnxModel {
    * with the node and the file.
    */
   apply(inputs: OnnxInputs, params: Tensors = this.params, options: OnnxRunOptions = {}): Record<string, Tensor> {
+    asRecord(`${this.#file}: apply`, inputs);
     checkOptions(`${this.#file}: apply`, options, ["key"]);
     const values = new Map<string, Value>();
     for (const [name, value] of this.#initial) values.set(name, this.#held(name, value, params));
@@ -134,6 +135,7 @@ export class OnnxModel {
 
   /** Like {@link OnnxModel.apply}, compiled once for each shape of the inputs. */
   run(inputs: OnnxInputs, options: OnnxRunOptions = {}): Record<string, Tensor> {
+    asRecord(`${this.#file}: run`, inputs);
     checkOptions(`${this.#file}: run`, options, ["key"]);
     const drawn = options.key === undefined ? {} : { key: options.key };
     const known = Object.entries(inputs).filter(([, input]) => !isTensor(input));
@@ -190,6 +192,7 @@ export class OnnxModel {
         hint: `apply takes { ${this.inputs.map((port) => port.name).join(", ")} }`,
       });
     }
+    if (!isTensor(given)) checkHost(`${this.#file}: input "${name}"`, given);
     const fits =
       given.dtype === dtype &&
       (shape === undefined ||
