@@ -4,6 +4,7 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import { and, arange, concat, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor } from "../tensor/tensor.ts";
+import { widened } from "../tensor/wide.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import type { CountedMetric, Metric } from "./metric.ts";
@@ -48,16 +49,19 @@ export function topK(k: number): Metric {
     });
 }
 
-/** Squared error of each element of outputs and targets of one shape. */
+/** The difference; of 16-bit floats in f32, as squares of some hundred and sums over a batch are beyond f16. */
+const difference = (output: Tensor, target: Tensor): Tensor => widened(output).sub(widened(target));
+
+/** Squared error of each element of outputs and targets of one shape; f32 of 16-bit floats. */
 export const meanSquaredError: Metric = (output, target) =>
   told("meanSquaredError", output, target, () => {
-    const difference = output.sub(target);
-    return difference.mul(difference);
+    const off = difference(output, target);
+    return off.mul(off);
   });
 
-/** Absolute error of each element of outputs and targets of one shape. */
+/** Absolute error of each element of outputs and targets of one shape; f32 of 16-bit floats. */
 export const meanAbsoluteError: Metric = (output, target) =>
-  told("meanAbsoluteError", output, target, () => output.sub(target).abs());
+  told("meanAbsoluteError", output, target, () => difference(output, target).abs());
 
 /** The root of the mean squared error over all elements. */
 export const rootMeanSquaredError: CountedMetric = {
@@ -87,8 +91,8 @@ export function perplexity(options: { readonly ignoreIndex?: number } = {}): Cou
       if (!sameShape(labels.shape, output.shape.slice(0, -1)))
         throw new HeddleError("shape", `perplexity: ${formatType(output)} does not fit labels ${formatType(target)}`);
       const counts = ignoreIndex === undefined ? labels.eq(labels) : labels.ne(ignoreIndex);
-      const single = rowsById(logSoftmax(output), select(counts, labels, 0), labels.shape.length).neg();
-      return pair(select(counts, single, 0), counts.cast(output.dtype));
+      const single = rowsById(logSoftmax(widened(output)), select(counts, labels, 0), labels.shape.length).neg();
+      return pair(select(counts, single, 0), counts.cast(single.dtype));
     },
     value: ([sum = 0, count = 0]) => Math.exp(sum / count),
   };

@@ -1,6 +1,16 @@
 /** @module Gradients within bounds, element by element or all together. */
 import { wideDType } from "../ir/dtype.ts";
-import { full, isTensor, maximum, minimum, pow, type Tensor, type Tensors } from "../tensor/index.ts";
+import {
+  concat,
+  full,
+  isTensor,
+  linalg,
+  maximum,
+  minimum,
+  select,
+  type Tensor,
+  type Tensors,
+} from "../tensor/index.ts";
 import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
@@ -35,8 +45,8 @@ function normOf(what: string, options: NormOptions): number {
 
 /**
  * The norm of all gradients as one vector, by default the Euclidean one, a scalar in the dtype of the first: on every device that of
- * the whole gradients, however they are split. It is infinite where the sum of powers is, of squares in f32 for elements from
- * about 1e19 on. 16-bit floats are computed in f32; the result is infinite where the norm is beyond their dtype.
+ * the whole gradients, however they are split. As in `linalg.norm`, no power overflows on the way, and where all is 0 so are the
+ * derivatives. It is infinite where the norm is beyond that dtype.
  */
 export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
   const norm = normOf("globalNorm", options);
@@ -50,14 +60,17 @@ export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
 /** The norm of tensors in the dtype of the first, f32 where that has 16 bits. */
 function wideNorm(leaves: readonly [Tensor, ...Tensor[]], norm: number): Tensor {
   const dtype = wideDType(leaves[0].dtype);
-  const wide = leaves.map(widened);
-  if (norm === Infinity) {
-    const largest = wide.filter((leaf) => leaf.size > 0).map((leaf) => leaf.abs().max().cast(dtype));
-    return largest.reduce((most, next) => maximum(most, next), full([], 0, { dtype }));
-  }
-  const power = (x: Tensor): Tensor => (norm === 2 ? x.mul(x) : norm === 1 ? x.abs() : pow(x.abs(), norm));
-  const total = wide.map((leaf) => power(leaf).sum().cast(dtype)).reduce((sum, next) => sum.add(next));
-  return norm === 2 ? total.sqrt() : norm === 1 ? total : pow(total, 1 / norm);
+  if (norm === 2 && leaves.every((leaf) => leaf.dtype !== "f64")) return rootOfSquares(leaves).cast(dtype);
+  const each = leaves.map((leaf) => linalg.norm(widened(leaf), { p: norm }).cast(dtype).reshape([1]));
+  return linalg.norm(concat(each, 0), { p: norm });
+}
+
+/** In f64, where the squares of narrower floats fit: sums of parts on several devices are added before the one root. */
+function rootOfSquares(leaves: readonly Tensor[]): Tensor {
+  const square = (x: Tensor): Tensor => x.mul(x).sum();
+  const total = leaves.map((leaf) => square(leaf.cast("f64"))).reduce((sum, next) => sum.add(next));
+  const zero = total.eq(0);
+  return select(zero, 0, select(zero, 1, total).sqrt());
 }
 
 /**

@@ -206,6 +206,7 @@ describe.skipIf("error" in native)(`lowered programs on native code ${reason}`, 
       worked("triangularSolve", { lower: true, transpose: false, unit: false }, ["f32", 4, 4], ["f32", 4, 7]),
     ],
     ["more matrices than workers", worked("cholesky", {}, ["f64", 33, 5, 5])],
+    ["rows in another order", worked("lu", {}, ["f64", 3, 6, 6])],
     ["singular values", worked("svd", {}, ["f32", 2, 5, 3])],
     ["no matrix", worked("eigh", {}, ["f32", 0, 3, 3])],
   ];

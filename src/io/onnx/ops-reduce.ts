@@ -116,6 +116,12 @@ const overAxis = (fn: (x: Tensor, axis: number) => Tensor): Row => row(13, (c) =
 /** An op over an axis, by the meaning that the opset gives it. */
 const alongAxis = (fn: (x: Tensor, axis: number) => Tensor): readonly Row[] => [overMatrix(fn), overAxis(fn)];
 
+/** Of integers, which `norm` refuses, by f64, without a fraction. */
+function length(x: Tensor, dims: readonly number[], { keepDims = false }: { readonly keepDims?: boolean }): Tensor {
+  const floats = isFloat(x.dtype) ? x : x.cast("f64");
+  return h.linalg.norm(floats, { dims, keepDims }).cast(x.dtype);
+}
+
 export const reduceRows: Rows = {
   ArgMax: row(1, (c) => extremeIndex(c, 1)),
   ArgMin: row(1, (c) => extremeIndex(c, -1)),
@@ -124,7 +130,7 @@ export const reduceRows: Rows = {
   Hardmax: alongAxis(hardmax),
   LogSoftmax: alongAxis((x, axis) => h.logSoftmax(x, axis)),
   ReduceL1: reduction(sum, h.abs),
-  ReduceL2: reduction((x, dims, { keepDims = false }) => h.linalg.norm(x, { dims, keepDims })),
+  ReduceL2: reduction(length),
   ReduceLogSum: reduction((x, dims, options) => h.log(sum(x, dims, options))),
   ReduceLogSumExp: reduction(logSumExp),
   ReduceMax: reduction(extreme("max")),

@@ -114,7 +114,7 @@ fn width(step: &Value, path: &str) -> usize {
 /// Sizes of a step whose growth alone nothing else feels.
 fn is_size(step: &Value, path: &str) -> bool {
     let free = match step["k"].as_str().unwrap_or("") {
-        "factor" => name(path) == "n" && ["cholesky", "eigh"].contains(&step["what"].as_str().unwrap_or("")),
+        "factor" => name(path) == "n" && ["cholesky", "eigh", "lu"].contains(&step["what"].as_str().unwrap_or("")),
         "convGroups" | "convGroupsFilter" => name(path) == "slots",
         "loop" => path == "/count",
         _ => false,

@@ -176,6 +176,7 @@ fn transforms() -> Vec<Value> {
         factor("qr", 5, 3, json!([[1, 0]]), json!([[3, 0], [4, 0], [4, 512]])),
         factor("svd", 3, 5, json!([[1, 0]]), json!([[3, 0], [4, 0], [4, 512]])),
         factor("eigh", 3, 3, json!([[1, 0]]), json!([[3, 0], [4, 0]])),
+        factor("lu", 3, 3, json!([[1, 0]]), json!([[3, 0], [4, 0], [4, 512]])),
     ]
 }
 
