@@ -90,7 +90,7 @@ const composedOf: { readonly [name: string]: (one: Case, ...inputs: Node[]) => r
   determinant: (_one, a) => [ops.determinant(a as Node)],
   // Of integers the op has none: cut off, they would be one less where an executor's lie just below.
   cofactors: (_one, a) =>
-    isFloat((a as Node).dtype) ? inDouble("cofactors", a as Node) : ops.call("cofactors", [a as Node]),
+    isFloat((a as Node).dtype) ? inDouble("cofactors", a as Node) : [ops.call("cofactors", [a as Node])],
   matrixExp: (_one, a) => [ops.matrixExp(a as Node)],
   slogdet: (_one, a) => ops.slogdet(a as Node),
   lstsq: (_one, a, b) => [ops.lstsq(a as Node, b as Node)],
