@@ -5,6 +5,10 @@ import type { Row } from "../support/row.ts";
 /** Why a row of the table is not compared; undefined: it is. What XLA does instead is in differences.test.ts. */
 export function differenceOf(row: Row): string | undefined {
   if (row.fails !== undefined) return "a value error here, a value in XLA";
+  if (row.op === "lu" && /^a column without a pivot/.test(row.title))
+    return "LAPACK goes past a NaN in the search for a pivot";
+  if (row.op === "matrixExp" && /^far from 0/.test(row.title))
+    return "XLA gives 0 on the diagonal of the exponential of a large nilpotent matrix; why is not known";
   if (/^Newton.*f16\)/.test(row.title))
     return "the loop ends when a sum is equal to the last bit, which XLA's may never be";
   return undefined;
