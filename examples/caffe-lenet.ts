@@ -11,7 +11,7 @@ const folder = fileURLToPath(new URL("caffe/", import.meta.url));
 const lenet = await io.loadCaffe(`${folder}lenet_solver.prototxt`);
 
 const full = process.env["FULL"] === "1";
-const images = full ? data.mnist("train").shuffle() : data.mnist("train").shuffle().take(12800);
+const images = full ? data.mnist("train").shuffle() : data.mnist("train").take(12800).shuffle();
 const batches = lenet.prepare(images, "train");
 
 const result = await train({
