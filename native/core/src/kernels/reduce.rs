@@ -221,9 +221,11 @@ by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    let size = if F::ROUNDS { RUN } else { n.max(1) };
+    if stride == 1 && !F::ROUNDS {
+        return tree::<T, F, LANES>(&mut fold_lanes::<T, F>(std::slice::from_raw_parts(from, n)));
+    }
     let lanes = |first: usize| {
-        let n = size.min(n - first);
+        let n = RUN.min(n - first);
         let from = from.wrapping_offset(first as isize * stride);
         if stride == 1 {
             fold_lanes::<T, F>(std::slice::from_raw_parts(from, n))
@@ -234,9 +236,9 @@ unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: i
         }
     };
     let mut totals = lanes(0);
-    if n > size {
+    if n > RUN {
         let mut lost = [T::ZERO; LANES];
-        (size..n).step_by(size).for_each(|first| join::<T, F>(&mut totals, &mut lost, &lanes(first)));
+        (RUN..n).step_by(RUN).for_each(|first| join::<T, F>(&mut totals, &mut lost, &lanes(first)));
         settle::<T, F>(&mut totals, &lost);
     }
     tree::<T, F, LANES>(&mut totals)
