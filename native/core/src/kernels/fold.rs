@@ -5,7 +5,7 @@
 //! many go to a total that keeps what rounding takes from it, so that long sums of one sign are as exact as short ones.
 
 use crate::dtype::{for_dtype, DType, Element};
-use crate::isa::{by_isa, Level};
+use crate::isa::{by_isa, Isa, Level};
 use crate::program::ReduceOp;
 
 /// The lanes of a run.
@@ -16,6 +16,8 @@ pub const CHAIN: usize = 64;
 pub const RUN: usize = LANES * CHAIN / 2;
 
 pub trait Fold: 'static {
+    /// Whether the order of values matters, as each step rounds.
+    const ROUNDS: bool = false;
     fn identity<T: Element>() -> T;
     fn fold<T: Element>(a: T, b: T) -> T;
     /// Folds a value into a total, with what its roundings have lost so far.
@@ -57,6 +59,7 @@ impl Fold for Min {
     }
 }
 impl Fold for Sum {
+    const ROUNDS: bool = true;
     #[inline(always)]
     fn identity<T: Element>() -> T {
         T::ZERO
@@ -65,26 +68,20 @@ impl Fold for Sum {
     fn fold<T: Element>(a: T, b: T) -> T {
         a.add(b)
     }
-    /// What was lost goes in with the next value, so that the error does not grow with the number of values: W. Kahan,
-    /// "Further remarks on reducing truncation errors", 1965. The error of a sum is a float: D. E. Knuth, The Art of
-    /// Computer Programming 2, section 4.2.2, theorem B.
+    /// The error of a sum is a float: D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B. It goes into the
+    /// next value (W. Kahan, Further remarks on reducing truncation errors, 1965), so that it stays small beside the total.
     #[inline(always)]
     fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {
-        // What an infinite total has lost is NaN.
-        let value = if lost.nan() { value } else { value.add(lost) };
+        let value = value.add(lost);
         let sum = total.add(value);
         let part = sum.sub(total);
         let error = total.sub(sum.sub(part)).add(value.sub(part));
-        (sum, error)
+        // That of an infinite sum is NaN.
+        (sum, if error.nan() { T::ZERO } else { error })
     }
-    /// What an infinite total has lost is NaN.
     #[inline(always)]
     fn settle<T: Element>(total: T, lost: T) -> T {
-        if lost.nan() {
-            total
-        } else {
-            total.add(lost)
-        }
+        total.add(lost)
     }
 }
 
@@ -94,6 +91,18 @@ pub fn join<T: Element, F: Fold>(totals: &mut [T], lost: &mut [T], values: &[T])
     for ((t, l), v) in totals.iter_mut().zip(lost).zip(values) {
         (*t, *l) = F::join(*t, *l, *v);
     }
+}
+
+by_isa! { fn join_rows<T: Element>(totals: &mut [T], lost: &mut [T], values: &[T]) => join_rows_body }
+
+#[inline(always)]
+unsafe fn join_rows_body<L: Level, T: Element>(totals: &mut [T], lost: &mut [T], values: &[T]) {
+    join::<T, Sum>(totals, lost, values);
+}
+
+/// Joins values to sums, side by side, with all that the processor has.
+pub fn add_rows<T: Element>(isa: Isa, totals: &mut [T], lost: &mut [T], values: &[T]) {
+    unsafe { join_rows(isa, totals, lost, values) }
 }
 
 /// Makes results of totals.
@@ -205,7 +214,7 @@ unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize
 /// # Safety
 /// There must be `rows` groups of lanes to read, and as many elements to write at `out`.
 pub unsafe fn finish(
-    isa: crate::isa::Isa,
+    isa: Isa,
     (op, dtype): (ReduceOp, DType),
     lanes: *mut u8,
     (rows, used): (usize, usize),

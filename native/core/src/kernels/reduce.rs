@@ -221,6 +221,9 @@ by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
+    if stride == 1 && !F::ROUNDS {
+        return tree::<T, F, LANES>(&mut fold_lanes::<T, F>(std::slice::from_raw_parts(from, n)));
+    }
     let lanes = |first: usize| {
         let n = RUN.min(n - first);
         let from = from.wrapping_offset(first as isize * stride);
@@ -288,9 +291,9 @@ fn fold_some<'a, T: Element, F: Fold>(row: impl Fn(usize) -> &'a [T], first: usi
     let n = to.len();
     let mut r = first;
     while r + 4 <= last {
-        let [a, b, c, d] = std::array::from_fn(|k| &row(r + k)[..n]);
-        for (i, t) in to.iter_mut().enumerate() {
-            *t = F::fold(F::fold(F::fold(F::fold(*t, a[i]), b[i]), c[i]), d[i]);
+        let (a, b, c, d) = (row(r), row(r + 1), row(r + 2), row(r + 3));
+        for i in 0..n {
+            to[i] = F::fold(F::fold(F::fold(F::fold(to[i], a[i]), b[i]), c[i]), d[i]);
         }
         r += 4;
     }

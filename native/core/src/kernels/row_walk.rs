@@ -1,6 +1,6 @@
 //! Rows combined by index.
 
-use super::fold::{join, settle, Sum};
+use super::fold::{add_rows, settle, Sum};
 use crate::dtype::{DType, Element};
 use crate::exec::Run;
 use crate::program::GatherJson;
@@ -78,7 +78,7 @@ impl RowWalk {
                 let row = (index - first) * self.inner..(index - first + 1) * self.inner;
                 let to = &mut totals[row.clone()];
                 match &mut lost {
-                    Some(lost) => join::<T, Sum>(to, &mut lost[row], from),
+                    Some(lost) => add_rows(run.isa, to, &mut lost[row], from),
                     None => to.iter_mut().zip(from).for_each(|(t, f)| *t = combined(*t, *f)),
                 }
             }

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::fold::{join, settle, Sum};
-use crate::isa::{by_isa, Isa, Level};
+use super::fold::{add_rows, settle, Sum};
+use crate::isa::Isa;
 use crate::scalar::Float;
 
 thread_local! {
@@ -38,18 +38,11 @@ pub fn totals<T: Float>(isa: Isa, count: usize, f: impl FnOnce(&mut Tally<T>)) {
 
 impl<T: Float> Tally<'_, T> {
     pub fn join(&mut self) {
-        unsafe { join_all(self.isa, self.totals, self.lost, self.sums) }
+        add_rows(self.isa, self.totals, self.lost, self.sums);
     }
 
     /// Makes results of the totals.
     pub fn settle(&mut self) {
         settle::<T, Sum>(self.totals, self.lost);
     }
-}
-
-by_isa! { fn join_all<T: Float>(totals: &mut [T], lost: &mut [T], sums: &[T]) => join_body }
-
-#[inline(always)]
-unsafe fn join_body<L: Level, T: Float>(totals: &mut [T], lost: &mut [T], sums: &[T]) {
-    join::<T, Sum>(totals, lost, sums);
 }
