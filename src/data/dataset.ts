@@ -212,11 +212,15 @@ export class Dataset {
     return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
   }
 
+  /** Whether the rows have another order in each epoch. */
+  get reshuffles(): boolean {
+    return this.#description.steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false);
+  }
+
   /** Which rows come first must be the same in each epoch, or rows held out would be trained on in another. */
   #checkFixed(method: string): void {
-    const { steps, name } = this.#description;
-    if (!steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false)) return;
-    throw new HeddleError("data", `${method}() after shuffle(): ${name} has other first rows in each epoch`, {
+    if (!this.reshuffles) return;
+    throw new HeddleError("data", `${method}() after shuffle(): ${this.name} has other first rows in each epoch`, {
       hint: `call ${method}() before shuffle(), or split shuffle({ reshuffle: false }) and shuffle the part again`,
     });
   }

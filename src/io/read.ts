@@ -48,19 +48,30 @@ export async function openFile(what: string, path: string): Promise<FileHandle> 
 /** Most bytes of one call: those of the system take less than 2 GiB. */
 const largestCall = 2 ** 30;
 
+/** How a file is read. */
+interface ReadOptions {
+  /** Most bytes of one call; default 1 GiB. */
+  readonly most?: number;
+  /** Sees what each call has read. */
+  readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
+  /** Ends the reading by throwing the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Fills `target` with the bytes from `position` on; gives how many there were. */
 async function readInto(
   handle: FileHandle,
   target: Uint8Array,
   position: number,
-  signal?: AbortSignal,
+  { most = largestCall, onBytes, signal }: ReadOptions = {},
 ): Promise<number> {
   let filled = 0;
   while (filled < target.length) {
     signal?.throwIfAborted();
-    const most = Math.min(largestCall, target.length - filled);
-    const { bytesRead } = await handle.read(target, filled, most, position + filled);
+    const length = Math.min(most, target.length - filled);
+    const { bytesRead } = await handle.read(target, filled, length, position + filled);
     if (bytesRead === 0) break;
+    onBytes?.(target.subarray(filled, filled + bytesRead));
     filled += bytesRead;
   }
   return filled;
@@ -78,9 +89,9 @@ export async function fill(
   target: Uint8Array,
   position: number,
   cut: () => Error,
-  signal?: AbortSignal,
+  options: ReadOptions = {},
 ): Promise<void> {
-  if ((await readInto(handle, target, position, signal)) < target.length) throw cut();
+  if ((await readInto(handle, target, position, options)) < target.length) throw cut();
 }
 
 /** All bytes of a file of any size, or of a pipe. @throws HeddleError `file`, `memory` when no array is as long; the reason of a signal. */
@@ -98,7 +109,7 @@ export async function readWhole(
     if (!stat.isFile()) return await handle.readFile(options);
     const bytes = allocate(what, path, stat.size);
     const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);
-    await fill(handle, bytes, 0, cut, options.signal);
+    await fill(handle, bytes, 0, cut, { signal: options.signal });
     return bytes;
   } catch (error) {
     throw unreadable(what, path, error);

@@ -12,7 +12,7 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
 import { checkHost } from "./host.ts";
-import { openFile, readPart } from "./read.ts";
+import { fill, openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
 /** A tensor in ordinary memory. */
@@ -384,20 +384,10 @@ export async function openedBy(
   const handle = await openFile(what, path);
   try {
     const { size } = await handle.stat();
-    const read = async (target: Uint8Array, position: number): Promise<void> => {
-      for (let filled = 0; filled < target.length; ) {
-        signal?.throwIfAborted();
-        const { bytesRead } = await handle.read(
-          target,
-          filled,
-          Math.min(chunkBytes, target.length - filled),
-          position + filled,
-        );
-        if (bytesRead === 0) throw malformed(path, "it became shorter while it was read");
-        if (position > 0) onBytes?.(target.subarray(filled, filled + bytesRead));
-        filled += bytesRead;
-      }
-    };
+    const cut = () => malformed(path, "it became shorter while it was read");
+    // In pieces, so that whoever hashes them does not hold up the event loop.
+    const read = (target: Uint8Array, position: number): Promise<void> =>
+      fill(handle, target, position, cut, { most: chunkBytes, signal, onBytes: position > 0 ? onBytes : undefined });
     checkRecognised(await readPart(handle, 0, recognisedBytes), path, "safetensors", ["safetensors"]);
     const start = new Uint8Array(Math.min(lengthBytes, size));
     await read(start, 0);

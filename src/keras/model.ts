@@ -224,6 +224,10 @@ export class Model {
         throw new HeddleError("option", "fit: validationSplit of a dataset that is in batches already", {
           hint: "give it before batch(), and batchSize to fit",
         });
+      if (data.reshuffles)
+        throw new HeddleError("option", "fit: validationSplit of a dataset that is shuffled anew in each epoch", {
+          hint: "give it before shuffle(), or validationData of other rows",
+        });
       [data, evaluate] = splitOff(data, validationSplit);
     }
     if (!isDataset && shuffle) data = data.shuffle();

@@ -104,7 +104,7 @@ function withProbabilities(
   options: CrossEntropyOptions,
   names: readonly string[],
 ): Tensor {
-  const { weight, labelSmoothing = 0, ignoreIndex } = asRecord("withProbabilities", options);
+  const { weight, labelSmoothing = 0, ignoreIndex } = asRecord("softmaxCrossEntropy", options);
   checkPair("softmaxCrossEntropy", logits, target);
   checkTensorOptions("softmaxCrossEntropy", { weight });
   if (ignoreIndex !== undefined)

@@ -32,11 +32,9 @@ export function cosineEmbedding(
         `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`,
       );
     const single = (x: Tensor, y: Tensor): Tensor => {
-      const square = (one: Tensor): Tensor => one.mul(one).sum(-1).add(1e-12);
-      const cosine = x
-        .mul(y)
-        .sum(-1)
-        .div(square(x).mul(square(y)).sqrt());
+      // The root of each, as the product of the squares overflows long before.
+      const length = (one: Tensor): Tensor => one.mul(one).sum(-1).add(1e-12).sqrt();
+      const cosine = x.mul(y).sum(-1).div(length(x)).div(length(y));
       const same = select(target.eq(1), cosine.neg().add(1), 0);
       return same.add(select(target.eq(-1), cosine.sub(margin).relu(), 0));
     };

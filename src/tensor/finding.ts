@@ -204,7 +204,7 @@ export interface HistogramOptions {
  * bound and not its upper one, but the last holds both; what is outside of all, and NaN, counts nowhere. Integers are taken in
  * f32 where bounds are made of them.
  *
- * @throws HeddleError `option` for no bins and for a range that is none
+ * @throws HeddleError `option` for no bins, bounds that do not ascend, and a range that is none
  * @example histogram(tensor([0, 1, 1, 4]), { bins: 2 }) // counts [3, 1], edges [0, 2, 4]
  */
 export function histogram(
@@ -248,5 +248,9 @@ function givenEdges(x: Tensor, bins: readonly number[] | Tensor): Tensor {
   const edges = isTensor(bins) ? bins.cast(x.dtype) : tensor(bins as readonly number[], { dtype: x.dtype });
   if (edges.shape.length !== 1 || edges.size < 2)
     throw new HeddleError("shape", `histogram: bins need at least two bounds, got ${formatType(edges)}`);
+  const bounds = valuesAtHand(edges);
+  const odd = bounds?.findIndex((bound, place) => !(place === 0 || bound >= (bounds[place - 1] as never)));
+  if (bounds !== undefined && odd !== undefined && odd >= 0)
+    throw new HeddleError("option", `histogram: bins must ascend, got ${bounds[odd - 1]} before ${bounds[odd]}`);
   return edges;
 }

@@ -320,3 +320,10 @@ describe.each([3, 8])("an initializer that is an input, in a file of version %i"
     expect(() => net.run({ x, q: x })).toThrow(/no input "q"[\s\S]*its inputs are x, w, s, u/);
   });
 });
+
+test("ReduceL2 of integers is one", async () => {
+  const graph = { node: [node("ReduceL2", ["x", "axes"], ["y"])], initializer: [ints("axes", [1])] };
+  const bytes = model({ ...graph, input: [port("x", 6, 1, 2)], output: [port("y", 6)] });
+  const { y } = io.parseOnnx(bytes).run({ x: tensor([[3, 4]], { dtype: "i32" }) }) as { y: Tensor };
+  expect([y.dtype, await y.array()]).toEqual(["i32", [[5]]]);
+});

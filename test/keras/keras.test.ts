@@ -328,6 +328,14 @@ describe("a model", () => {
       () => compiled({ loss: "softmaxCrossEntropy" }).evaluate(x, [1.5, ...classes]),
       /^evaluate: row 0 of y is 1.5, which is no class/,
     ],
+    [
+      "a part of what is shuffled anew",
+      () =>
+        model.fit(data.fromArrays({ x: { shape: [4, 1], data: new Float32Array(4) } }).shuffle(), {
+          validationSplit: 0.5,
+        }),
+      /fit: validationSplit of a dataset that is shuffled anew[\s\S]*before shuffle\(\)/,
+    ],
     ["an empty part", () => model.fit(x, y, { validationSplit: 0.999 }), /leaves one part empty/],
     [
       "a precision",

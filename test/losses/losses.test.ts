@@ -123,3 +123,14 @@ test("errors", () => {
   expect(() => steps([1, 2])).toThrow(/inputLengths are integers \[1\], one per sequence, got i32\[2\]/);
   expect(() => losses.mse(output, target, { reductions: "sum" } as never)).toThrow(/did you mean 'reduction'/);
 });
+
+test("the cosine of vectors whose squares' product is beyond f32", async () => {
+  const [x, y] = [tensor([[3e12, 4e12]]), tensor([[4e12, 3e12]])];
+  const loss = (a: Tensor): Tensor => losses.cosineEmbedding(a, y, tensor([1]), { reduction: "sum" });
+  expect(await loss(x).item()).toBeCloseTo(1 - 24 / 25, 6);
+  // By the formula of PyTorch at zeros: y over the lengths, of which one is the root of 1e-12.
+  const gradient = await grad((a: Tensor) =>
+    losses.cosineEmbedding(a, tensor([[3, 4]]), tensor([1]), { reduction: "sum" }),
+  )(tensor([[0, 0]])).array();
+  expect(gradient).toEqual([[expect.closeTo(-0.6e6, -1), expect.closeTo(-0.8e6, -1)]]);
+});

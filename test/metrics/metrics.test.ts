@@ -1,5 +1,5 @@
 /** Metrics against counting by hand, one example at a time. */
-import { data, jit, losses, mesh, metrics, nn, optim, type Tensor, tensor, train } from "heddle";
+import { data, full, jit, losses, mesh, metrics, nn, optim, type Tensor, tensor, train } from "heddle";
 import { describe, expect, test } from "vitest";
 import { fixture } from "../fixtures/fixture.ts";
 import { randomFrom } from "../support/tensors.ts";
@@ -154,6 +154,10 @@ describe("of curves and numbers", () => {
     expect(await metrics.meanSquaredError(y, t).mean().item()).toBeCloseTo(14 / 16, 6);
     expect(await metrics.meanAbsoluteError(y, t).mean().item()).toBeCloseTo(6 / 16, 6);
     expect(await overall(metrics.rootMeanSquaredError, y, t)).toBeCloseTo(Math.sqrt(14 / 16), 6);
+    // Squares beyond f16, and sums of them.
+    const [far, zeros] = [400, 0].map((value) => full([12, 4], value, { dtype: "f16" })) as [Tensor, Tensor];
+    expect(await metrics.meanSquaredError(far, zeros).max().item()).toBe(160_000);
+    expect(await overall(metrics.rootMeanSquaredError, far, zeros)).toBe(400);
   });
 
   test("perplexity", async () => {

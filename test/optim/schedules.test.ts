@@ -97,3 +97,12 @@ test("errors", () => {
   expect(() => schedules.cyclic({ learningRate: 1, maxLearningRate: 2, mode: "exp" as never })).toThrow(/mode must be/);
   expect(() => optim.globalNorm({})).toThrow(/there is no gradient/);
 });
+
+test.each(["f16", "bf16"] as const)("clipping %s at zeros, and where squares are beyond it", async (dtype) => {
+  const clipped = async (values: number[]): Promise<number[]> => {
+    const { grads, norm } = optim.clipByGlobalNorm({ w: tensor(values, { dtype }) }, 1);
+    return [...(await grads.w.data()), await norm.item()].map(Number);
+  };
+  expect(await clipped([0, -0])).toEqual([0, -0, 0]);
+  expect(await clipped([384, 512])).toEqual([expect.closeTo(0.6, 2), expect.closeTo(0.8, 2), 640]);
+});

@@ -212,6 +212,7 @@ describe("where the shape depends on values", () => {
 
   test("bins of integers, of bounds, as shares", async () => {
     const bytes = tensor([0, 1, 1, 4, 200], { dtype: "u8" });
+    expect(() => histogram(bytes, { bins: [3, 1] })).toThrow(/histogram: bins must ascend, got 3 before 1/);
     const { counts, edges } = histogram(bytes, { bins: [0, 1, 4] });
     expect([counts.dtype, edges.dtype, counts.arraySync()]).toEqual(["i32", "f32", [1, 3]]);
     expectClose(await values(histogram(bytes, { bins: 2, range: [0, 4], density: true }).counts), [0.375, 0.125], 1e-7);
