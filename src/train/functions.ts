@@ -8,6 +8,7 @@ import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables }
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { mostParts } from "./accumulate.ts";
 import { initialKept } from "./kept.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -153,10 +154,11 @@ export function applied(
 export function checkLastBatch(settings: Settings, { state }: ModelTypes): void {
   const { data, input, dtype, pipeline, accumulate } = settings;
   const rows = data.batchSizes[1];
-  if (rows === undefined || pipeline !== undefined || accumulate > 1) return;
+  if (rows === undefined || pipeline !== undefined) return;
   const variables = { params: state.params, state: state.state };
   const { leaves, shape } = flattenTree<TensorType>(variables, isTensorType);
-  const x = seenType(data.columns.get(input) as Column, rows, dtype);
+  const parts = mostParts(rows, accumulate);
+  const x = seenType(data.columns.get(input) as Column, rows / parts, dtype);
   try {
     evalShape(
       (key, first, ...values) =>
@@ -168,7 +170,7 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
     );
   } catch (error) {
     if (!(error instanceof HeddleError) || error.hint !== undefined) throw error;
-    const which = `(the last batch of an epoch has ${rows} of ${data.batchSizes[0]} rows)`;
+    const which = `(the last batch of an epoch has ${rows} of ${data.batchSizes[0]} rows${parts === 1 ? "" : `, taken in ${parts} parts`})`;
     throw new HeddleError(error.code, `${error.plain} ${which}`, {
       ...(error.where === undefined ? {} : { where: error.where }),
       hint: "leave it out by .batch(size, { dropRemainder: true }), or take another batch size",

@@ -5,14 +5,8 @@ import { grouped } from "../support/grouped.ts";
 import { rowCases } from "../support/row.ts";
 import { nativeEvaluate } from "./evaluate.ts";
 
-const nameOf = (row: Row): string => `${row.op}: ${row.title}`;
-
-/** About one row of four, by a hash of its name, so that new rows do not change which of the others these are. */
-export function isSampled(row: Row): boolean {
-  let hash = 0;
-  for (const letter of nameOf(row)) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) >>> 0;
-  return (hash ^ (hash >>> 16)) % 4 === 0;
-}
+/** What a row is called. */
+export const nameOf = (row: Row): string => `${row.op}: ${row.title}`;
 
 /** Tests that rows (all of the table, by default) give their values. `passes`: simplified and arranged as compiling does it. */
 export function testTable(isa: string, threads: number, passes: boolean, chosen: readonly Row[] = rows): void {

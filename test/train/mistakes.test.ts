@@ -49,6 +49,17 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
       }),
     /needs more than one value per channel.*\(the last batch of an epoch has 1 of 16 rows\)[\s\S]*dropRemainder/,
   ],
+  [
+    "one of two rows, in two parts",
+    () =>
+      run({
+        data: bars(18).batch(16),
+        accumulate: 2,
+        model: nn.sequential(nn.flatten(), nn.linear(4), nn.batchNorm(), nn.linear(3)),
+        callbacks: [{ onBegin: () => expect.fail("the training has begun") }],
+      }),
+    /\(the last batch of an epoch has 2 of 16 rows, taken in 2 parts\)/,
+  ],
   ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
   [
     "an initialiser that is not called",
