@@ -1,4 +1,7 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
+// What is defined on the prototype is there for whoever imports anything of this folder.
+import "./methods.ts";
+
 export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
 export { cond, type LoopOptions, scan, type WhileOptions, whileLoop } from "./control.ts";

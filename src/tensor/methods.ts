@@ -1,5 +1,6 @@
 /** @module Which functions of tensors are methods too, with the tensor as their first argument: one list, docs and types included. */
 import * as functions from "./functions.ts";
+import { Tensor } from "./tensor.ts";
 
 const names = [
   // Elementwise, of one operand.
@@ -140,15 +141,11 @@ type Method<F> = F extends (x: never, ...rest: infer Rest) => infer Result ? (..
 /** The methods: each does what the exported function of its name says, with this tensor as the first argument. */
 export type Methods = { [Name in keyof Functions]: Method<Functions[Name]> };
 
-/** Gives them to the prototype of tensors. Functions are looked up at the first call: their module needs that of tensors. */
-export function defineMethods(prototype: object): void {
-  for (const name of names) {
-    let call: ((...given: unknown[]) => unknown) | undefined;
-    const value = function (this: unknown, ...rest: unknown[]): unknown {
-      // biome-ignore lint/performance/noDynamicNamespaceImportAccess: every function of the list is a method, used or not.
-      call ??= functions[name] as NonNullable<typeof call>;
-      return call(this, ...rest);
-    };
-    Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
-  }
+for (const name of names) {
+  // biome-ignore lint/performance/noDynamicNamespaceImportAccess: every function of the list is a method, used or not.
+  const call = functions[name] as (...given: unknown[]) => unknown;
+  const value = function (this: Tensor, ...rest: unknown[]): unknown {
+    return call(this, ...rest);
+  };
+  Object.defineProperty(Tensor.prototype, name, { value, writable: true, configurable: true });
 }

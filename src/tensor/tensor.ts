@@ -13,7 +13,7 @@ import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { eagerKey, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, inspectMethod, inspectTensor, noJson } from "./inspect.ts";
-import { defineMethods, type Methods } from "./methods.ts";
+import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
@@ -30,12 +30,8 @@ const brand = Symbol.for("heddle.tensor");
  * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
  * function of its name says, with this tensor as the first operand.
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: defineMethods gives the prototype what Methods says.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: methods.ts gives the prototype what Methods says.
 export class Tensor {
-  static {
-    defineMethods(Tensor.prototype);
-  }
-
   readonly shape: Shape;
   readonly dtype: DType;
   private held: Value | Node | undefined;
