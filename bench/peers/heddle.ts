@@ -1,7 +1,8 @@
 /** @module The peer that is Heddle itself. Started by `heddle run`, in one process or two. */
 import { readFileSync } from "node:fs";
-import { compileFunction, connect, distribute, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
+import { connect, distribute, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
 import { type Layout, replicated, shard } from "heddle/plan";
+import { compileFunction } from "heddle/tensor";
 import type { ParameterShape, Sgd, TrainingSizes } from "../workloads.ts";
 import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 
