@@ -1,18 +1,6 @@
 // VitePress's settings. They are loaded from .heddle/site/pages/.vitepress, where scripts/site.mjs puts a line that names this file.
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { placeOf, slugOf, titleOf } from "./pages.mjs";
-import { groups } from "./sidebar.mjs";
-
-const root = process.cwd();
-
-/** TypeDoc calls the reference after the package. */
-const titles = { "docs/api/README.md": "API reference" };
-const item = (page) => ({
-  text: titles[page] ?? titleOf(readFileSync(join(root, page), "utf8")),
-  link: `/${placeOf(page)}`,
-});
+import { groupsOf, placeOf, slugOf } from "./pages.mjs";
 
 /** Indented lines are commands, and look like the other blocks. */
 function commandsAsBlocks(md) {
@@ -34,6 +22,9 @@ export default {
   themeConfig: {
     search: { provider: "local" },
     outline: { level: [2, 3] },
-    sidebar: groups.map(({ text, pages }) => ({ text, items: pages.map(item) })),
+    sidebar: groupsOf(process.cwd()).map(({ text, pages }) => ({
+      text,
+      items: pages.map(({ title, page }) => ({ text: title, link: `/${placeOf(page)}` })),
+    })),
   },
 };

@@ -18,14 +18,6 @@ export const slugOf = (heading) =>
     .replaceAll(/[^\p{L}\p{N}\p{M} _-]/gu, "")
     .replaceAll(" ", "-");
 
-/** The first line of a page, as text. */
-export const titleOf = (text) => (/^# (.*)$/m.exec(text)?.[1] ?? "").replaceAll("`", "");
-
-const markdown = (root, folder) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .map((name) => posix.join(folder, name.replaceAll("\\", "/")))
-    .filter((name) => name.endsWith(".md"));
-
 /** The ids of a page's headings. */
 export function idsOf(text) {
   const seen = new Map();
@@ -35,6 +27,21 @@ export function idsOf(text) {
     seen.set(slug, before + 1);
     return before === 0 ? slug : `${slug}-${before}`;
   });
+}
+
+/** The page that lists all pages, in the order in which they are read. */
+export const contents = "docs/README.md";
+
+/** Its groups of pages: what a reader of the site has at the left. */
+export function groupsOf(root) {
+  const [, ...sections] = readFileSync(join(root, contents), "utf8").split(/^## /m);
+  return sections.map((section) => ({
+    text: section.split("\n", 1)[0],
+    pages: [...section.matchAll(/^- \[([^\]]*)\]\(([^)]*)\)/gm)].map(([, title, target]) => ({
+      title,
+      page: posix.join(posix.dirname(contents), target),
+    })),
+  }));
 }
 
 /** Every page of the site, by its path from the root. */
@@ -48,12 +55,14 @@ export const pagesOf = (root) => [
 
 /** Where a page lies on the site, without its ending. */
 export const placeOf = (page) =>
-  page
-    .replace(/\.md$/, "")
-    .replace(/^docs\//, "")
-    .replace(/(^|\/)README$/, "$1index")
-    .replace(/\.(?=\w+$)/, "-")
-    .replace(/^(CONTRIBUTING|CHANGELOG|LICENSE)$/, (name) => name.toLowerCase());
+  page === contents
+    ? "contents"
+    : page
+        .replace(/\.md$/, "")
+        .replace(/^docs\//, "")
+        .replace(/(^|\/)README$/, "$1index")
+        .replace(/\.(?=\w+$)/, "-")
+        .replace(/^(CONTRIBUTING|CHANGELOG|LICENSE)$/, (name) => name.toLowerCase());
 
 const languages = { ".ts": "ts", ".mjs": "js", ".py": "python" };
 

@@ -1,6 +1,7 @@
 /** @module Errors of the native core as HeddleErrors. */
 import type { LoweredStep } from "../../lower/json.ts";
 import { nestedIn } from "../../lower/nest.ts";
+import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** What an error of a run knows of itself. */
@@ -24,7 +25,7 @@ export class RunError extends HeddleError {
   readonly op: string | undefined;
   readonly failure: string | undefined;
 
-  constructor(code: string, message: string, fields: RunErrorFields, cause: unknown) {
+  constructor(code: ErrorCode, message: string, fields: RunErrorFields, cause: unknown) {
     super(code, message, { cause });
     this.name = "RunError";
     this.during = fields.during;
