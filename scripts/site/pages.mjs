@@ -44,6 +44,11 @@ export function groupsOf(root) {
   }));
 }
 
+const markdown = (root, folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .map((name) => posix.join(folder, name.replaceAll("\\", "/")))
+    .filter((name) => name.endsWith(".md"));
+
 /** Every page of the site, by its path from the root. */
 export const pagesOf = (root) => [
   "README.md",

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
 import { expect, test } from "vitest";
 import { deadLinks } from "../../scripts/site/check.mjs";
-import { contents, groupsOf, idsOf, linksOf, slugOf } from "../../scripts/site/pages.mjs";
+import { contents, groupsOf, idsOf, linksOf, slugOf, writePages } from "../../scripts/site/pages.mjs";
 import { pages, root } from "./pages.ts";
 
 const read = (page: string): string => readFileSync(join(root, page), "utf8");
@@ -37,6 +37,17 @@ test.each([
 test("every page stands once among all pages", () => {
   const listed = groupsOf(root).flatMap((group) => group.pages.map(({ page }) => page));
   expect([...listed, contents].sort()).toEqual([...pages, made].sort());
+});
+
+test("pages are written for the site, with those of the sources that they link to", () => {
+  const into = mkdtempSync(join(tmpdir(), "heddle-site-"));
+  expect(writePages(root, into).filter((dead) => !dead.endsWith(": api/README.md"))).toEqual([]);
+  const written = (place: string): string => readFileSync(join(into, place), "utf8");
+  expect(written("index.md")).toContain("](/contents)");
+  expect(written("examples/index.md")).toContain("[mlp.ts](/examples/mlp-ts)");
+  expect(written("extending.md")).toContain("](/internals/lowered-program)");
+  if (existsSync(join(root, made))) expect(written("examples/mlp-ts.md")).toContain('from "heddle"');
+  rmSync(into, { recursive: true });
 });
 
 test("ids of headings are GitHub's", () => {
