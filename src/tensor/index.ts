@@ -31,7 +31,6 @@ export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
 export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
-export * from "./order.ts";
 export {
   type CompiledPipeline,
   compilePipeline,
