@@ -31,6 +31,7 @@ async function main(args) {
       ...["--options", join(tool, "typedoc.json")],
       ...["--plugin", join(home, "node_modules", "typedoc-plugin-markdown", "dist", "index.js")],
       ...["--plugin", join(tool, "modules.mjs")],
+      ...["--plugin", join(tool, "methods.mjs")],
       ...["--plugin", join(tool, "documented.mjs")],
       ...["--out", args.includes("--check") ? join(root, ".heddle", "docs-check") : join(root, "docs", "api")],
     ],

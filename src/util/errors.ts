@@ -18,8 +18,11 @@ export interface HeddleErrorOptions {
  * dtypes and values concerned.
  */
 export class HeddleError extends Error {
+  /** What kind of mistake it is. */
   readonly code: ErrorCode;
+  /** What the user can do, one sentence; part of the message. */
   readonly hint: string | undefined;
+  /** The user's line, as `file:line:column`; part of the message. */
   readonly where: string | undefined;
   /** Whether `where` was given, and is not just the innermost of the user's calls when this was thrown. */
   readonly isPlaced: boolean;

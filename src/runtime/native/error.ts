@@ -19,10 +19,15 @@ export interface RunErrorFields {
 
 /** An error of a run, with what is known of where it happened. */
 export class RunError extends HeddleError {
+  /** The collective that was under way. */
   readonly during: string | undefined;
+  /** The rank that closed its connection or aborted. */
   readonly rank: number | undefined;
+  /** Number of the program's step that failed. */
   readonly step: number | undefined;
+  /** What that step is. */
   readonly op: string | undefined;
+  /** What the failed call itself says of such a value. */
   readonly failure: string | undefined;
 
   constructor(code: ErrorCode, message: string, fields: RunErrorFields, cause: unknown) {
