@@ -35,5 +35,6 @@ export {
   type TrainStart,
   train,
 } from "./train/index.ts";
+export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";
 export type { Tree } from "./util/tree.ts";

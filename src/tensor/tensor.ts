@@ -32,7 +32,9 @@ const brand = Symbol.for("heddle.tensor");
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: methods.ts gives the prototype what Methods says.
 export class Tensor {
+  /** Sizes of the dims; of a scalar none. */
   readonly shape: Shape;
+  /** What the elements are: `"f32"`, `"i32"`, `"bool"`, … */
   readonly dtype: DType;
   private held: Value | Node | undefined;
   private gone = "it was disposed";
@@ -49,10 +51,12 @@ export class Tensor {
     this.held = held;
   }
 
+  /** A tensor of a concrete value: for those who extend Heddle. */
   static ofValue(value: Value): Tensor {
     return new Tensor(value.type, value);
   }
 
+  /** A tensor of a node of the trace in progress: for those who extend Heddle. */
   static ofNode(node: Node): Tensor {
     return new Tensor(node, node);
   }
@@ -74,6 +78,7 @@ export class Tensor {
     return "op" in held ? nodeHere(held) : captureNode(this, this);
   }
 
+  /** Whether it is part of a function being traced, and has no value yet. */
   get isTraced(): boolean {
     return this.held !== undefined && "op" in this.held;
   }
@@ -129,6 +134,7 @@ export class Tensor {
     return (await this.data())[0];
   }
 
+  /** Like {@link Tensor.item}, blocking. */
   itemSync(): number;
   itemSync<N extends number | bigint>(): N;
   itemSync(): unknown {
@@ -171,11 +177,16 @@ export class Tensor {
     return inspectTensor(this, this.held, this.gone);
   }
 
-  /** @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`. */
+  /**
+   * Not for tensors.
+   *
+   * @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`.
+   */
   toJSON(): never {
     throw noJson(this);
   }
 
+  /** Type and shape: `Tensor(f32[2,3])`. Values are in {@link Tensor.array}. */
   toString(): string {
     return `Tensor(${formatType(this)})`;
   }
