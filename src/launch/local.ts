@@ -6,6 +6,7 @@ import { constants } from "node:os";
 import { join, resolve } from "node:path";
 import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
@@ -77,6 +78,7 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const workers = options.workers ?? 1;
   checkOptions(options, workers);
   readEnvironment();
+  if (options.plan === undefined) refuseOtherLaunchers();
   const stop = listenForStop(options.signal);
   const runDirectory = makeRunDirectory();
   let keep = false;

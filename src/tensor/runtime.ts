@@ -7,6 +7,7 @@ import { remoteRuntime } from "../runtime/remote/driver.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 
@@ -30,14 +31,16 @@ interface Joined {
 const joined = new Map<string, Joined>();
 
 /**
- * The runtime of this run: with the variables of `heddle run` (or torchrun) for several workers, all of them on the mesh
+ * The runtime of this run: with the variables of `heddle run` for several workers, all of them on the mesh
  * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh, until a rank fails: the
  * next call then joins anew, with all ranks.
  *
  * @param mesh default: `data` over all workers
- * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time.
+ * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time; `launcher` when another
+ * launcher than Heddle's has started several of these processes.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
+  refuseOtherLaunchers();
   const { world, executor, workers } = readEnvironment();
   if (mesh !== undefined) checkMesh(mesh);
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });

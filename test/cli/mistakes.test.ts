@@ -56,6 +56,12 @@ const mistakes: Mistake[] = [
       ),
     }),
   ),
+  {
+    args: ["run", workerScript, "--workers", "2"],
+    variables: { OMPI_COMM_WORLD_SIZE: "2", OMPI_COMM_WORLD_RANK: "0" },
+    status: 2,
+    says: /^heddle: the environment says that this process is one of 2 \(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0: /,
+  },
   { args: ["run", workerScript, "--", "throw:wrong"], status: 1, says: /TypeError: wrong/ },
   { args: ["plan", workerScript, ...mesh], status: 1, says: /ended without calling train\(\)/ },
   { args: ["doctor"], variables: { HEDDLE_ISA: "mmx" }, status: 1, says: /^$/ },

@@ -65,6 +65,12 @@ describe("a run that goes well", () => {
     for (const [index, value] of first.entries()) expect(second[index]).not.toBe(value);
   });
 
+  test("what a script forks is no worker: it lives on, sends no messages and reports its own errors", async () => {
+    const { code, stdout, stderr } = await launch({ args: ["fork"] }).ended;
+    const ended = "child ended: 1 null, Error: of the child\n";
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: ended, stderr: "" });
+  });
+
   test("TypeScript runs as it is, with arguments", async () => {
     const { code, stdout, stderr } = await launch({ file: typedScript, args: ["a", "--b"] }).ended;
     expect(stderr).toBe("");
