@@ -13,12 +13,17 @@ import { readEnvironment } from "../util/settings.ts";
 import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | TemporaryMessage | ErrorMessage | PlanMessage;
+export type WorkerMessage = ProgressMessage | JoinMessage | TemporaryMessage | ErrorMessage | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
   readonly type: "progress";
   readonly step: number;
+}
+
+/** The worker meets the others, as it must to share any work with them. */
+export interface JoinMessage {
+  readonly type: "join";
 }
 
 /** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
@@ -69,6 +74,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   switch (message["type"]) {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
+    case "join":
+      return { type: "join" };
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)

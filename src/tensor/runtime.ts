@@ -1,6 +1,6 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { onPeerEnded } from "../comm/launcher.ts";
+import { onPeerEnded, reportToLauncher } from "../comm/launcher.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";
@@ -103,6 +103,7 @@ async function joinFromEnvironment(mesh: Mesh, size: number, attempt: number): P
   };
   const rank = needed("RANK", environment.rank);
   const { runDirectory } = environment;
+  reportToLauncher({ type: "join" });
   const joining = distributedRuntime(mesh.axes, {
     rank,
     size,

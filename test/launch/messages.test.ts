@@ -8,6 +8,7 @@ import { HeddleError } from "../../src/util/errors.ts";
 describe("messages from workers", () => {
   test.each([
     { type: "progress", step: 3 },
+    { type: "join" },
     { type: "plan", text: "plan" },
     { type: "temporary", path: "/a/b.tmp", done: false },
     { type: "error", message: "no" },

@@ -1,5 +1,5 @@
 // A worker without any learning in it: does what its arguments say, one after the other.
-//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  temporary:PATH  sleep:MS  spin  ignore  throw:TEXT  peer:TEXT
+//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  join  temporary:PATH  sleep:MS  spin  ignore  throw:TEXT  peer:TEXT
 //   fork  exit:N  kill  hang  — prefixed "R/" for one rank only: 1/kill
 
 import { fork } from "node:child_process";
@@ -18,6 +18,7 @@ const actions = {
   },
   pid: (folder) => writeFileSync(`${folder}/pid-${rank}`, String(process.pid)),
   step: (step) => process.send({ type: "progress", step: Number(step) }),
+  join: () => process.send({ type: "join" }),
   temporary: (path) => {
     const file = `${path}-${rank}`;
     writeFileSync(file, "half");
