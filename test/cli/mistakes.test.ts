@@ -111,6 +111,11 @@ describe("a file that does not start is told with its place", () => {
       text: 'import { x } from "hedle";\nconsole.log(x);\n',
       says: /package\.ts:1:19: the package 'hedle' is not installed\n.*\n.*\n {2}hint: did you mean 'heddle'\?\n$/,
     },
+    {
+      name: "condition.ts",
+      text: 'import { tensor } from "heddle";\n\nconst x = tensor(1);\nconsole.log(x.gt(0) ? 1 : 2);\n',
+      says: /\? : on bool\[\]: a tensor is an object, and so true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
+    },
   ])("$name", ({ name, text, says }) => {
     writeFileSync(join(folder, name), text);
     const { status, stderr } = heddle(["run", join(folder, name)]);
