@@ -12,7 +12,7 @@ import { speakerNow, speakingAs } from "../util/source.ts";
 import { Cache } from "./cache.ts";
 import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { eagerKey, scalarValue, trimmed } from "./eager.ts";
-import { checkOne, inspectMethod, inspectTensor, noJson } from "./inspect.ts";
+import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
 import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
@@ -170,6 +170,11 @@ export class Tensor {
     throw new HeddleError("trace", `${formatType(this)} cannot be used as a number or in a comparison`, {
       hint: "write the operators as methods and functions: x.add(y), x.gt(y), x.ne(y), x.cast(dtype), and(x, y), select(test, x, y); item() gives the value of a scalar",
     });
+  }
+
+  /** @internal What a condition outside of "use heddle" asks: nobody wants to know whether the result of a comparison is there. */
+  [conditionMethod](what: string, where: string): void {
+    if (this.dtype === "bool") throw noCondition(this, what, where);
   }
 
   /** What a REPL and `console.log` show: type, and the values that are there. */

@@ -9,6 +9,7 @@ import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.t
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
@@ -118,6 +119,7 @@ async function endProfile(runtime: Runtime): Promise<never> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { executor, pipeline } = settings;
+  refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;

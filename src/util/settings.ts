@@ -26,6 +26,8 @@ export interface Environment {
   readonly data: string | undefined;
   readonly runId: string | undefined;
   readonly launcher: number | undefined;
+  readonly worker: number | undefined;
+  readonly alone: boolean;
   readonly epoch: number;
   readonly secret: string | undefined;
   readonly runDirectory: string | undefined;
@@ -102,6 +104,8 @@ const readers = {
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
   HEDDLE_LAUNCHER: whole(1, 2 ** 31 - 1),
+  HEDDLE_WORKER: whole(1, 2 ** 31 - 1),
+  HEDDLE_ALONE: oneOf("0", "1"),
   HEDDLE_EPOCH: whole(0, 2 ** 31 - 1),
   HEDDLE_SECRET: text,
   HEDDLE_RUN_DIR: text,
@@ -138,6 +142,11 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
   HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },
   HEDDLE_LAUNCHER: { says: "the process that started this one", by: "run" },
+  HEDDLE_WORKER: {
+    says: "the worker that this process descends from, which set it: messages to the launcher are that one's",
+    by: "run",
+  },
+  HEDDLE_ALONE: { says: "`1` makes every process a run of its own, whatever another launcher says of rank and size" },
   HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
   HEDDLE_SECRET: { says: "what workers authenticate with", by: "run" },
   HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
@@ -156,7 +165,7 @@ type ValueOf<N extends Name> = NonNullable<ReturnType<(typeof readers)[N]["read"
 const ofClones = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
 
 /** The variables of this process; none in a browser. */
-const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
+export const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
 
 /**
  * Reads the environment.
@@ -174,6 +183,8 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     });
   };
   const executor = value("HEDDLE_EXECUTOR");
+  const alone = value("HEDDLE_ALONE") === "1";
+  const [world, rank] = [value("WORLD_SIZE") ?? 1, value("RANK")];
   return {
     executor: executor === "auto" ? undefined : executor,
     native: value("HEDDLE_NATIVE"),
@@ -194,14 +205,21 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     data: value("HEDDLE_DATA"),
     runId: value("HEDDLE_RUN_ID"),
     launcher: value("HEDDLE_LAUNCHER"),
+    worker: value("HEDDLE_WORKER"),
+    alone,
     epoch: value("HEDDLE_EPOCH") ?? 0,
     secret: value("HEDDLE_SECRET"),
     runDirectory: value("HEDDLE_RUN_DIR"),
-    world: value("WORLD_SIZE") ?? 1,
-    rank: value("RANK"),
+    world: alone ? 1 : world,
+    rank: alone ? undefined : rank,
     host: value("MASTER_ADDR"),
     port: value("MASTER_PORT"),
   };
+}
+
+/** Tells the processes that this one starts that they are no workers of its launcher, though they inherit its variables. */
+export function setWorker(): void {
+  process.env["HEDDLE_WORKER"] = String(process.pid);
 }
 
 /** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */
