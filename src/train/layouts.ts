@@ -1,10 +1,12 @@
 /** @module Layouts of all that a training changes, by the rules given. */
+
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPlacement } from "../plan/index.ts";
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
@@ -129,7 +131,7 @@ function checkNames(rules: readonly LayoutRule[], parameters: readonly string[])
     if (parameters.includes(name)) continue;
     const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
-      hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
+      hint: near === undefined ? `its parameters are ${listed(parameters)}` : `did you mean "${near}"?`,
     });
   }
 }
