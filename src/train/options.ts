@@ -114,7 +114,7 @@ export interface TrainOptions {
   readonly pipeline?: PipelineTraining;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
-  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
+  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
    * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
@@ -228,7 +228,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     input,
     target,
     dtype,
-    report,
+    report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
     initialEpoch: options.initialEpoch ?? 0,

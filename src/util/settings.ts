@@ -21,6 +21,8 @@ export interface Environment {
   readonly memory: number | undefined;
   /** `HEDDLE_RESUME`: `1` goes on from the newest checkpoint. */
   readonly resume: boolean;
+  /** `HEDDLE_QUIET`: `1` has trainings report nothing, whatever they say themselves. */
+  readonly quiet: boolean;
   /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
   readonly timeout: number | undefined;
   /**
@@ -119,6 +121,7 @@ const readers = {
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
+  HEDDLE_QUIET: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
@@ -176,6 +179,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     threads: value("HEDDLE_THREADS"),
     memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
+    quiet: value("HEDDLE_QUIET") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
     overlap: value("HEDDLE_OVERLAP"),
