@@ -7,7 +7,7 @@ import { formatMetric, formatNumber } from "./metrics.ts";
 
 /** An epoch that begins. */
 export interface EpochStart {
-  /** Counted from 0. */
+  /** From 1. */
   readonly epoch: number;
   readonly epochs: number;
   readonly batches: number;
@@ -102,19 +102,19 @@ export function formatSeconds(seconds: number): string {
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h`;
 }
 
-const title = ({ epoch, epochs }: { epoch: number; epochs: number }): string => `epoch ${epoch + 1}/${epochs}`;
+const title = ({ epoch, epochs }: { epoch: number; epochs: number }): string => `epoch ${epoch}/${epochs}`;
 
 /** The line that stays of an epoch. */
 function summary(start: EpochStart, record: EpochRecord, unit: string): string {
   const metrics = (values: { readonly [name: string]: number }, prefix: string): string[] =>
     Object.entries(values).map(([name, value]) => formatMetric(`${prefix}${name}`, value));
-  const { evaluation } = record;
+  const { validation } = record;
   const parts = [
     title(start),
     `loss ${formatNumber(record.loss)}`,
     ...metrics(record.metrics, ""),
-    ...(evaluation === undefined ? [] : [`test loss ${formatNumber(evaluation.loss)}`]),
-    ...(evaluation === undefined ? [] : metrics(evaluation.metrics, "test ")),
+    ...(validation === undefined ? [] : [`val_loss ${formatNumber(validation.loss)}`]),
+    ...(validation === undefined ? [] : metrics(validation.metrics, "val_")),
     `${formatSeconds(record.seconds)}, ${formatCount(record.examplesPerSecond)} ${unit}/s`,
   ];
   return parts.join("  ");

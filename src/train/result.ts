@@ -48,7 +48,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
   const evaluated = run.evaluated();
-  const last = position.history.at(-1)?.evaluation;
+  const last = position.history.at(-1)?.validation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
   // Of a pipeline's values, wherever they are; asked for once.

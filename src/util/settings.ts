@@ -14,6 +14,7 @@ export interface Environment {
   readonly threads: number | undefined;
   readonly memory: number | undefined;
   readonly resume: boolean;
+  readonly quiet: boolean;
   readonly timeout: number | undefined;
   readonly transport: "auto" | "tcp" | "shared" | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
@@ -89,6 +90,7 @@ const readers = {
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
+  HEDDLE_QUIET: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
@@ -126,6 +128,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_THREADS: { says: "threads of this process; default its share of the cores" },
   HEDDLE_MEMORY: { says: "bytes that this process may use; what needs more is refused before it runs" },
   HEDDLE_RESUME: { says: "`1` goes on from the newest checkpoint, as `--resume`" },
+  HEDDLE_QUIET: { says: "`1` has trainings report nothing, whatever they say themselves, as `--quiet`" },
   HEDDLE_TIMEOUT: { says: "seconds that a worker waits for another" },
   HEDDLE_TRANSPORT: {
     says: "what carries data between workers: `auto` (the default) is memory between workers of one host, if it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error",
@@ -193,6 +196,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     threads: value("HEDDLE_THREADS"),
     memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
+    quiet: value("HEDDLE_QUIET") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
     overlap: value("HEDDLE_OVERLAP"),
