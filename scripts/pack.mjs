@@ -1,8 +1,9 @@
 // Packs what is published: the package, which asks for the native packages of its own version as optional dependencies,
 // and a native package for each platform that was built here (native/npm).
 //
-//   node scripts/pack.mjs --out <folder>       prints the names of the tarballs, one a line
-//   node scripts/pack.mjs --check              packs, and asks npm to publish each without doing it (npm publish --dry-run)
+//   node scripts/pack.mjs --out <folder> [--check]       prints the names of the tarballs, one a line
+//
+// --check asks npm whether it would publish each as it is (npm publish --dry-run).
 //
 // The optional dependencies are in the packed manifest only: a clone builds its own native core, and must not fetch one.
 
@@ -112,23 +113,17 @@ function check(tarballs) {
     const { stderr } = npm(["publish", "--dry-run", "--access", "public", tarball], root);
     const corrected = /npm warn publish .*(?:auto-corrected|errors corrected)[\s\S]*/.exec(stderr)?.[0];
     if (corrected !== undefined) throw new Error(`${basename(tarball)}: npm would change it\n${corrected}`);
-    console.log(`heddle pack: npm would publish ${basename(tarball)}`);
   }
 }
 
 function main(args) {
-  if (args.length === 1 && args[0] === "--check") {
-    const out = mkdtempSync(join(tmpdir(), "heddle-check-"));
-    try {
-      check(pack(out));
-    } finally {
-      rmSync(out, { recursive: true, force: true });
-    }
-  } else if (args.length === 2 && args[0] === "--out") {
-    for (const tarball of pack(resolve(args[1]))) console.log(tarball);
-  } else {
-    throw new Error("use: node scripts/pack.mjs --out <folder> | --check");
+  const [flag, out, checked, ...more] = args;
+  if (flag !== "--out" || out === undefined || ![undefined, "--check"].includes(checked) || more.length > 0) {
+    throw new Error("use: node scripts/pack.mjs --out <folder> [--check]");
   }
+  const tarballs = pack(resolve(out));
+  if (checked !== undefined) check(tarballs);
+  for (const tarball of tarballs) console.log(tarball);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -36,9 +36,9 @@ function run(command: string, args: readonly string[], cwd: string): string {
   return stdout;
 }
 
-/** The tarballs as they would be published: the package, and the native one where it is built. */
+/** The tarballs as npm would publish them: the package, and the native one where it is built. */
 const pack = (): string[] =>
-  run(process.execPath, [join(root, "scripts/pack.mjs"), "--out", project], root)
+  run(process.execPath, [join(root, "scripts/pack.mjs"), "--out", project, "--check"], root)
     .trim()
     .split("\n");
 
@@ -53,17 +53,6 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
   }, 180_000);
 
   afterAll(() => rmSync(project, { recursive: true, force: true }));
-
-  test("npm would publish every package as it is", () => {
-    const checked = run(process.execPath, [join(root, "scripts/pack.mjs"), "--check"], root)
-      .trim()
-      .split("\n");
-    expect(checked.map((line) => line.replace(/-[^-]*\.tgz$/, ""))).toEqual(
-      ["heddle", ...(nativeBuilt ? ["heddle-linux-x64-gnu"] : [])].map(
-        (name) => `heddle pack: npm would publish ${name}`,
-      ),
-    );
-  });
 
   test("holds what is needed, and nothing else", () => {
     const files = readdirSync(join(app, "node_modules/heddle"));
