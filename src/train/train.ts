@@ -1,7 +1,6 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import colors from "picocolors";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
@@ -145,7 +144,7 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { reporter } = given;
   await agree(given);
   summarise(given);
-  const warn = (text: string): void => reporter.line(colors.yellow(text));
+  const { warn } = reporter;
   const folder: { lock?: FolderLock } = {};
   try {
     const checkpoint = await prepareCheckpoints(given, warn, folder);
@@ -221,7 +220,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
   });
   for (const line of lines) reporter.line(line);
-  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.line(colors.yellow(line));
+  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);
 }
 
 /**
