@@ -42,6 +42,10 @@ export interface WideOptions {
 /** What tensors of every copy of the package have. */
 const brand = Symbol.for("heddle.tensor");
 
+/** What a failed deep comparison shows. */
+const identity = "identity (heddle/testing compares values)";
+let tensorsMade = 0;
+
 /**
  * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
  * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
@@ -50,6 +54,8 @@ const brand = Symbol.for("heddle.tensor");
 export class Tensor {
   readonly shape: Shape;
   readonly dtype: DType;
+  /** Own and enumerable, so that no deep comparison takes two tensors for equal by all but their values, which it cannot see. */
+  readonly [identity] = ++tensorsMade;
   private held: Value | Node | undefined;
   private gone = "it was disposed";
 
