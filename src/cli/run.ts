@@ -33,6 +33,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
     .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
+    .option("-q, --quiet", "print nothing but errors and what the file itself prints")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))

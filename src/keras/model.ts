@@ -67,7 +67,7 @@ type Running = Pick<
 
 /** Options of {@link Model.fit}; those not described here are `train`'s. */
 export interface FitOptions extends Running {
-  /** The number of the last epoch and 1: how often to go through the data, less `initialEpoch`. Default 1. */
+  /** The number of the last epoch: how often to go through the data, less `initialEpoch`. Default 1. */
   readonly epochs?: number;
   /** Rows per step; default 32, or what the dataset says. */
   readonly batchSize?: number;
@@ -102,7 +102,7 @@ export interface EvaluateOptions extends PredictOptions {
 
 /** What {@link Model.fit} tells. */
 export interface History {
-  /** Numbers of the epochs. */
+  /** Numbers of the epochs, from 1. */
   readonly epoch: readonly number[];
   /** A list for each number: `loss`, the metrics, `val_loss`, … */
   readonly history: { readonly [name: string]: readonly number[] };
@@ -126,6 +126,7 @@ const weightColumn = "weight";
  * values.
  */
 export class Model {
+  /** The layer that it is around. */
   readonly layer: Layer;
   private readonly options: ModelOptions;
   private compiled: Compiled | undefined;

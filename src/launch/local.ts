@@ -31,6 +31,8 @@ export interface LaunchOptions {
   readonly executor?: "native" | "reference";
   /** Go on from the last checkpoint. */
   readonly resume?: boolean;
+  /** Show nothing but errors and what the file itself prints: no trainings, no warnings. */
+  readonly quiet?: boolean;
   /** Port of the rendezvous store; a free one by default. */
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */

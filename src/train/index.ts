@@ -11,6 +11,13 @@ export {
   saveCheckpoint,
   tensorsUnder,
 } from "./checkpoint.ts";
+export {
+  type DistributedStep,
+  type DistributedStepOptions,
+  distributedStep,
+  type StepBatch,
+  type StepGiven,
+} from "./distributed-step.ts";
 export type { LossScaleOptions } from "./guard.ts";
 export type {
   Callbacks,

@@ -1,16 +1,18 @@
 /** @module Layouts of all that a training changes, by the rules given. */
+
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPlacement } from "../plan/index.ts";
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
-import type { LayoutRule, ParameterLayout } from "./rules.ts";
+import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {
@@ -24,7 +26,8 @@ export interface StateLayouts {
   isSplit(place: number): boolean;
 }
 
-interface Both {
+/** Where a value is kept, and in which layout it is used. */
+export interface Both {
   readonly kept: Layout;
   readonly used: Layout;
 }
@@ -58,12 +61,7 @@ export function stateLayouts(
   const layouts = new Map(
     leaves.leaves.map((type, index): [string, Both] => {
       const name = leaves.paths[index] as string;
-      const found = rules.reduce<ParameterLayout | undefined>(
-        (known, rule) => known ?? rule({ name, ...type }, mesh),
-        undefined,
-      );
-      checkParameterLayout(found, name, pipeline !== undefined, mesh);
-      const both = found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh);
+      const both = placedBy(rules, { name, ...type }, mesh, pipeline !== undefined);
       return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
   );
@@ -83,6 +81,20 @@ export function stateLayouts(
     whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
     isSplit: (place) => [...both.values()].some(({ kept }) => kept[place]?.kind === "shard"),
   };
+}
+
+/**
+ * Where the first rule that has something to say of a parameter keeps it and has it used; else whole everywhere.
+ *
+ * @throws HeddleError as {@link stateLayouts}
+ */
+export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mesh: Mesh, isPipeline = false): Both {
+  const found = rules.reduce<ParameterLayout | undefined>((known, rule) => known ?? rule(parameter, mesh), undefined);
+  checkParameterLayout(found, parameter.name, isPipeline, mesh);
+  const everywhere = replicated(mesh);
+  return found === undefined
+    ? { kept: everywhere, used: everywhere }
+    : layoutOf(parameter.name, parameter, found, mesh);
 }
 
 /** `"a.b.c"`: `"b.c"`, `"c"`. */
@@ -129,7 +141,7 @@ function checkNames(rules: readonly LayoutRule[], parameters: readonly string[])
     if (parameters.includes(name)) continue;
     const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
-      hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
+      hint: near === undefined ? `its parameters are ${listed(parameters)}` : `did you mean "${near}"?`,
     });
   }
 }

@@ -1,4 +1,5 @@
 /** @module The options of `train`, checked. */
+
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -12,6 +13,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import type { LayoutRule } from "./rules.ts";
@@ -50,8 +52,8 @@ export interface ClipOptions {
 }
 
 /** Options of {@link train}. */
-export interface TrainOptions {
-  readonly model: Layer;
+export interface TrainOptions<Model extends Layer = Layer> {
+  readonly model: Model;
   /** What to learn from: batched, with a column for the input and one for the target. */
   readonly data: Dataset;
   readonly loss: Loss;
@@ -89,7 +91,7 @@ export interface TrainOptions {
    * that is resumed from wins.
    */
   readonly from?: StartValues;
-  /** The first epoch, by which those after it are counted up to `epochs`; default 0. */
+  /** Epochs that count as gone through: the first one has the next number, the last one the number `epochs`. Default 0. */
   readonly initialEpoch?: number;
   /** Dtype of parameters and arithmetic; default `"f32"`. */
   readonly dtype?: "f32" | "f64";
@@ -112,7 +114,7 @@ export interface TrainOptions {
   readonly pipeline?: PipelineTraining;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
-  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
+  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
    * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
@@ -226,7 +228,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     input,
     target,
     dtype,
-    report,
+    report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
     initialEpoch: options.initialEpoch ?? 0,
@@ -326,7 +328,7 @@ function checkColumns(dataset: Dataset, wanted: readonly string[], by = "the opt
   for (const name of wanted) {
     if (dataset.columns.has(name)) continue;
     throw new HeddleError("data", `train: ${dataset.name} has no column "${name}"`, {
-      hint: `its columns are ${[...dataset.columns.keys()].join(", ")}; name one with ${by}`,
+      hint: `its columns are ${listed([...dataset.columns.keys()])}; name one with ${by}`,
     });
   }
 }

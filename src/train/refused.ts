@@ -50,7 +50,7 @@ function inBatch(said: string, batch: FedBatch, { accumulate, data, input, targe
 export const placeOfStep = (
   { step, epoch, batch }: { readonly step: number; readonly epoch: number; readonly batch: number },
   { epochs }: Settings,
-): string => `step ${step + 1} (epoch ${epoch + 1} of ${epochs}, batch ${batch + 1})`;
+): string => `step ${step} (epoch ${epoch} of ${epochs}, batch ${batch})`;
 
 /** What a function gives; its error as told by `say`. */
 export function attempt<Result>(body: () => Result, say: (error: unknown) => unknown): Result {

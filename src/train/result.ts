@@ -9,14 +9,14 @@ import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
 
 /** A trained model, and how it came about. */
-export interface TrainResult {
+export interface TrainResult<Params = Tensors> {
   /**
    * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
    * were trained; `replicate(x)`, called on every worker, makes one whole.
    */
-  readonly params: Tensors;
+  readonly params: Params;
   /** Their moving average, with `ema`; undefined without. */
-  readonly averaged: Tensors | undefined;
+  readonly averaged: Params | undefined;
   /** What layers keep besides. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;
@@ -48,7 +48,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
   const evaluated = run.evaluated();
-  const last = position.history.at(-1)?.evaluation;
+  const last = position.history.at(-1)?.validation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
   // Of a pipeline's values, wherever they are; asked for once.

@@ -1,10 +1,12 @@
 /** @module Values to begin a training with, in place of the model's own. */
+
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { ModelTypes, TrainState } from "./functions.ts";
 import { keptDifference } from "./kept.ts";
@@ -78,12 +80,12 @@ function checkNames(group: string, given: readonly string[], wanted: readonly st
   const missing = wanted.find((path) => !given.includes(path));
   if (missing !== undefined)
     throw new HeddleError("tree", `train: from: ${group} has no '${missing}'`, {
-      hint: `it has ${given.join(", ") || "nothing"}`,
+      hint: `it has ${listed(given) || "nothing"}`,
     });
   const extra = given.find((path) => !wanted.includes(path));
   if (extra === undefined) return;
   const near = nearest(extra, wanted);
   throw new HeddleError("tree", `train: from: ${group} has '${extra}', which this run has not`, {
-    hint: near === undefined ? `this run has ${wanted.join(", ") || "nothing"}` : `did you mean '${near}'?`,
+    hint: near === undefined ? `this run has ${listed(wanted) || "nothing"}` : `did you mean '${near}'?`,
   });
 }
