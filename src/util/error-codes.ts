@@ -24,6 +24,7 @@ export const errorCodes = {
   disposed: "a tensor is used after `dispose()`, or after it was donated to a step",
   donation: "a donated argument is needed elsewhere, too",
   trace: "a value is asked of a tensor that is being traced, or a tensor is used outside of the function that made it",
+  assertion: "values of a test differ (`heddle/testing`)",
   condition: 'the condition of an `if`, `?:`, `&&` or loop outside of "use heddle" is a tensor, which is always true',
   autograph: "control flow on tensors that cannot be compiled",
   syntax: "a file that Heddle compiles cannot be parsed",
