@@ -67,6 +67,7 @@ export {
   type EmbeddingBagOptions,
   embeddingBag,
 } from "./embedding-bag.ts";
+export { frozen } from "./frozen.ts";
 export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";

@@ -24,7 +24,6 @@ export const errorCodes = {
   disposed: "a tensor is used after `dispose()`, or after it was donated to a step",
   donation: "a donated argument is needed elsewhere, too",
   trace: "a value is asked of a tensor that is being traced, or a tensor is used outside of the function that made it",
-  assertion: "values of a test differ (`heddle/testing`)",
   condition: 'the condition of an `if`, `?:`, `&&` or loop outside of "use heddle" is a tensor, which is always true',
   assertion: "`expectClose` of `heddle/testing` found values that differ",
   autograph: "control flow on tensors that cannot be compiled",
