@@ -13,7 +13,7 @@ type Optimizer = ReturnType<typeof optim.sgd>;
 /** Steps under way at a time, as `train()` has them. */
 const inFlight = 2;
 
-function model(sizes: TrainingSizes, dropout: boolean) {
+function model(sizes: TrainingSizes, dropout: boolean): nn.Layer {
   if (sizes.kind === "embedding") return nn.sequential(nn.embedding(sizes.rows, sizes.features));
   if (sizes.kind === "mlp") {
     const layers = sizes.widths.slice(1).map((width) => nn.linear(width));

@@ -1,6 +1,7 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
@@ -45,8 +46,9 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
  * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
-export function train(options: TrainOptions): Promise<TrainResult> {
-  return called(() => trained(options));
+export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>> {
+  // Trees of any form are handled alike.
+  return called(() => trained(options)) as Promise<TrainResult<ParamsOf<Model>>>;
 }
 
 async function trained(options: TrainOptions): Promise<TrainResult> {

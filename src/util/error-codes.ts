@@ -25,6 +25,7 @@ export const errorCodes = {
   donation: "a donated argument is needed elsewhere, too",
   trace: "a value is asked of a tensor that is being traced, or a tensor is used outside of the function that made it",
   condition: 'the condition of an `if`, `?:`, `&&` or loop outside of "use heddle" is a tensor, which is always true',
+  assertion: "`expectClose` of `heddle/testing` found values that differ",
   autograph: "control flow on tensors that cannot be compiled",
   syntax: "a file that Heddle compiles cannot be parsed",
   gradient: "something has no derivative here",

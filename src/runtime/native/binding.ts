@@ -14,6 +14,8 @@ export interface NativeBuffer {
   write(src: Uint8Array, offset?: number): void;
   /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
   read(dst: Uint8Array, offset?: number): void;
+  /** A part of the buffer, by a handle of its own: the memory is freed when all handles are. */
+  part(offset: number, bytes: number): NativeBuffer;
   /** Harmless when repeated. A queued run keeps the memory until it is done. */
   dispose(): void;
 }
