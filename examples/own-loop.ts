@@ -26,26 +26,27 @@ const adam = optim.adam({ learningRate: 5e-4, betas: [0.5, 0.999] });
 
 const g = generator.init(random.key(1), { shape: [128, size], dtype: "f32" });
 const c = critic.init(random.key(2), { shape: [128, 784], dtype: "f32" });
-type Params = typeof g.params;
+type Generator = nn.ParamsOf<typeof generator>;
+type Critic = nn.ParamsOf<typeof critic>;
 
 const loop = await distributedStep({
   state: { g: g.params, norms: g.state, c: c.params, slots: { g: adam.init(g.params), c: adam.init(c.params) } },
   step: ({ g, norms, c, slots }, { x }, { step, key }) => {
     const real = x.reshape([-1, 784]);
     const noise = random.normal(random.foldIn(key, 0), [x.shape[0]!, size]);
-    const judged = (params: Params, pictures: Tensor, place: number): Tensor =>
+    const judged = (params: Critic, pictures: Tensor, place: number): Tensor =>
       critic.apply({ params, state: {} }, pictures, { train: true, key: random.foldIn(key, place) }).y;
     const saying = (logits: Tensor, answer: number): Tensor =>
       losses.binaryCrossEntropyWithLogits(logits, logits.mul(0).add(answer));
 
     // The generator is to be taken for real; its norms come along.
-    const drawn = valueAndGrad((params: Params) => {
+    const drawn = valueAndGrad((params: Generator) => {
       const { y, state } = generator.apply({ params, state: norms }, noise, { train: true });
       return [saying(judged(c, y, 1), 1), y, state] as const;
     })(g);
     const [fooled, fake, nextNorms] = drawn.value;
     // The critic is to tell both apart.
-    const told = valueAndGrad((params: Params) =>
+    const told = valueAndGrad((params: Critic) =>
       saying(judged(params, real, 2), 0.9).add(saying(judged(params, fake, 3), 0)),
     )(c);
 

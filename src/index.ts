@@ -14,7 +14,7 @@ export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
 export { type MemoryUse, memory } from "./runtime/index.ts";
-export * from "./tensor/index.ts";
+export * from "./tensor/public.ts";
 export {
   type Callbacks,
   type ClassWeight,
@@ -40,5 +40,6 @@ export {
   type TrainStart,
   train,
 } from "./train/index.ts";
+export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";
 export type { Tree } from "./util/tree.ts";

@@ -48,11 +48,18 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     });
 }
 
-/** Tells on the error stream how a run ended, when it did not end well. */
-export function report({ failures, stoppedBy, records }: LaunchResult, workers: number, unread?: AbortSignal): void {
+/** What is to be said of workers that had nothing to do with each other. */
+const apartText = (workers: number): string =>
+  `the ${workers} workers never met: each ran the whole file for itself. train() shares the work; a loop of your own\n` +
+  '  takes await connect() and distribute(): docs/training.md, "Workers in a loop of one\'s own"';
+
+/** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
+export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
+  const { failures, stoppedBy, records, apart = false } = result;
   // Nobody reads the output any more: that ended the run, and is no news.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
+  if (apart) console.error(`heddle: ${apartText(workers)}`);
   if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
 }

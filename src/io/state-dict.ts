@@ -128,7 +128,7 @@ export function loadPyTorch<V extends Variables>(
   path: string,
   variables: V,
   options: LoadPyTorchOptions = {},
-): Promise<Variables> {
+): Promise<Variables<V["params"]>> {
   return called(async () => {
     checkOptions("loadPyTorch", options, ["names", "ignore", "cast"]);
     const { params, state } = variables ?? {};
@@ -154,7 +154,7 @@ export function loadPyTorch<V extends Variables>(
         for (const { inFile, variable } of list) leaves.push(await readAs(file, path, inFile, variable.dtype));
         trees.push(unflattenTree((flat[index] as (typeof flat)[number]).shape, leaves) as Tensors);
       }
-      return { params: trees[0] as Tensors, state: trees[1] as Tensors };
+      return { params: trees[0] as V["params"], state: trees[1] as Tensors };
     } finally {
       await file.close();
     }

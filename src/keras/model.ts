@@ -126,6 +126,7 @@ const weightColumn = "weight";
  * values.
  */
 export class Model {
+  /** The layer that it is around. */
   readonly layer: Layer;
   private readonly options: ModelOptions;
   private compiled: Compiled | undefined;

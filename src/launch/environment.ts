@@ -66,6 +66,9 @@ export function workerEnvironment(
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
     HEDDLE_LAUNCHER: String(process.pid),
+    // What is said of this process, and not of the workers.
+    HEDDLE_ALONE: "0",
+    HEDDLE_WORKER: "",
     HEDDLE_EPOCH: "0",
     HEDDLE_SECRET: run.secret,
     HEDDLE_THREADS: String(run.threads),

@@ -78,11 +78,24 @@ export {
   type Initialised,
   type Layer,
   type LayerLike,
+  type NoTensors,
+  type ParamsOf,
   scopeKey,
   type Variables,
+  type Weighted,
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
 export { type LocalResponseOptions, localResponseNorm } from "./local-response.ts";
+export {
+  type BoundLayer,
+  type BoundLayers,
+  type LayerTree,
+  type ModuleContext,
+  type ModuleLayer,
+  type ModuleOptions,
+  module,
+  type TreeOf,
+} from "./module.ts";
 export {
   type BatchNormOptions,
   batchNorm,
@@ -91,6 +104,7 @@ export {
   instanceNorm,
   type LayerNormOptions,
   layerNorm,
+  type NormParams,
   rmsNorm,
 } from "./norms.ts";
 export {
@@ -121,6 +135,7 @@ export {
   lstmCell,
   type RecurrentLayer,
   type RecurrentOptions,
+  type RecurrentParams,
   type RnnOptions,
   type RunOptions,
   type RunResult,
@@ -129,7 +144,7 @@ export {
 } from "./recurrent.ts";
 export type { RecurrentState } from "./recurrent-cells.ts";
 export { remat } from "./remat.ts";
-export { sequential } from "./sequential.ts";
+export { type Combine, type ParallelOptions, parallel, residual, sequential } from "./sequential.ts";
 export {
   decoderBlock,
   type TransformerDecoderLayer,

@@ -14,14 +14,27 @@ import { shown } from "../util/show.ts";
 import { capturePosition, describePosition, type SourcePosition, speakerNow, speakingAs } from "../util/source.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
+/** The tree of a layer that has no parameters. */
+export type NoTensors = { readonly [Name in never]: Tensor };
+
+/** Parameters of a layer with a weight and, unless the option says false, a bias. */
+export type Weighted<Bias extends boolean = true> = Bias extends false
+  ? { readonly weight: Tensor }
+  : { readonly weight: Tensor; readonly bias: Tensor };
+
+/** The option by which a layer has a bias, as the type of its parameters follows it. */
+export interface Biased<Bias extends boolean> {
+  readonly bias?: Bias;
+}
+
 /** What a layer computes with: parameters, which are trained, and state, which it changes itself. */
-export interface Variables {
-  readonly params: Tensors;
+export interface Variables<Params = Tensors> {
+  readonly params: Params;
   readonly state: Tensors;
 }
 
 /** Fresh variables, and what the layer makes of its input. */
-export interface Initialised extends Variables {
+export interface Initialised<Params = Tensors> extends Variables<Params> {
   readonly output: TensorType;
 }
 
@@ -41,8 +54,8 @@ export interface Applied {
   readonly state: Tensors;
 }
 
-/** A part of a network. Any object with these functions is one. */
-export interface Layer {
+/** A part of a network, by the type of its tree of parameters. Any object with these functions is one. */
+export interface Layer<Params = Tensors> {
   /** What messages call it, such as `"linear"`. */
   readonly kind: string;
   /**
@@ -50,8 +63,8 @@ export interface Layer {
    *
    * @throws HeddleError `shape` or `dtype` when the input does not fit.
    */
-  init(key: Tensor, input: TensorType): Initialised;
-  apply(variables: Variables, x: Tensor, options?: ApplyOptions): Applied;
+  init(key: Tensor, input: TensorType): Initialised<Params>;
+  apply(variables: Variables<Params>, x: Tensor, options?: ApplyOptions): Applied;
   /** Whether it loses too much in 16 bits, so that with `precision` it computes in f32 all the same: norms, softmaxes. */
   readonly needsRange?: boolean;
   /**
@@ -59,19 +72,24 @@ export interface Layer {
    * stay f32. It gets its input and parameters as they are.
    */
   readonly passesPrecision?: boolean;
-  /** Of a layer that applies others one after another, named by their place, those: for summaries. */
-  readonly layers?: readonly Layer[];
+  /** Of a layer made of others those, by the dotted names of their variables in its own. It hands `precision` on to them. */
+  readonly layers?: { readonly [name: string]: Layer };
+  /** Of a layer that stands for another with the same variables that one. */
+  readonly wraps?: Layer;
 }
 
 /** A layer, or a function of one tensor that stands for a layer without variables. */
 export type LayerLike = Layer | ((x: Tensor) => Tensor);
+
+/** The tree of parameters of a layer. */
+export type ParamsOf<L> = L extends Layer<infer Params> ? Params : NoTensors;
 
 /** A layer without variables: `y = fn(x)`. */
 export function activation(
   fn: (x: Tensor) => Tensor,
   kind: string = typeof fn === "function" && fn.name !== "" ? fn.name : "activation",
   options: Pick<Layer, "needsRange"> = {},
-): Layer {
+): Layer<NoTensors> {
   if (typeof fn !== "function") throw new HeddleError("argument", `${kind}: takes a function, got ${shown(fn)}`);
   const apply = (x: Tensor): Tensor => {
     const y: unknown = fn(x);
@@ -90,7 +108,12 @@ export function activation(
 /** The layer that a function stands for. */
 export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function" ? activation(layer) : layer);
 
-const positions = new WeakMap<Layer, SourcePosition>();
+/** Whether it is a layer, or a function that stands for one. */
+export const isLayerLike = (value: unknown): value is LayerLike =>
+  typeof value === "function" ||
+  (typeof (value as Partial<Layer> | undefined)?.init === "function" && typeof (value as Layer).apply === "function");
+
+const positions = new WeakMap<object, SourcePosition>();
 
 /** What a precision can be. */
 const floats: readonly DType[] = dtypeNames.filter(isFloat);
@@ -99,9 +122,9 @@ const floats: readonly DType[] = dtypeNames.filter(isFloat);
  * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
  * the options that it takes besides those of every layer.
  */
-export function positioned(layer: Layer, more: readonly string[] = []): Layer {
+export function positioned<Params>(layer: Layer<Params>, more: readonly string[] = []): Layer<Params> {
   const names = ["train", "key", "precision", ...more];
-  const checked: Layer = {
+  const checked: Layer<Params> = {
     ...layer,
     init(key, input) {
       if (!isTensor(key)) throw new HeddleError("argument", `${layer.kind}: init takes a key, such as random.key(0)`);

@@ -52,8 +52,8 @@ export interface ClipOptions {
 }
 
 /** Options of {@link train}. */
-export interface TrainOptions {
-  readonly model: Layer;
+export interface TrainOptions<Model extends Layer = Layer> {
+  readonly model: Model;
   /** What to learn from: batched, with a column for the input and one for the target. */
   readonly data: Dataset;
   readonly loss: Loss;

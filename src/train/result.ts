@@ -9,14 +9,14 @@ import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
 
 /** A trained model, and how it came about. */
-export interface TrainResult {
+export interface TrainResult<Params = Tensors> {
   /**
    * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
    * were trained; `replicate(x)`, called on every worker, makes one whole.
    */
-  readonly params: Tensors;
+  readonly params: Params;
   /** Their moving average, with `ema`; undefined without. */
-  readonly averaged: Tensors | undefined;
+  readonly averaged: Params | undefined;
   /** What layers keep besides. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;

@@ -1,7 +1,7 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import colors from "picocolors";
+import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
@@ -9,6 +9,7 @@ import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.t
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
@@ -45,8 +46,9 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
  * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
-export function train(options: TrainOptions): Promise<TrainResult> {
-  return called(() => trained(options));
+export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>> {
+  // Trees of any form are handled alike.
+  return called(() => trained(options)) as Promise<TrainResult<ParamsOf<Model>>>;
 }
 
 async function trained(options: TrainOptions): Promise<TrainResult> {
@@ -118,6 +120,7 @@ async function endProfile(runtime: Runtime): Promise<never> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { executor, pipeline } = settings;
+  refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
@@ -143,7 +146,7 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { reporter } = given;
   await agree(given);
   summarise(given);
-  const warn = (text: string): void => reporter.line(colors.yellow(text));
+  const { warn } = reporter;
   const folder: { lock?: FolderLock } = {};
   try {
     const checkpoint = await prepareCheckpoints(given, warn, folder);
@@ -219,7 +222,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
   });
   for (const line of lines) reporter.line(line);
-  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.line(colors.yellow(line));
+  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);
 }
 
 /**

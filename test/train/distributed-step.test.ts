@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { distributedStep, layouts, mesh, type Tensor, tensor, train, zeros } from "heddle";
+import { distributedStep, layouts, mesh, type nn, type Tensor, type TrainResult, tensor, train, zeros } from "heddle";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isTensor, replicate } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
@@ -15,18 +15,19 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const bits = async (tree: unknown): Promise<number[][]> =>
   Promise.all(flattenTree(tree, isTensor).leaves.map(async (leaf) => [...(await replicate(leaf).data())]));
 
-const given = { model, data: rows, optimizer, executor: undefined } as never;
+const { executor: _whichever, ...others } = options();
+const given = { ...others, model, data: rows, optimizer };
 const two = mesh({ data: 2 });
-let first: Awaited<ReturnType<typeof train>>;
+let first: TrainResult<nn.ParamsOf<typeof model>>;
 beforeAll(async () => {
-  first = await train({ ...options(), ...(given as object), epochs: 0 });
+  first = await train({ ...given, epochs: 0 });
 });
 
 test.each([1, 2])("on %i devices it gives the bits of train", async (devices) => {
   const axes = mesh({ data: devices });
   const seen: number[] = [];
   const callbacks = { onStep: ({ loss }: { loss: number }) => void seen.push(loss) };
-  const result = await train({ ...options(), ...(given as object), mesh: axes, callbacks });
+  const result = await train({ ...given, mesh: axes, callbacks });
   const loop = await ownLoop(first, { mesh: axes });
   expect(await lossesIn(loop, 0, 1)).toEqual(seen);
   expect(await bits([loop.state.params, loop.state.slots, loop.state.layers])).toEqual(
@@ -56,7 +57,7 @@ test("the state may be kept in parts; other functions of it are evaluated", asyn
   const whole = await ownLoop(first, { mesh: two });
   const [found, wanted] = [await lossesIn(loop, 0), await lossesIn(whole, 0)];
   for (const [index, loss] of found.entries()) expect(loss).toBeCloseTo(wanted[index] as number, 5);
-  expect((loop.state.params["1"] as { weight: Tensor }).weight.value.layout[0]?.kind).toBe("shard");
+  expect(loop.state.params["1"].weight.value.layout[0]?.kind).toBe("shard");
   const right = ({ params, layers }: typeof loop.state, { x, y }: { x: Tensor; y: Tensor }): Tensor =>
     model.apply({ params, state: layers }, x).y.argMax(-1).eq(y).sum();
   for await (const batch of loop.batches(bars(30).batch(30))) {

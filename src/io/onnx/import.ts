@@ -55,9 +55,11 @@ export interface OnnxRunOptions {
 
 /** A model read from an ONNX file. */
 export class OnnxModel {
+  /** Inputs that must be given: names, dtypes and shapes. */
   readonly inputs: readonly OnnxPort[];
   /** Inputs of which the file has a value, its initializer, which is taken where none is given. */
   readonly optionalInputs: readonly OnnxPort[];
+  /** What the model gives. */
   readonly outputs: readonly OnnxPort[];
   /** The version of ONNX's own ops that the file asks for. */
   readonly opset: number;

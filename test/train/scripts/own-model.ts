@@ -15,7 +15,7 @@ export const rows = bars(40).shuffle().batch(12);
 
 /** What a training would do with the same model, data and optimizer. */
 export async function ownLoop(
-  { params: first, state }: nn.Variables,
+  { params: first, state }: nn.Variables<nn.ParamsOf<typeof model>>,
   more: Pick<DistributedStepOptions<never, never, never, never>, "mesh" | "layout"> = {},
 ) {
   return distributedStep({
