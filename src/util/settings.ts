@@ -15,6 +15,11 @@ export interface Environment {
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
   /** `HEDDLE_JIT`: `off` leaves generated kernels out. The native core reads it; here it is only checked. */
   readonly jit: "on" | "off" | undefined;
+  /**
+   * `HEDDLE_FINALIZE`: `late` gives memory back when the event loop turns, `at-once` within the collection; by default as the
+   * runtime can do. The native core reads it.
+   */
+  readonly finalize: "at-once" | "late" | undefined;
   /** `HEDDLE_THREADS`: threads of this process. */
   readonly threads: number | undefined;
   /** `HEDDLE_MEMORY`: bytes that this process may use. */
@@ -116,6 +121,7 @@ const readers = {
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
+  HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
@@ -173,6 +179,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     native: value("HEDDLE_NATIVE"),
     isa: value("HEDDLE_ISA"),
     jit: value("HEDDLE_JIT"),
+    finalize: value("HEDDLE_FINALIZE"),
     threads: value("HEDDLE_THREADS"),
     memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
