@@ -9,15 +9,14 @@ import * as ops from "../ops/index.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
-import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
-import { eagerKey, scalarValue, trimmed } from "./eager.ts";
+import { runEager, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
 import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { captureNode, isTracing, nodeHere, traceFunction } from "./tracing.ts";
+import { captureNode, isTracing, nodeHere } from "./tracing.ts";
 import { isHere, readValue, readValueSync, type Value } from "./value.ts";
+import { Permuted } from "./views.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
@@ -150,7 +149,9 @@ export class Tensor {
 
   /** Gives the memory back now instead of when the tensor is collected. Harmless when repeated. */
   dispose(): void {
-    if (this.held !== undefined && !("op" in this.held)) for (const shard of this.held.shards) shard.dispose();
+    const { held } = this;
+    if (held !== undefined && !("op" in held))
+      for (const shard of held instanceof Permuted ? held.held : held.shards) shard.dispose();
     this.held = undefined;
   }
 
@@ -217,8 +218,6 @@ export function compared(name: ops.Comparison, x: TensorLike, y: TensorLike): Te
   const [op, left, right] = ops.comparable(name, x, y);
   return operate(op, ops.comparisons[op], [left, right]);
 }
-
-const eagerCache = new Cache<Compiled>(512);
 
 /**
  * Applies a function over nodes to tensors: into the trace in progress, or eagerly as a cached program of its own.
@@ -301,22 +300,22 @@ function operateNamed(
   const values = operands.map((operand) =>
     isTensor(operand) ? operand.value : scalarValue(called, runtime, like.dtype, operand),
   );
-  const key = eagerKey(name, values, statics);
-  let compiled = eagerCache.get(runtime, key);
-  if (compiled === undefined) {
-    const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
-    // The program is kept for other calls, so its nodes are of no line.
-    const { graph } = traceFunction(name, specs, (nodes) => apply(nodes), { placed: false });
-    compiled = compileGraph(graph, runtime, {
-      inputs: values.map((value) => (value.runtime === runtime ? value.layout : undefined)),
-    });
-    eagerCache.set(runtime, key, compiled);
-  }
-  return runCompiled(compiled, values).map((value) => Tensor.ofValue(value as Value));
+  return runEager(name, runtime, values, statics, apply).map(Tensor.ofValue);
 }
 
 /** The function that users call, of a name that may say more: `einsum ij->ji`, `roll#3`. */
-const calledName = (name: string): string => name.split(/[ #]/)[0] as string;
+function calledName(name: string): string {
+  let called = calledNames.get(name);
+  if (called === undefined) {
+    called = name.split(/[ #]/)[0] as string;
+    // Names say attributes too, of which there may be any number.
+    if (calledNames.size >= 1024) calledNames.clear();
+    calledNames.set(name, called);
+  }
+  return called;
+}
+
+const calledNames = new Map<string, string>();
 
 /** What is wrong with a call that cannot be built; types are not there at run time, and JavaScript's errors name nothing of it. */
 function misuse(name: string, error: unknown, operands: readonly TensorLike[], statics: readonly unknown[]): unknown {

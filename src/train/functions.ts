@@ -12,6 +12,7 @@ import { mostParts } from "./accumulate.ts";
 import { initialKept } from "./kept.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { type Trained, trainedNames, trainedPart } from "./trainable.ts";
 import { weightedLoss } from "./weights.ts";
 
 /** All that a step changes, and the key that it draws from. */
@@ -79,7 +80,7 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const type = seenType(data.columns.get(input) as Column, data.batchSizes[0] as number, dtype);
   return (seedKey) => {
     const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
-    const slots = optimizer.init(params);
+    const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
     return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
   };
 }
@@ -99,6 +100,8 @@ export interface ModelTypes {
   /** Types of all that training changes, in the same trees. */
   readonly state: Shapes<TrainState>;
   readonly key: TensorType;
+  /** Which parameters are trained; undefined: all. */
+  readonly trained: Trained;
   readonly metrics: Metrics;
   /** How many values each metric gives per example, and how many sums are kept of them. */
   readonly metricSizes: ReadonlyMap<string, MetricSize>;
@@ -114,8 +117,11 @@ export function modelTypes(settings: Settings): ModelTypes {
   const rows = data.batchSizes[0] as number;
   const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
   let output: TensorType | undefined;
+  let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
-    output = withFloats(dtype, () => model.init(seedKey, type(input)).output);
+    const made = withFloats(dtype, () => model.init(seedKey, type(input)));
+    ({ output } = made);
+    trained = trainedNames(settings, made.params);
     return initialiser(settings)(seedKey);
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
@@ -131,7 +137,7 @@ export function modelTypes(settings: Settings): ModelTypes {
     const wanted = isCounted(metric) ? "counts [batch, …, n]" : "one value per example";
     throw new HeddleError("shape", `train: metric ${name} gives ${formatType(values)}, not ${wanted}`);
   });
-  return { state, key, metrics, metricSizes: new Map(metricSizes) };
+  return { state, key, trained, metrics, metricSizes: new Map(metricSizes) };
 }
 
 /** Applies the model in the precision of the run; what comes out is of its dtype again, as losses and metrics take it. */

@@ -14,8 +14,8 @@ import {
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
-import { listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
@@ -152,10 +152,10 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
 
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
   for (const name of rules.flatMap((rule) => rule.names ?? [])) {
-    if (parameters.includes(name)) continue;
+    if (parameters.some(matching("train: layout", name))) continue;
     const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
-      hint: near === undefined ? `its parameters are ${listed(parameters)}` : `did you mean "${near}"?`,
+      hint: near === undefined ? `its parameters are ${folded(parameters)}` : `did you mean "${near}"?`,
     });
   }
 }

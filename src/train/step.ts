@@ -20,9 +20,10 @@ import {
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
 import type { Settings } from "./options.ts";
+import { trainedPart, wholeTree } from "./trainable.ts";
 import { weightedLoss } from "./weights.ts";
 
-type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes">;
+type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 
 /** What a step tells. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
@@ -50,12 +51,15 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
     const outcome = { loss, metrics: sums, end: end.wish === undefined ? {} : { wish: end.wish.sum() } };
     const { guard, optimizer } = settings;
     const count = before.guard?.applied ?? step;
-    const updated = optimizer.update(clipped(settings, grads), before.slots, params, { step: count, learningRate });
+    const { trained } = types;
+    const own = trainedPart(trained, params);
+    const updated = optimizer.update(clipped(settings, grads), before.slots, own, { step: count, learningRate });
+    const newParams = wholeTree(trained, params, updated.params);
     const average = (of: Tensors): { average?: Tensors } =>
       settings.ema === undefined || before.average === undefined
         ? {}
         : { average: nextAverage(settings.ema, before.average, of, count) };
-    const after = { params: updated.params, slots: updated.state, state: nextState, ...average(updated.params) };
+    const after = { params: newParams, slots: updated.state, state: nextState, ...average(newParams) };
     if (guard === undefined) return { ...outcome, ...stateOf(settings, after) };
     const { slots, average: old, guard: guarded } = before;
     const ok = allFinite([loss, ...flattenTree(grads, isTensor).leaves]);
@@ -85,7 +89,7 @@ interface PassInputs {
 /** Forward and backward over a batch, in as many parts as `accumulate` says. */
 function passes(
   settings: Settings,
-  { metrics, metricSizes }: MetricTypes,
+  { metrics, metricSizes, trained }: MetricTypes,
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
   const { loss, data, dtype, input, target, accumulate, classWeight } = settings;
@@ -104,17 +108,17 @@ function passes(
   const shares = sharesOf(parts, (columns) => lossOf(outputs(params, state, columns).y, columns).sums, batch);
   const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
     const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
-      const { y, state: after } = outputs(variables, layerState, columns);
+      const { y, state: after } = outputs(wholeTree(trained, params, variables), layerState, columns);
       const value = lossOf(y, columns, shares).result;
       return [scale === undefined ? value : value.mul(scale), value, y, after];
     };
-    const { value, grad } = valueAndGrad(forward)(params);
+    const { value, grad } = valueAndGrad(forward)(trainedPart(trained, params));
     const [, lossValue, output, newState] = value;
     const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
     return { grads, loss: lossValue, metrics: sumsOf(metrics, output, seen(columns, target), dtype), state: newState };
   };
   const zero = {
-    grads: mapTensors(params, zerosLike),
+    grads: mapTensors(trainedPart(trained, params), zerosLike),
     loss: full([], 0, { dtype }),
     metrics: Object.fromEntries(
       [...metricSizes].map(([name, { sums }]) => [name, full(sums === undefined ? [] : [sums], 0, { dtype })]),

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { readEnvironment } from "../../util/settings.ts";
 import { ownPlace, requires } from "../packages.ts";
 import type { RunErrorFields } from "./error.ts";
-import { ownPlatform } from "./platform.ts";
+import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -14,6 +14,8 @@ export interface NativeBuffer {
   write(src: Uint8Array, offset?: number): void;
   /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
   read(dst: Uint8Array, offset?: number): void;
+  /** A part of the buffer, by a handle of its own: the memory is freed when all handles are. */
+  part(offset: number, bytes: number): NativeBuffer;
   /** Harmless when repeated. A queued run keeps the memory until it is done. */
   dispose(): void;
 }
@@ -178,7 +180,9 @@ export function loadNative(): NativeBinding | { error: string } {
 }
 
 function load(): NativeBinding | { error: string } {
-  if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
+  const { native, finalize } = readEnvironment();
+  if (native === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) process.env.HEDDLE_FINALIZE = "late";
   const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {

@@ -78,6 +78,11 @@ export class Queue {
     this.devices = devices;
   }
 
+  /** Whether no run is in flight. */
+  get isIdle(): boolean {
+    return this.open.size === 0;
+  }
+
   /** Whether the runs in flight leave room for one that uses these buffers. */
   hasRoom(buffers: readonly Block[]): boolean {
     if (this.open.size >= mostRuns) return false;
