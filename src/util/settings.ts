@@ -232,6 +232,11 @@ export function setWorker(): void {
   process.env["HEDDLE_WORKER"] = String(process.pid);
 }
 
+/** Sets what the native core then reads. Of a thread it sees nothing: threads have a copy of the variables. */
+export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
+  process.env.HEDDLE_FINALIZE = when;
+}
+
 /** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */
 export function unknownVariables(variables: Variables = ownVariables()): string[] {
   const known = [...Object.keys(readers), ...ofClones];

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readEnvironment } from "../../util/settings.ts";
+import { readEnvironment, setFinalize } from "../../util/settings.ts";
 import { ownPlace, requires } from "../packages.ts";
 import type { RunErrorFields } from "./error.ts";
 import { finalizesAtOnce, ownPlatform } from "./platform.ts";
@@ -182,7 +182,7 @@ export function loadNative(): NativeBinding | { error: string } {
 function load(): NativeBinding | { error: string } {
   const { native, finalize } = readEnvironment();
   if (native === "off") return { error: "HEDDLE_NATIVE=off" };
-  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) process.env.HEDDLE_FINALIZE = "late";
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setFinalize("late");
   const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {
