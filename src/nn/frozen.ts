@@ -3,7 +3,8 @@ import { isTensor, stopGradient, type Tensor, type Tensors } from "../tensor/ind
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf, positioned } from "./layer.ts";
+import { standingFor } from "./composite.ts";
+import { applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf } from "./layer.ts";
 
 /** Parameters that a layer wants left as they are: known by what `init` gave, wherever in a tree it is put. */
 const still = new WeakSet<Tensor>();
@@ -51,5 +52,5 @@ export function frozen<const L extends LayerLike>(layer: L): Layer<ParamsOf<L>> 
       return { y, state };
     },
   };
-  return positioned(own) as Layer<ParamsOf<L>>;
+  return standingFor(own, frozen) as Layer<ParamsOf<L>>;
 }

@@ -87,6 +87,7 @@ export {
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
 export { type LocalResponseOptions, localResponseNorm } from "./local-response.ts";
+export { type Adapted, type LoraOptions, lora, type Merged, mergeLora } from "./lora.ts";
 export {
   type BoundLayer,
   type BoundLayers,

@@ -49,7 +49,7 @@ describe.skipIf(!native)("a loop of one's own", () => {
   test("two workers give the bits of two devices in one process, and save the same file", async () => {
     const [virtual, real] = [join(directory, "virtual"), join(directory, "real")];
     const told = await run("--", "2", virtual);
-    expect(JSON.parse(told)).toMatchObject({ losses: { length: 8 } });
+    expect(JSON.parse(told)).toMatchObject({ losses: { length: 8 }, outputs: 1 });
     expect(await run("--workers", "2", "--", "", real)).toBe(told);
     expect(readFileSync(real)).toEqual(readFileSync(virtual));
   });

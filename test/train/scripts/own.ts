@@ -12,4 +12,11 @@ if (path !== "") await loop.save(path);
 losses.push(...(await lossesIn(loop, 1)));
 const state: number[] = [];
 for (const leaf of flattenTree(loop.state, isTensor).leaves) state.push(...(await replicate(leaf).data()));
-loop.print(JSON.stringify({ losses, state }));
+// Values of this process's own device, still being computed, beside those of all workers.
+const outputs = new Set<string>();
+for (let round = 0; round < 30; round++) {
+  const x = random.normal(random.key(9), [64, 1, 8, 8]);
+  const { y } = model.apply({ params: loop.state.params, state: loop.state.layers }, x);
+  outputs.add((await y.data()).join());
+}
+loop.print(JSON.stringify({ losses, state, outputs: outputs.size }));
