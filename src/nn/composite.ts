@@ -5,7 +5,7 @@
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree, isRecord } from "../util/tree.ts";
+import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import {
   type ApplyOptions,
   applyLayer,
@@ -27,6 +27,8 @@ export interface Composition extends Pick<Layer, "kind"> {
   /** Initialises each once by `make`, which gives the type of its output. */
   init(make: (name: string, input: TensorType) => TensorType, input: TensorType): TensorType;
   apply(run: Running, x: Tensor, options: ApplyOptions): Tensor;
+  /** Whether a record may go in, in the place of a tensor. */
+  readonly records?: boolean;
 }
 
 /** How the layers inside are run in one application. */
@@ -123,7 +125,7 @@ export function composed<Params>(composition: Composition, more: readonly string
     apply: (variables, x, options = {}) => applied(composition, twice, variables, x, options),
   };
   const twice = sharedWithin(whole);
-  return positioned(whole, more) as Layer<Params>;
+  return positioned(whole, more, composition) as Layer<Params>;
 }
 
 type Twice = ReturnType<typeof sharedWithin>;
@@ -258,9 +260,11 @@ export function discover(
     made: notYet(twice),
     shared: new Map() as Shared,
   };
+  const form = flattenTree<TensorType>(input, isTensorType);
   const output = evalShape(
-    (key, x) =>
+    (key, ...leaves) =>
       sharing(within, () => {
+        const x = unflattenTree(form.shape, leaves);
         const fresh: (readonly [string, Initialised])[] = [];
         const variables = (): Variables => ({
           params: treeOf(fresh.map(([name, { params }]) => [name, params])),
@@ -289,7 +293,7 @@ export function discover(
         return body({ ...plain, run, meet }, x as Tensor, options);
       }),
     { shape: [2], dtype: "u32" },
-    input,
+    ...form.leaves,
   );
   return { inputs, output };
 }
