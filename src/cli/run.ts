@@ -50,8 +50,8 @@ export function runCommand({ finish, signal }: CommandContext): Command {
 
 /** What is to be said of workers that had nothing to do with each other. */
 const apartText = (workers: number): string =>
-  `the ${workers} workers never met: each ran the whole file for itself. train() shares the work; a loop of your own\n` +
-  '  takes await connect() and distribute(): docs/training.md, "Workers in a loop of one\'s own"';
+  `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
+  "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
 
 /** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
 export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {

@@ -22,10 +22,14 @@ export type RunChild = (name: string, x: Tensor, more?: object) => Tensor;
 
 /** What a layer made of others says of itself. */
 export interface Composition extends Pick<Layer, "kind"> {
-  /** Those inside by their dotted names, in the order in which they are initialised. */
+  /** Those inside by their dotted names, in the order in which they are initialised. Others of the same inputs may take their places. */
   readonly layers: { readonly [name: string]: Layer };
   /** Initialises each once by `make`, which gives the type of its output. */
-  init(make: (name: string, input: TensorType) => TensorType, input: TensorType): TensorType;
+  init(
+    make: (name: string, input: TensorType) => TensorType,
+    input: TensorType,
+    layers: Composition["layers"],
+  ): TensorType;
   apply(run: Running, x: Tensor, options: ApplyOptions): Tensor;
   /** Whether a record may go in, in the place of a tensor. */
   readonly records?: boolean;
@@ -33,6 +37,7 @@ export interface Composition extends Pick<Layer, "kind"> {
 
 /** How the layers inside are run in one application. */
 export interface Running {
+  readonly layers: Composition["layers"];
   readonly run: RunChild;
   /** The variables of one. */
   readonly variablesOf: (name: string) => Variables;
@@ -125,7 +130,45 @@ export function composed<Params>(composition: Composition, more: readonly string
     apply: (variables, x, options = {}) => applied(composition, twice, variables, x, options),
   };
   const twice = sharedWithin(whole);
-  return positioned(whole, more, composition) as Layer<Params>;
+  const checked = positioned(whole, more, composition);
+  rebuilt.set(checked, (replace) => {
+    const others = Object.entries(layers).map(([name, layer]): [string, Layer] => [name, replace(name, layer)]);
+    return composed({ ...composition, layers: Object.fromEntries(others) }, more);
+  });
+  return checked as Layer<Params>;
+}
+
+/** How a layer that has others inside is made anew with others in their places. */
+type Rebuild = (replace: (name: string, layer: Layer) => Layer) => Layer;
+const rebuilt = new WeakMap<Layer, Rebuild>();
+
+/** A layer that stands for another: its name is that of the other. */
+export function standingFor(layer: Layer, again: (inner: Layer) => Layer): Layer {
+  const { wraps } = layer;
+  const checked = positioned(layer);
+  if (wraps !== undefined) rebuilt.set(checked, (replace) => again(replace("", wraps)));
+  return checked;
+}
+
+/**
+ * The layer with others in the places of those inside, at any depth. One that stands in several places is asked about once.
+ *
+ * @param change what to take in the place of a layer, by its dotted name; undefined: look inside
+ */
+export function withLayers(
+  layer: Layer,
+  change: (name: string, layer: Layer) => Layer | undefined,
+  name = "",
+  known: Map<Layer, Layer> = new Map(),
+): Layer {
+  const before = known.get(layer);
+  if (before !== undefined) return before;
+  const inside: Rebuild = (replace) => rebuilt.get(layer)?.(replace) ?? layer;
+  const after =
+    change(name, layer) ??
+    inside((own, inner) => withLayers(inner, change, [name, own].filter((part) => part !== "").join("."), known));
+  known.set(layer, after);
+  return after;
 }
 
 type Twice = ReturnType<typeof sharedWithin>;
@@ -143,7 +186,7 @@ function initialised({ layers, init }: Composition, twice: Twice, key: Tensor, i
       state.push([name, fresh.state]);
       return fresh.output;
     };
-    const output = init(make, input);
+    const output = init(make, input, layers);
     return { params: treeOf(params), state: treeOf(state), output };
   });
 }
@@ -240,7 +283,7 @@ function running(
     else known.variables = { params: known.variables.params, state };
     return y;
   };
-  return { run, variablesOf, optionsOf, meet: () => undefined };
+  return { layers, run, variablesOf, optionsOf, meet: () => undefined };
 }
 
 /**

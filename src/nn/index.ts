@@ -67,6 +67,7 @@ export {
   type EmbeddingBagOptions,
   embeddingBag,
 } from "./embedding-bag.ts";
+export { frozen } from "./frozen.ts";
 export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
@@ -88,6 +89,7 @@ export {
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
 export { type LocalResponseOptions, localResponseNorm } from "./local-response.ts";
+export { type Adapted, type LoraOptions, lora, type Merged, mergeLora } from "./lora.ts";
 export {
   type BoundLayer,
   type BoundLayers,

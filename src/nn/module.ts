@@ -129,15 +129,15 @@ export function module<
     {
       kind,
       layers: named,
-      init(make, input) {
+      init(make, input, layers) {
         const { paths, leaves } = flattenTree<TensorType>(input, isTensorType);
         const key = `${leaves.map((leaf, index) => `${paths[index]} ${formatType(leaf)}`).join()} ${floatDType()}`;
-        const { inputs, output } = found.get(key) ?? discovered(kind, named, call, input);
+        const { inputs, output } = found.get(key) ?? discovered(kind, layers, call, input);
         found.set(key, { inputs, output });
         for (const name of Object.keys(named)) make(name, inputs.get(name) as TensorType);
         return output;
       },
-      apply: (running, x, given) => call(binding(named, running, given), castInput(x, given.precision), given),
+      apply: (running, x, given) => call(binding(running, given), castInput(x, given.precision), given),
       records: true,
     },
     context,
@@ -175,7 +175,7 @@ function bound(name: string, tree: unknown, bind: Bind): unknown {
 }
 
 const binding =
-  (layers: Composition["layers"], { run, variablesOf, optionsOf, meet }: Running, { precision }: ApplyOptions): Bind =>
+  ({ layers, run, variablesOf, optionsOf, meet }: Running, { precision }: ApplyOptions): Bind =>
   (name) => {
     // Norms give f32 whatever the precision; what is computed with it is of the precision, as in a transformer.
     const apply = (x: Tensor, more?: object): Tensor => castFloat(run(name, x, more), precision);
@@ -193,7 +193,7 @@ type Found = ReturnType<typeof discover>;
 /** What each layer gets: all must be applied, by some while training only. */
 function discovered(kind: string, layers: Composition["layers"], call: Call, input: TensorType): Found {
   const seen = (train: boolean): Found =>
-    discover(layers, input, train, (running, x, given) => call(binding(layers, running, given), x, given));
+    discover(layers, input, train, (running, x, given) => call(binding(running, given), x, given));
   const found = seen(false);
   const missing = (): string[] => Object.keys(layers).filter((name) => !inputs.has(name));
   let { inputs } = found;

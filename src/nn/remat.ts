@@ -3,16 +3,8 @@ import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } 
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import {
-  type Applied,
-  applyLayer,
-  asLayer,
-  isLayerLike,
-  type Layer,
-  type LayerLike,
-  type ParamsOf,
-  positioned,
-} from "./layer.ts";
+import { standingFor } from "./composite.ts";
+import { type Applied, applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf } from "./layer.ts";
 
 /**
  * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): of
@@ -40,5 +32,5 @@ export function remat<L extends LayerLike>(layer: L, options: RematOptions = {})
       return again({ params, state }, x, key);
     },
   };
-  return positioned(checked) as Layer<ParamsOf<L>>;
+  return standingFor(checked, (other) => remat(other, options)) as Layer<ParamsOf<L>>;
 }

@@ -53,7 +53,7 @@ export function residual<const Children extends readonly LayerLike[]>(...childre
     kind: "residual",
     layers,
     init(make, input) {
-      const output = init(make, input);
+      const output = init(make, input, layers);
       if (sameShape(input.shape, output.shape)) return output;
       throw new HeddleError("shape", `adds ${formatType(output)} to its input ${formatType(input)}, of another shape`, {
         hint: 'give the way around a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',

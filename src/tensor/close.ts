@@ -12,7 +12,7 @@ export interface CloseOptions {
   /** What they may differ by besides; default 1e-8. */
   readonly atol?: number;
   /** Whether NaN is close to NaN; default false. */
-  readonly equalNaN?: boolean;
+  readonly equalNan?: boolean;
 }
 
 /**
@@ -20,8 +20,8 @@ export interface CloseOptions {
  * are close to themselves. Computed in f64.
  */
 export function isClose(actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Tensor {
-  checkOptions("isClose", options, ["rtol", "atol", "equalNaN"]);
-  const { rtol = 1e-5, atol = 1e-8, equalNaN = false } = options;
+  checkOptions("isClose", options, ["rtol", "atol", "equalNan"]);
+  const { rtol = 1e-5, atol = 1e-8, equalNan = false } = options;
   checkNumber("isClose", "rtol", rtol, 0);
   checkNumber("isClose", "atol", atol, 0);
   const build = (...given: unknown[]): Node => {
@@ -31,7 +31,7 @@ export function isClose(actual: TensorLike, expected: TensorLike, options: Close
     const close = ops.or(ops.eq(x, y), ops.and(ops.isFinite(y), near));
     return nan ? ops.or(close, ops.and(ops.isNaN(x), ops.isNaN(y))) : close;
   };
-  return operate("isClose", build, [actual, expected], rtol, atol, equalNaN);
+  return operate("isClose", build, [actual, expected], rtol, atol, equalNan);
 }
 
 const wide = (operand: ops.Operand): Node =>

@@ -1,7 +1,7 @@
 /** @module Eager calls: a cached program each, by types, layouts and other arguments; or a view of the operand. */
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -84,17 +84,24 @@ export function trimmed(statics: readonly unknown[]): readonly unknown[] {
   return statics.slice(0, length);
 }
 
-/** Types of results are the program's, so most are known. */
-const typeKeys = new WeakMap<TensorType, string>();
-
-function keyOf({ type, layout }: Value): string {
-  let key = typeKeys.get(type);
-  if (key === undefined) {
-    key = formatType(type);
-    typeKeys.set(type, key);
-  }
-  return layout.length === 0 ? key : `${key} ${formatLayout(layout)}`;
+/** The text of an object, made once: types and layouts of results are those of the program, so most are known. */
+function textOnce<Named extends object>(text: (named: Named) => string): (named: Named) => string {
+  const texts = new WeakMap<Named, string>();
+  return (named) => {
+    let made = texts.get(named);
+    if (made === undefined) {
+      made = text(named);
+      texts.set(named, made);
+    }
+    return made;
+  };
 }
+
+const typeText = textOnce(formatType);
+const layoutText = textOnce(formatLayout);
+
+const keyOf = ({ type, layout }: Value): string =>
+  layout.length === 0 ? typeText(type) : `${typeText(type)} ${layoutText(layout)}`;
 
 function staticsKey(statics: readonly unknown[]): string {
   if (statics.length === 0) return "";

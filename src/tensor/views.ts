@@ -60,9 +60,12 @@ function placeOf(view: View): Place | undefined {
   };
 }
 
-/** Whether parts of a value can share its memory: on one device, whose memory this process has. */
+/** Whether parts of a value can share its memory: it is whole, on the only device of its mesh, in this process. */
 export const hasParts = ({ runtime, layout, shards }: Value): boolean =>
-  layout.length === 0 && runtime.local.length === 1 && shards[0]?.part !== undefined;
+  runtime.local.length === 1 &&
+  runtime.axes.every(({ size }) => size === 1) &&
+  layout.every(({ kind }) => kind === "replicate") &&
+  shards[0]?.part !== undefined;
 
 /** The value that lies in a place of another one, whose memory it shares. */
 export function valueAt({ runtime, layout, shards }: Value, { type, offset, laid, order }: Place): Value {

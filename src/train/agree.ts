@@ -1,7 +1,7 @@
 /** @module What every rank of a training must have in common, compared before the first step. */
 import { createHash } from "node:crypto";
 import type { Column, Dataset } from "../data/index.ts";
-import { learningRateAt } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/index.ts";
 import { printPlan } from "../plan/index.ts";
 import { printPipeline, printProgram } from "../program/index.ts";
 import { canonicalJson } from "../util/text.ts";
@@ -26,7 +26,7 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
-      (step) => `learning rate of step ${step}: ${learningRateAt(optimizer, step)}`,
+      (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,
     ),
     stepText(programs.step(data.batchSizes[0] as number)),
   ];

@@ -14,6 +14,7 @@ import { initialKept } from "./kept.ts";
 import { batchLoss, type TermValue, termNames } from "./losses.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { type Trained, trainedNames, trainedPart } from "./trainable.ts";
 
 /** All that a step changes, and the key that it draws from. */
 export interface TrainState {
@@ -64,7 +65,7 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
   return (seedKey) => {
     const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
-    const slots = optimizer.init(params);
+    const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
     return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
   };
 }
@@ -84,6 +85,8 @@ export interface ModelTypes {
   /** Types of all that training changes, in the same trees. */
   readonly state: Shapes<TrainState>;
   readonly key: TensorType;
+  /** Which parameters are trained; undefined: all. */
+  readonly trained: Trained;
   readonly metrics: Metrics;
   /** How many values each metric gives per example, and how many sums are kept of them. */
   readonly metricSizes: ReadonlyMap<string, MetricSize>;
@@ -99,8 +102,11 @@ export function modelTypes(settings: Settings): ModelTypes {
   const rows = data.batchSizes[0] as number;
   const type = (names: ColumnNames): TensorType => seenTypes(names, data, rows, dtype) as TensorType;
   let output: OneOrMore<TensorType> | undefined;
+  let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
-    output = withFloats(dtype, () => model.init(seedKey, type(input)).output);
+    const made = withFloats(dtype, () => model.init(seedKey, type(input)));
+    ({ output } = made);
+    trained = trainedNames(settings, made.params);
     return initialiser(settings)(seedKey);
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
@@ -128,7 +134,7 @@ export function modelTypes(settings: Settings): ModelTypes {
     name,
     { perExample: 1, sums: undefined },
   ]);
-  return { state, key, metrics, metricSizes: new Map([...terms, ...metricSizes]) };
+  return { state, key, trained, metrics, metricSizes: new Map([...terms, ...metricSizes]) };
 }
 
 /** Applies the model in the precision of the run; what comes out is of its dtype again, as losses and metrics take it. */

@@ -1,12 +1,21 @@
 /** @module Layouts of all that a training changes, by the rules given. */
 
 import { isTensorType, type TensorType } from "../ir/shape.ts";
-import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPlacement } from "../plan/index.ts";
+import {
+  formatMesh,
+  type Layout,
+  localType,
+  type Mesh,
+  only,
+  replicated,
+  shardedOn,
+  withPlacement,
+} from "../plan/index.ts";
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
-import { listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
@@ -41,7 +50,7 @@ export function wholeLayouts(mesh: Mesh): StateLayouts {
 /**
  * Applies rules, the first that has something to say of a parameter. What is of a stage of a pipeline is kept there only.
  *
- * @throws HeddleError `option` for a name that no parameter has, `layout` for a dim that cannot be split so, `pipeline`
+ * @throws HeddleError `option` for a name that no parameter has or an axis that is nearly one of the mesh, `layout` for a dim that cannot be split so, `pipeline`
  * for a parameter without a stage.
  */
 export function stateLayouts(
@@ -51,6 +60,10 @@ export function stateLayouts(
 ): StateLayouts {
   const leaves = flattenTree(types.state.params, isTensorType);
   checkNames(rules, leaves.paths);
+  checkAxes(
+    rules.flatMap(({ axes = [] }) => axes),
+    mesh,
+  );
   const everywhere = replicated(mesh);
   const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
@@ -91,6 +104,7 @@ export function stateLayouts(
 export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mesh: Mesh, isPipeline = false): Both {
   const found = rules.reduce<ParameterLayout | undefined>((known, rule) => known ?? rule(parameter, mesh), undefined);
   checkParameterLayout(found, parameter.name, isPipeline, mesh);
+  checkAxes([...Object.keys(found?.shard ?? {}), ...(found?.gather ?? [])], mesh);
   const everywhere = replicated(mesh);
   return found === undefined
     ? { kept: everywhere, used: everywhere }
@@ -138,10 +152,27 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
 
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
   for (const name of rules.flatMap((rule) => rule.names ?? [])) {
-    if (parameters.includes(name)) continue;
+    if (parameters.some(matching("train: layout", name))) continue;
     const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
-      hint: near === undefined ? `its parameters are ${listed(parameters)}` : `did you mean "${near}"?`,
+      hint: near === undefined ? `its parameters are ${folded(parameters)}` : `did you mean "${near}"?`,
     });
+  }
+}
+
+/** An axis that the mesh has not is passed over, but for a misspelt one. Numbers tell axes apart: model1 is not model2. */
+function checkAxes(named: readonly string[], mesh: Mesh): void {
+  const known = mesh.axes.map(({ name }) => name);
+  for (const name of named) {
+    const near = known.includes(name) ? undefined : nearest(name, known);
+    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
+    if (near === undefined || near.length < 3 || one === other) continue;
+    throw new HeddleError(
+      "option",
+      `train: layout splits over '${name}', the mesh ${formatMesh(mesh)} has no such axis`,
+      {
+        hint: `did you mean '${near}'?`,
+      },
+    );
   }
 }

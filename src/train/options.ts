@@ -10,6 +10,7 @@ import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import type { PipelinePlanOptions } from "../program/index.ts";
 import type { Tensor } from "../tensor/index.ts";
+import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -75,6 +76,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly loss: Loss;
   readonly optimizer: Optimizer;
+  /**
+   * Which parameters are trained, by a pattern of names (`"head"`, `["**", "!embed"]`) or a function; of the others no gradient is
+   * computed and no optimizer state kept. Default: all but those of `nn.frozen` layers, which are left as they are in any case.
+   */
+  readonly trainable?: Selection;
   /** Times to go through the data. */
   readonly epochs: number;
   /** Of parameters, dropout and shuffling; default 0. */
@@ -164,6 +170,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "data",
   "loss",
   "optimizer",
+  "trainable",
   "epochs",
   "seed",
   "evaluate",

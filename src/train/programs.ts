@@ -1,6 +1,7 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
+import { learningRatesAt } from "../optim/index.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -79,7 +80,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     state,
     keyType,
     { shape: [], dtype: "i32" },
-    { shape: [], dtype: settings.dtype },
+    { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings, settings.data), rows),
     wishTypes(mesh, settings, types),
   ];

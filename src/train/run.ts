@@ -2,7 +2,7 @@
 
 import { reportToLauncher } from "../comm/launcher.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { learningRateAt, schedules } from "../optim/index.ts";
+import { learningRateAt, learningRatesAt, schedules } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
@@ -73,27 +73,29 @@ export class Run {
     this.key = key;
     this.position = position;
     this.savedAt = position.steps;
-    this.schedule?.restart();
+    for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
   }
 
-  /** A learning rate that follows what comes out. */
-  private get schedule(): schedules.PlateauSchedule | undefined {
-    const { learningRate } = this.parts.settings.optimizer;
-    return schedules.isPlateau(learningRate) ? learningRate : undefined;
+  /** Learning rates that follow what comes out. */
+  private get schedules(): readonly schedules.PlateauSchedule[] {
+    const { optimizer } = this.parts.settings;
+    const rates = (optimizer.parts ?? [optimizer]).map(({ learningRate }) => learningRate);
+    // Groups may share one.
+    return [...new Set(rates.filter(schedules.isPlateau))];
   }
 
   /** Tells it of an epoch: of the evaluation, where there is one. */
   private observe(record: EpochRecord): void {
-    const { schedule } = this;
-    if (schedule === undefined) return;
     const { loss, metrics } = record.validation ?? record;
-    const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
-    if (value === undefined)
-      throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
-        hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
-      });
-    schedule.observe(value);
+    for (const schedule of this.schedules) {
+      const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
+      if (value === undefined)
+        throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
+          hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
+        });
+      schedule.observe(value);
+    }
   }
 
   /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
@@ -215,7 +217,7 @@ export class Run {
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
-    const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
+    const scalars = [this.scalar("i32", step), this.rates(step)] as const;
     reportToLauncher({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
@@ -383,10 +385,26 @@ export class Run {
     this.savedAt = this.position.steps;
   }
 
-  private scalar(dtype: "i32" | "f32" | "f64", value: number): Tensor {
+  /** The learning rates of a step, as the optimizer takes them. */
+  private rates(step: number): Tensor {
+    const { optimizer, dtype } = this.parts.settings;
+    const { shape, values } = learningRatesAt(optimizer, step);
+    return this.known(
+      dtype,
+      values.map((rate) => this.position.rateScale * rate),
+      shape,
+    );
+  }
+
+  private scalar(dtype: "i32", value: number): Tensor {
+    return this.known(dtype, [value], []);
+  }
+
+  /** Values that every device has. */
+  private known(dtype: "i32" | "f32" | "f64", values: readonly number[], shape: readonly number[]): Tensor {
     const { runtime } = this.parts;
-    const data: TypedArray = dtypes[dtype].create([value]);
-    return distribute(runtime, data, { shape: [], dtype }, replicated(meshOf(runtime)));
+    const data: TypedArray = dtypes[dtype].create(values);
+    return distribute(runtime, data, { shape, dtype }, replicated(meshOf(runtime)));
   }
 }
 

@@ -22,8 +22,9 @@ import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
 import { batchLoss } from "./losses.ts";
 import type { Settings } from "./options.ts";
+import { trainedPart, wholeTree } from "./trainable.ts";
 
-type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes">;
+type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 
 /** What a step tells. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
@@ -51,12 +52,15 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
     const outcome = { loss, metrics: sums, end: end.wish === undefined ? {} : { wish: end.wish.sum() } };
     const { guard, optimizer } = settings;
     const count = before.guard?.applied ?? step;
-    const updated = optimizer.update(clipped(settings, grads), before.slots, params, { step: count, learningRate });
+    const { trained } = types;
+    const own = trainedPart(trained, params);
+    const updated = optimizer.update(clipped(settings, grads), before.slots, own, { step: count, learningRate });
+    const newParams = wholeTree(trained, params, updated.params);
     const average = (of: Tensors): { average?: Tensors } =>
       settings.ema === undefined || before.average === undefined
         ? {}
         : { average: nextAverage(settings.ema, before.average, of, count) };
-    const after = { params: updated.params, slots: updated.state, state: nextState, ...average(updated.params) };
+    const after = { params: newParams, slots: updated.state, state: nextState, ...average(newParams) };
     if (guard === undefined) return { ...outcome, ...stateOf(settings, after) };
     const { slots, average: old, guard: guarded } = before;
     const ok = allFinite([loss, ...flattenTree(grads, isTensor).leaves]);
@@ -86,7 +90,7 @@ interface PassInputs {
 /** Forward and backward over a batch, in as many parts as `accumulate` says. */
 function passes(
   settings: Settings,
-  { metrics, metricSizes }: MetricTypes,
+  { metrics, metricSizes, trained }: MetricTypes,
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
   const { loss, data, dtype, input, target, accumulate, classWeight } = settings;
@@ -104,18 +108,18 @@ function passes(
   const shares = sharesOf(parts, (columns) => lossOf(outputs(params, state, columns).y, columns).sums, batch);
   const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
     const forward = (variables: Tensors) => {
-      const { y, state: after } = outputs(variables, layerState, columns);
+      const { y, state: after } = outputs(wholeTree(trained, params, variables), layerState, columns);
       const { value, terms } = lossOf(y, columns, shares).result;
       return [scale === undefined ? value : value.mul(scale), { value, terms, y, after }] as const;
     };
-    const { value: made, grad } = valueAndGrad(forward)(params);
+    const { value: made, grad } = valueAndGrad(forward)(trainedPart(trained, params));
     const { value, terms, y, after } = made[1];
     const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
     const sums = { ...termSums(terms, rowsOf(columns), dtype), ...sumsOf(metrics, y, see(target, columns), dtype) };
     return { grads, loss: value, metrics: sums, state: after };
   };
   const zero = {
-    grads: mapTensors(params, zerosLike),
+    grads: mapTensors(trainedPart(trained, params), zerosLike),
     loss: full([], 0, { dtype }),
     metrics: Object.fromEntries(
       [...metricSizes].map(([name, { sums }]) => [name, full(sums === undefined ? [] : [sums], 0, { dtype })]),

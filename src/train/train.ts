@@ -34,6 +34,7 @@ import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
+import { suspicions } from "./suspicions.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
 
 /**
@@ -148,6 +149,8 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { reporter } = given;
   await agree(given);
   summarise(given);
+  if (reporter !== silentReporter)
+    for (const line of await suspicions(given.settings, meshOf(given.runtime))) reporter.warn(line);
   const { warn } = reporter;
   const folder: { lock?: FolderLock } = {};
   try {
@@ -249,7 +252,7 @@ async function prepareCheckpoints(
     if (checkpoint === undefined && resumeFrom !== settings.checkpoint?.directory && !existsSync(resumeFrom))
       throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
     if (checkpoint === undefined)
-      reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+      reporter.warn(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
     return checkpoint?.path ?? "";
   };
   // Also where nothing is wanted: ranks that differ in it would wait for each other.

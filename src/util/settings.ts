@@ -11,6 +11,7 @@ export interface Environment {
   readonly native: "on" | "off" | undefined;
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
   readonly jit: "on" | "off" | undefined;
+  readonly finalize: "at-once" | "late" | undefined;
   readonly threads: number | undefined;
   readonly memory: number | undefined;
   readonly resume: boolean;
@@ -87,6 +88,7 @@ const readers = {
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
+  HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
@@ -125,6 +127,9 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_NATIVE: { says: "`off` leaves the native core out" },
   HEDDLE_ISA: { says: "the instruction set that native kernels use; default the best of the processor" },
   HEDDLE_JIT: { says: "`off` leaves generated kernels out" },
+  HEDDLE_FINALIZE: {
+    says: "`late` gives memory back when the event loop turns, `at-once` within the collection; by default as the runtime can do",
+  },
   HEDDLE_THREADS: { says: "threads of this process; default its share of the cores" },
   HEDDLE_MEMORY: { says: "bytes that this process may use; what needs more is refused before it runs" },
   HEDDLE_RESUME: { says: "`1` goes on from the newest checkpoint, as `--resume`" },
@@ -193,6 +198,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     native: value("HEDDLE_NATIVE"),
     isa: value("HEDDLE_ISA"),
     jit: value("HEDDLE_JIT"),
+    finalize: value("HEDDLE_FINALIZE"),
     threads: value("HEDDLE_THREADS"),
     memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
@@ -224,6 +230,11 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
 /** Tells the processes that this one starts that they are no workers of its launcher, though they inherit its variables. */
 export function setWorker(): void {
   process.env["HEDDLE_WORKER"] = String(process.pid);
+}
+
+/** Sets what the native core then reads. Of a thread it sees nothing: threads have a copy of the variables. */
+export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
+  process.env.HEDDLE_FINALIZE = when;
 }
 
 /** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */

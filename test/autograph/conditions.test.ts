@@ -33,7 +33,12 @@ describe("a tensor that decides is refused by its line", () => {
       "s",
     );
     expect(decide).toThrow(message);
-    expect(jit(() => { decide(); return x; })).toThrow(message); // biome-ignore format: one line
+    expect(
+      jit(() => {
+        decide();
+        return x;
+      }),
+    ).toThrow(message);
   });
 
   it("statements too, also those that wait", async () => {

@@ -74,9 +74,7 @@ describe("a run that goes well", () => {
   test("workers that never meet are told of it at the end, unless the run failed", async () => {
     const errors = async (...args: string[]) => (await launch({ workers: 2, args }).ended).stderr;
     const [apart, met, failed] = await Promise.all([errors("print:a"), errors("1/join"), errors("1/exit:3")]);
-    expect(apart).toMatch(
-      /^heddle: the 2 workers never met: each ran the whole file for itself.*\n.*docs\/training\.md/,
-    );
+    expect(apart).toMatch(/^heddle: the 2 workers never met: each ran the whole file for itself.*\n.*docs\/loops\.md/);
     expect(met).toBe("");
     expect(failed).not.toContain("never met");
   });

@@ -12,8 +12,20 @@ const f64 = (data: number[]) => tensor(data, { dtype: "f64" });
 describe("close", () => {
   it.each<[unknown, unknown, object?]>([
     [tensor([1, 2]), [1, 2]],
-    [tensor([[1, 2], [3, 4]]), new Float32Array([1, 2, 3, 4])],
-    [new Float32Array([1, 2, 3, 4]), [[1, 2], [3, 4]]],
+    [
+      tensor([
+        [1, 2],
+        [3, 4],
+      ]),
+      new Float32Array([1, 2, 3, 4]),
+    ],
+    [
+      new Float32Array([1, 2, 3, 4]),
+      [
+        [1, 2],
+        [3, 4],
+      ],
+    ],
     [tensor(0.1), 0.1],
     [tensor([0.1, Number.NaN, Infinity]), [0.1, Number.NaN, Infinity]],
     [tensor([true, false]), [true, false]],
@@ -22,16 +34,36 @@ describe("close", () => {
     [tensor([]), []],
     [tensor([1.01], { dtype: "bf16" }), [1]],
     [tensor([100]), [101], { rtol: 0.01 }],
-    [{ a: tensor([1]), b: [tensor(2), 3] }, { b: [2, 3], a: [1] }],
-    [[tensor([1]), tensor([2, 3])], [[1], [2, 3]]],
+    [
+      { a: tensor([1]), b: [tensor(2), 3] },
+      { b: [2, 3], a: [1] },
+    ],
+    [
+      [tensor([1]), tensor([2, 3])],
+      [[1], [2, 3]],
+    ],
   ])("%# %o", (actual, expected, options) => {
     expectClose(actual as never, expected as never, options);
     expect(actual).toBeAllClose(expected as never, options);
-  }); // biome-ignore format: rows
+  });
 
   it.each<[unknown, unknown, RegExp, object?]>([
-    [tensor([1, 2]), [1, 3], /^1 of 2 elements differ by more than 0\.00001 \+ 0\.0000013 \* \|expected\|\n {2}worst at \[1\]: 2, expected 3 \(by 1\)\n {2}actual {3}tensor<f32\[2\]> \[1, 2\]\n {2}expected tensor<f64\[2\]> \[1, 3\]$/],
-    [tensor([[1, 2], [3, 9]]), [[0, 2], [3, 4]], /^2 of 4 .*\n {2}worst at \[1, 1\]: 9, expected 4 \(by 5\)\n {2}\[0, 0\]: 1, expected 0 \(by 1\)\n/],
+    [
+      tensor([1, 2]),
+      [1, 3],
+      /^1 of 2 elements differ by more than 0\.00001 \+ 0\.0000013 \* \|expected\|\n {2}worst at \[1\]: 2, expected 3 \(by 1\)\n {2}actual {3}tensor<f32\[2\]> \[1, 2\]\n {2}expected tensor<f64\[2\]> \[1, 3\]$/,
+    ],
+    [
+      tensor([
+        [1, 2],
+        [3, 9],
+      ]),
+      [
+        [0, 2],
+        [3, 4],
+      ],
+      /^2 of 4 .*\n {2}worst at \[1, 1\]: 9, expected 4 \(by 5\)\n {2}\[0, 0\]: 1, expected 0 \(by 1\)\n/,
+    ],
     [tensor([1, 2]), [[1, 2]], /^shape \[2\], expected \[1,2\]\n/],
     [tensor(1), [1], /^shape \[\], expected \[1\]\n/],
     [tensor([1]), f64([1]), /^dtype f32, expected f64\n/],
@@ -48,10 +80,13 @@ describe("close", () => {
     [[1, 2, 3, 4, 5].map((x) => tensor(x)), [0, 0, 0, 0, 0], /"2": .*\nand 2 more values differ$/s],
   ])("%# %o is not %o", (actual, expected, says, options) => {
     const { pass, message } = matchers.toBeAllClose(actual, expected, options as never);
-    expect({ pass, message: message() }).toEqual({ pass: false, message: expect.stringMatching(new RegExp(says.source.replace("^", "^toBeAllClose: "), says.flags)) });
+    expect({ pass, message: message() }).toEqual({
+      pass: false,
+      message: expect.stringMatching(new RegExp(says.source.replace("^", "^toBeAllClose: "), says.flags)),
+    });
     expect(() => expectClose(actual as never, expected as never, options)).toThrow(HeddleError);
     expect(actual).not.toBeAllClose(expected as never, options);
-  }); // biome-ignore format: rows
+  });
 
   it("what cannot be compared, and options that mean nothing, are refused", () => {
     expect(() => expectClose("1" as never, tensor(1))).toThrow(/what is compared is "1"/);
@@ -65,7 +100,11 @@ describe("close", () => {
 test("two tensors are deeply equal to nobody, whatever their values, and each to itself", () => {
   const [x, y, z] = [tensor([1, 2]), tensor([1, 3]), tensor([1, 2])];
   for (const other of [y, z]) {
-    for (const [left, right] of [[x, other], [{ x }, { x: other }], [[x], [other]]]) {
+    for (const [left, right] of [
+      [x, other],
+      [{ x }, { x: other }],
+      [[x], [other]],
+    ]) {
       expect(left).not.toEqual(right);
       expect(left).not.toStrictEqual(right);
       assert.notDeepStrictEqual(left, right);
@@ -75,4 +114,4 @@ test("two tensors are deeply equal to nobody, whatever their values, and each to
   expect({ x }).toEqual({ x });
   assert.deepStrictEqual({ x }, { x });
   expect(inspect({ x })).toBe("{ x: tensor<f32[2]> [1, 2] }");
-}); // biome-ignore format: pairs
+});

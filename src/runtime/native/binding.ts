@@ -2,10 +2,10 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readEnvironment } from "../../util/settings.ts";
+import { readEnvironment, setFinalize } from "../../util/settings.ts";
 import { ownPlace, requires } from "../packages.ts";
 import type { RunErrorFields } from "./error.ts";
-import { ownPlatform } from "./platform.ts";
+import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -180,7 +180,9 @@ export function loadNative(): NativeBinding | { error: string } {
 }
 
 function load(): NativeBinding | { error: string } {
-  if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
+  const { native, finalize } = readEnvironment();
+  if (native === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setFinalize("late");
   const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {

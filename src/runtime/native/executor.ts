@@ -330,20 +330,20 @@ function launch(
   // Of several devices in this process, the first is profiled.
   const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
     note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
-  const launched = queue.launch(first.program.name, used, programs, capturePosition(), (device, index) => {
+  const needs = { buffers: used, causes: [...new Set(given.flatMap(({ origin }) => origin ?? []))] };
+  const launched = queue.launch(first.program.name, needs, programs, capturePosition(), (device, index) => {
     const one = programs[index] as Ready;
     const uses = buffersOf(one, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
     return start(device, one.native, uses, index);
   });
-  const origins = [launched, ...new Set(given.flatMap((input) => input.pending))];
-  for (const output of outputs.flat()) output.comesFrom(origins);
+  for (const output of outputs.flat()) output.comesFrom(launched);
   const unchanged = (): boolean =>
     programs.every(({ lowered }, device) => endedBefore(launched.failures[device], lowered.firstDonatedWrite));
   for (const input of donated) input.lend(launched, unchanged);
   return {
     outputs,
     get done() {
-      return settled(origins);
+      return settled(launched);
     },
     unchanged,
   };
@@ -355,9 +355,8 @@ function endedBefore(failure: HeddleError | undefined, step: number): boolean {
   return native instanceof RunError && native.step !== undefined && native.step < step;
 }
 
-/** Settles when the runs have, with the first failure of them. */
-async function settled(launches: readonly Launch[]): Promise<void> {
-  await Promise.all(launches.map((launch) => launch.done));
-  const failed = launches.find((launch) => launch.failure !== undefined);
-  if (failed !== undefined) throw failed.failure;
+/** Settles when the run is done, with its failure, or that of one that it reads from. */
+async function settled(launched: Launch): Promise<void> {
+  await launched.finished();
+  if (launched.spoiled !== undefined) throw launched.spoiled;
 }

@@ -38,8 +38,6 @@ export interface Block {
 /** How a run that was given a buffer went, as far as the buffer needs to know. */
 type Loan = Pick<Launch, "settled" | "failure" | "done">;
 
-const none: readonly Launch[] = [];
-
 /** One buffer of one device. A run that takes over its memory leaves its results in another one of the same block. */
 export class NativeMemory implements DeviceBuffer {
   readonly bytes: number;
@@ -48,8 +46,8 @@ export class NativeMemory implements DeviceBuffer {
   private readonly queue: Queue;
   /** The run that the memory was given to, and whether it left it as it was, when it has failed. */
   private lent: { readonly run: Loan; readonly unchanged: () => boolean } | undefined;
-  /** Runs that write the buffer, or that made what it is made from: those not yet settled, and those that failed. */
-  private origins: readonly Launch[] = none;
+  /** The run that writes the buffer, until it is known to have gone well. */
+  private written: Launch | undefined;
   private readers: Set<Reader> | undefined;
   private disposed = false;
 
@@ -68,7 +66,7 @@ export class NativeMemory implements DeviceBuffer {
   part(offset: number, bytes: number): NativeMemory {
     const part = new NativeMemory(this.held().part(offset, bytes), bytes, this.queue, this.block);
     this.block.shared = true;
-    part.origins = this.origins;
+    part.written = this.written;
     part.lent = this.lent;
     return part;
   }
@@ -80,25 +78,24 @@ export class NativeMemory implements DeviceBuffer {
 
   /** Whether all runs that decide the contents are done. */
   get ready(): boolean {
-    if (this.origins.length === 0 && this.lent === undefined) return true;
-    return this.lent?.run.settled !== false && this.pending.every((launch) => launch.settled);
+    return this.lent?.run.settled !== false && this.origin?.isDone !== false;
   }
 
-  /** The runs that still decide whether the contents are good. */
-  get pending(): readonly Launch[] {
-    if (this.origins.length > 0)
-      this.origins = this.origins.filter((launch) => !launch.settled || launch.failure !== undefined);
-    return this.origins;
+  /** The run that still decides whether the contents are good, or has spoiled them. */
+  get origin(): Launch | undefined {
+    if (this.written?.isDone === true && this.written.spoiled === undefined) this.written = undefined;
+    return this.written;
   }
 
-  /** Notes the runs that fill the buffer. */
-  comesFrom(launches: readonly Launch[]): void {
-    this.origins = launches;
+  /** Notes the run that fills the buffer. */
+  comesFrom(launch: Launch): void {
+    this.written = launch;
   }
 
   /** @throws HeddleError the error of the run that should have made the contents. */
   checkGood(): void {
-    for (const { failure } of this.origins) if (failure !== undefined) throw failure;
+    const spoiled = this.written?.spoiled;
+    if (spoiled !== undefined) throw spoiled;
     if (this.lent?.run.failure !== undefined && !this.lent.unchanged()) throw this.lent.run.failure;
   }
 
@@ -128,7 +125,7 @@ export class NativeMemory implements DeviceBuffer {
     const readers = this.readers ?? new Set();
     this.readers = readers.add(reader);
     try {
-      await Promise.all([...this.pending, ...(this.lent === undefined ? [] : [this.lent.run])].map(({ done }) => done));
+      await Promise.all([this.origin?.finished(), this.lent?.run.done]);
       return reader.saved ?? this.contents();
     } finally {
       readers.delete(reader);
@@ -146,7 +143,7 @@ export class NativeMemory implements DeviceBuffer {
   giveAway(): void {
     if (this.readers === undefined || this.readers.size === 0) return;
     if (!this.ready) this.queue.drain();
-    if (this.origins.some((launch) => launch.failure !== undefined)) return;
+    if (this.written?.spoiled !== undefined) return;
     for (const reader of this.readers) reader.saved ??= this.contents();
   }
 

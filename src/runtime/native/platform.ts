@@ -30,3 +30,13 @@ function mappedFiles(): string {
     return "";
   }
 }
+
+/**
+ * Whether a Node lets native objects be finalized within a collection. Those before 20.18.3, 22.13 and 23.5 end the process there:
+ * a reference must not be deleted (https://github.com/nodejs/node/pull/55620).
+ */
+export function finalizesAtOnce(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);
+  if (major === 20) return minor > 18 || (minor === 18 && patch >= 3);
+  return major >= 24 || (major === 23 && minor >= 5) || (major === 22 && minor >= 13);
+}

@@ -1,8 +1,6 @@
 //! Products, convolutions and windows against naive loops.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{json, Value};
 
 struct Dot {

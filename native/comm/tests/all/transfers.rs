@@ -1,10 +1,8 @@
 //! What one rank sends to another, while the others do something else.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{EVERY, on_each, worlds, worlds_with};
+use crate::common::{EVERY, on_each, worlds, worlds_with};
 use heddle_comm::{Dtype, Error, Group, Part, Reduction};
 
 fn send(group: &mut Group, values: &[f32], to: usize, label: &str) -> Result<(), Error> {

@@ -1,14 +1,12 @@
 //! Collectives under way beside other steps.
 
-mod common;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use heddle_core::buffer::Buffer;
 use heddle_core::error::Kind;
 use heddle_core::exec::{Call, Collectives, Device, Part, TransferCall};

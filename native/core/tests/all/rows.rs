@@ -1,10 +1,8 @@
 //! Groups folded along rows or columns: the bits of the same work in separate steps, by every instruction set, generated and
 //! interpreted; softmax, norms and positions of maxima against plain loops.
 
-mod common;
-
-use common::groups::{canonical, compare, floats, values, Group};
-use common::*;
+use crate::common::groups::{canonical, compare, floats, values, Group};
+use crate::common::*;
 use heddle_core::generate::Generate;
 use heddle_core::isa::Isa;
 use serde_json::{json, Value};

@@ -1,12 +1,10 @@
 //! What ranks are told when something goes wrong, and that nobody hangs.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use common::{EVERY, Over, SECRET, config, on_each, store, worlds, worlds_with};
+use crate::common::{EVERY, Over, SECRET, config, on_each, store, worlds, worlds_with};
 use heddle_comm::{AuthReason, Config, Dtype, Error, Group, Part, Reduction, StoreClient, World};
 
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -276,7 +274,7 @@ fn garbage_at_the_listener_harms_nobody() {
 fn a_rank_with_another_secret_is_refused_and_named() {
     let result = with_listening_rank(|_, first| {
         // Its own store, so that only the link between the ranks can notice.
-        let other = heddle_comm::StoreServer::start(common::any(), b"other", "run").unwrap();
+        let other = heddle_comm::StoreServer::start(crate::common::any(), b"other", "run").unwrap();
         let client = StoreClient::connect(other.addr(), b"other", "run", AT_ONCE).unwrap();
         let true_client = StoreClient::connect(first.addr(), SECRET, "run", AT_ONCE).unwrap();
         let entry = true_client.try_get("run/0/main/rank/0").unwrap().unwrap();
@@ -295,7 +293,7 @@ fn a_rank_with_another_secret_is_refused_and_named() {
 #[test]
 fn a_rank_of_another_run_is_refused() {
     let result = with_listening_rank(|_, first| {
-        let other = heddle_comm::StoreServer::start(common::any(), SECRET, "old run").unwrap();
+        let other = heddle_comm::StoreServer::start(crate::common::any(), SECRET, "old run").unwrap();
         let client = StoreClient::connect(other.addr(), SECRET, "old run", AT_ONCE).unwrap();
         let true_client = StoreClient::connect(first.addr(), SECRET, "run", AT_ONCE).unwrap();
         let entry = true_client.try_get("run/0/main/rank/0").unwrap().unwrap();

@@ -1,8 +1,6 @@
 //! Elementwise groups against naive loops.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{json, Value};
 
 type Oracle = fn(f64) -> f64;

@@ -1,11 +1,9 @@
 //! Memory that ranks of one host share: who gets it, what happens where it cannot be had, and when a rank is killed.
 
-mod common;
-
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{EVERY, SECRET, config, on_each, store, worlds};
+use crate::common::{EVERY, SECRET, config, on_each, store, worlds};
 use heddle_comm::{Config, Dtype, Element, Error, Group, Part, Reduction, StoreServer, TransportKind, World};
 
 use TransportKind::{Auto, Shared, Tcp};
@@ -153,7 +151,7 @@ fn steps(group: &mut Group) -> Result<(), Error> {
 
 fn start_child(store: &StoreServer) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_rank", "--ignored"])
+        .args(["--exact", "memory::child_rank", "--ignored"])
         .env("HEDDLE_COMM_TEST_STORE", store.addr().to_string())
         .stdout(Stdio::null())
         .spawn()

@@ -1,14 +1,12 @@
 //! Malformed programs are errors that say where, and mutated ones never crash.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::damage::{in_ops, name, paths, refusals, replaced};
-use common::seeds::{contents, seeds, ARENA, BYTES};
-use common::*;
+use crate::common::damage::{in_ops, name, paths, refusals, replaced};
+use crate::common::seeds::{contents, seeds, ARENA, BYTES};
+use crate::common::*;
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
 use heddle_core::isa::Isa;

@@ -1,8 +1,6 @@
 //! Attention over blocks: bits do not depend on threads, values are those of a naive loop, malformed calls are refused.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{json, Value};
 
 struct Case {

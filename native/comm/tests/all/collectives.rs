@@ -1,11 +1,9 @@
 //! Every collective against a naive oracle, over every transport.
 
-mod common;
-
 use std::fmt::Debug;
 use std::ops::Range;
 
-use common::{EVERY, Over, on_each, worlds};
+use crate::common::{EVERY, Over, on_each, worlds};
 use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
 use heddle_half::{Bf16, F16, Half};
 

@@ -1,12 +1,10 @@
 //! The key-value store.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use common::{SECRET, any, store};
+use crate::common::{SECRET, any, store};
 use heddle_comm::{AuthReason, CompareAndSet, Error, StoreClient, StoreServer};
 
 const SOON: Duration = Duration::from_secs(5);

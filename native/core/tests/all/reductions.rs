@@ -1,8 +1,6 @@
 //! Reductions, gathers, slices, random bits and cross-entropy against naive loops.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::json;
 
 fn nan_max(a: f64, b: f64) -> f64 {

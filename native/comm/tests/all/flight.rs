@@ -1,12 +1,10 @@
 //! The flight recorder, and a rank that is killed.
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{SECRET, config, on_each, store};
+use crate::common::{SECRET, config, on_each, store};
 use heddle_comm::{Config, Dtype, FlightState, Part, Reduction, TransportKind, World, read_flight};
 
 fn path(name: &str) -> PathBuf {
@@ -95,7 +93,7 @@ fn a_killed_rank_is_named_and_leaves_its_record() {
 fn killed_rank_is_named(transport: TransportKind) {
     let (store, file) = (store("run"), path("killed"));
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_rank", "--ignored"])
+        .args(["--exact", "flight::child_rank", "--ignored"])
         .env("HEDDLE_COMM_TEST_STORE", store.addr().to_string())
         .env("HEDDLE_COMM_TEST_FLIGHT", &file)
         .stdout(Stdio::null())

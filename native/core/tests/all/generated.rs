@@ -1,10 +1,8 @@
 //! Generated kernels against the interpreter of tiles: the same bits, on random groups and on every edge of a row.
 #![cfg(target_arch = "x86_64")]
 
-mod common;
-
-use common::groups::{compare, values, Group, BINARY, UNARY};
-use common::*;
+use crate::common::groups::{compare, values, Group, BINARY, UNARY};
+use crate::common::*;
 use heddle_core::dtype::DType;
 use heddle_core::generate::{kept, kernel, Description, Generate, Instruction, View};
 use heddle_core::isa::Isa;

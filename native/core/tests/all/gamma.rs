@@ -28,7 +28,7 @@ fn place(x: f64) -> f64 {
 /// The values of `test/fixtures/gamma.py`: on all ranges, near the zeros and near the poles.
 #[test]
 fn f64_values_of_mpmath() {
-    let text = include_str!("../../../test/fixtures/gamma.json");
+    let text = include_str!("../../../../test/fixtures/gamma.json");
     let fixture: Value = serde_json::from_str(text).expect("a fixture");
     let mut failures = Vec::new();
     for case in fixture["cases"].as_array().expect("cases") {

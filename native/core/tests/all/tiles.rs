@@ -1,8 +1,6 @@
 //! Register tiles at all their edges, and what is done to results in cache, bit by bit.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use heddle_core::isa::Isa;
 use serde_json::{json, Value};
 
