@@ -127,7 +127,7 @@ export class Run {
       steps,
       history: [...history],
       resumed: this.resumed,
-      metrics: Object.keys(types.metrics),
+      metrics: [...types.metricSizes.keys()],
       validates: settings.evaluate !== undefined,
       rank: runtime.rank,
       print: reporter.line,
@@ -316,7 +316,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", () => predictWith(parts, seen, input)),
+      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
       dispose: () => disposeState(values),
     };
   }

@@ -4,7 +4,7 @@ import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
 import type { Layer } from "../nn/index.ts";
 import { formatMesh, type Mesh } from "../plan/index.ts";
 import { formatCount } from "../util/text.ts";
-import { seenType } from "./functions.ts";
+import { namesIn, seenTypes, single } from "./columns.ts";
 import type { Settings } from "./options.ts";
 
 /** Rows of larger datasets are not gone through for the sake of a warning. */
@@ -20,8 +20,8 @@ export async function suspicions(settings: Settings, mesh: Mesh): Promise<string
 const firstLayer = (layer: Layer): Layer => (layer.layers?.[0] === undefined ? layer : firstLayer(layer.layers[0]));
 
 function imageLine({ model, data, input, dtype }: Settings): string | undefined {
-  const type = seenType(data.columns.get(input) as Column, 1, dtype);
-  if (firstLayer(model).kind !== "conv2d" || !looksChannelsLast(type.shape)) return undefined;
+  const type = single(seenTypes(input, data, 1, dtype));
+  if (type === undefined || firstLayer(model).kind !== "conv2d" || !looksChannelsLast(type.shape)) return undefined;
   const [, height, width, channels] = type.shape;
   return (
     `the images have ${height} channels and are ${width} high and ${channels} wide; if they are [height, width, channels], ` +
@@ -39,7 +39,7 @@ function absentAxesLine({ layoutRules }: Settings, mesh: Mesh): string | undefin
 
 async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<string | undefined> {
   if (evaluate === undefined) return undefined;
-  const shared = await sharedRows(data, evaluate, input, seed);
+  const shared = await sharedRows(data, evaluate, namesIn(input)[0] as string, seed);
   if (shared === 0) return undefined;
   return (
     `validation: ${formatCount(shared)} of its ${formatCount(evaluate.length)} rows are trained on too, so it says little of other ` +

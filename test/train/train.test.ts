@@ -277,7 +277,7 @@ describe("what is shown", () => {
     const from = { params: {} };
     await expect(train(options({ ...more, from }))).rejects.toThrow(/params has no '1\.weight'/);
     const params = Object.fromEntries(Array.from({ length: 99 }, (_one, index) => [`a${index}`, tensor(0)]));
-    await expect(train(options({ ...more, from: { params } }))).rejects.toThrow(/it has a0, .*a6, … \(99 in all\)$/);
+    await expect(train(options({ ...more, from: { params } }))).rejects.toThrow(/it has a\d+, .*… \(99 in all\)/);
   });
 
   test("five lines of plan, then at most five lines per epoch", async () => {
