@@ -25,8 +25,12 @@ export interface Start {
   readonly spec: string;
 }
 
-/** Whether a peer can run a workload: two processes are not measured where a peer has no plain way to be two. */
-export function canRun(peer: PeerName, { processes }: Workload): boolean {
+/**
+ * Whether a peer can run a workload: two processes are not measured where a peer has no plain way to be two, and eager
+ * operations not where it has none, or no other way to do them.
+ */
+export function canRun(peer: PeerName, { processes, sizes }: Workload): boolean {
+  if (sizes.kind === "eager") return peer === "heddle" || peer === "torch-eager";
   return processes === 1 || !["torch-compile", "jax-jit"].includes(peer);
 }
 

@@ -14,6 +14,7 @@ import {
   inputShapes,
   matrixFlops,
   parameterShapes,
+  type Sizes,
   type Workload,
   workloadData,
 } from "./workloads.ts";
@@ -34,6 +35,9 @@ export interface WorkloadRequest {
   readonly threads: number;
   readonly seconds: number;
 }
+
+/** Steps before any counts, where they are not 5: what runs operation by operation is interpreted at first. */
+const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40 };
 
 /** Peers start from the same weights: their losses may differ by this part, after three steps. */
 export const lossTolerance = 1e-3;
@@ -71,9 +75,13 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
     }
     problems.push(...disagreements(name, checks));
     const blockSeconds = Math.min(0.5, seconds / 4);
-    const measured = await measureInTurns(peers, { seconds, blockSeconds, warmUp: 5 }, (peer, { message }) => {
-      problems.push({ workload: name, peer, message });
-    });
+    const measured = await measureInTurns(
+      peers,
+      { seconds, blockSeconds, warmUp: warmUp[sizes.kind] ?? 5 },
+      (peer, { message }) => {
+        problems.push({ workload: name, peer, message });
+      },
+    );
     const rows: Row[] = [];
     const own = measured.get("heddle");
     for (const peer of peers) {

@@ -1,6 +1,6 @@
 /** @module The command line of the benchmarks. */
 import { parseArgs } from "node:util";
-import { workloads } from "./workloads.ts";
+import { eagerWorkloads, workloads } from "./workloads.ts";
 
 /** Peers in the order of the table; Heddle comes first, as the others are compared with it. */
 export const peerNames = ["heddle", "torch-eager", "torch-tuned", "torch-compile", "jax-jit"] as const;
@@ -8,6 +8,9 @@ export type PeerName = (typeof peerNames)[number];
 
 /** What can be measured: the workloads, and the time from start to first step. */
 export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start"];
+
+/** Names that stand for several. */
+const groups: Readonly<Record<string, readonly string[]>> = { eager: eagerWorkloads.map(({ name }) => name) };
 
 export interface Options {
   readonly only: readonly string[];
@@ -25,7 +28,7 @@ export class UsageError extends Error {}
 
 export const usage = `use: npm run bench -- [options]
 
-  --only <names>     of ${measurements.join(", ")} (default: all)
+  --only <names>     of ${measurements.join(", ")} (default: all); ${Object.keys(groups).join(", ")}: all that begin so
   --peers <names>    of ${peerNames.join(", ")} (default: all)
   --threads <counts> threads of every peer, such as 1 or 1,2 (default: 1,2)
   --seconds <number> of steps per peer and row of the table (default: 10)
@@ -78,7 +81,9 @@ export function parseOptions(args: readonly string[]): Options | "help" {
 
 function names(option: string, given: string | boolean | undefined, known: readonly string[]): string[] {
   if (given === undefined) return [...known];
-  const wanted = String(given).split(",");
+  const wanted = String(given)
+    .split(",")
+    .flatMap((word) => groups[word] ?? word);
   const unknown = wanted.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new UsageError(`--${option}: '${unknown}' is none of ${known.join(", ")}`);
   return known.filter((name) => wanted.includes(name));

@@ -35,8 +35,21 @@ export interface EmbeddingSizes {
   readonly features: number;
 }
 
+/** What eager workloads do, again and again; each peer has a function for each. */
+export type EagerOperation = "add" | "scale" | "sum" | "matmul" | "softmax" | "slice" | "step" | "xty";
+
+/** Operations that are not compiled, of matrices x and y; their results are read at the end. */
+export interface EagerSizes {
+  readonly kind: "eager";
+  readonly operation: EagerOperation;
+  readonly x: readonly [rows: number, columns: number];
+  readonly y: readonly [rows: number, columns: number];
+  /** Times that a step repeats it; what gives a matrix of the size of x is applied to its own result. */
+  readonly count: number;
+}
+
 export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes;
-export type Sizes = TrainingSizes | ChainSizes;
+export type Sizes = TrainingSizes | ChainSizes | EagerSizes;
 
 /** Stochastic gradient descent of the training workloads. */
 export interface Sgd {
@@ -78,6 +91,31 @@ const embeddingSgd = ({ batch, features }: EmbeddingSizes): Sgd => ({
   nesterov: false,
 });
 
+/** A thousand operations on small matrices: milliseconds of a step are microseconds of an operation. */
+const smallEager = (operation: EagerOperation, title: string, count = 1000): Workload => ({
+  name: `eager-${operation}`,
+  title,
+  sizes: { kind: "eager", operation, x: [8, 8], y: [8, 8], count },
+  processes: 1,
+});
+
+/** What `--only eager` stands for. */
+export const eagerWorkloads: readonly Workload[] = [
+  smallEager("add", "1,000 x = x + y, 8 x 8"),
+  smallEager("scale", "1,000 x = x * 0.5, 8 x 8"),
+  smallEager("sum", "1,000 sums of all of x, 8 x 8"),
+  smallEager("matmul", "1,000 x = x y, 8 x 8"),
+  smallEager("softmax", "1,000 x = softmax(x), 8 x 8"),
+  smallEager("slice", "1,000 times two rows of x, 8 x 8"),
+  smallEager("step", "77 steps of a regression, by 13 operations each, 8 x 8", 77),
+  {
+    name: "eager-xty",
+    title: "X^T y, 100,000 x 100",
+    sizes: { kind: "eager", operation: "xty", x: [100_000, 100], y: [100_000, 1], count: 1 },
+    processes: 1,
+  },
+];
+
 /** The workloads in full size. */
 export const workloads: readonly Workload[] = [
   { name: "mlp", title: "784-512-512-10, batch 128", sizes: mlp, sgd, processes: 1 },
@@ -91,10 +129,11 @@ export const workloads: readonly Workload[] = [
     processes: 1,
   },
   { name: "lenet-dp", title: "LeNet, two processes with 64 images each", sizes: lenet, sgd, processes: 2 },
+  ...eagerWorkloads,
 ];
 
 /** Sizes that a test of the harness gets through in no time. */
-export const tinySizes: Readonly<Record<Sizes["kind"], Sizes>> = {
+export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager">, Sizes>> = {
   mlp: { kind: "mlp", batch: 8, widths: [12, 16, 16, 4] },
   lenet: tinyLenet,
   chain: { kind: "chain", elements: 4096 },
@@ -103,13 +142,16 @@ export const tinySizes: Readonly<Record<Sizes["kind"], Sizes>> = {
 
 /** A workload in a size that tests only the harness. */
 export function tinyWorkload(workload: Workload): Workload {
-  const sizes = tinySizes[workload.sizes.kind];
+  const full = workload.sizes;
+  if (full.kind === "eager")
+    return { ...workload, sizes: { ...full, x: [8, 8], y: [8, full.y[1]], count: Math.min(full.count, 3) } };
+  const sizes = tinySizes[full.kind];
   return { ...workload, sizes, ...(sizes.kind === "embedding" ? { sgd: embeddingSgd(sizes) } : {}) };
 }
 
 /** Floating-point operations of a step's matrix products and convolutions: forward, by the weights, by the inputs. */
 export function matrixFlops(sizes: Sizes): number {
-  if (sizes.kind === "chain" || sizes.kind === "embedding") return 0;
+  if (sizes.kind === "chain" || sizes.kind === "embedding" || sizes.kind === "eager") return 0;
   const layers = multiplyAdds(sizes);
   // The first layer has no gradient by its input.
   const perExample = layers.reduce((total, count, index) => total + 2 * count * (index === 0 ? 2 : 3), 0);
@@ -117,11 +159,12 @@ export function matrixFlops(sizes: Sizes): number {
 }
 
 /**
- * Bytes that must cross memory: inputs read once, outputs written once. Of the chain and of the embedding, which are bound by
- * them; of the table only rows that are looked up.
+ * Bytes that must cross memory: inputs read once, outputs written once. Of the chain, of X^T y and of the embedding, which are
+ * bound by them; of the table only rows that are looked up.
  */
 export function compulsoryBytes(sizes: Sizes): number {
   if (sizes.kind === "chain") return 16 * sizes.elements;
+  if (sizes.kind === "eager") return sizes.operation === "xty" ? 4 * (count(sizes.x) + count(sizes.y)) : 0;
   if (sizes.kind !== "embedding") return 0;
   const { batch, features } = sizes;
   const distinct = new Set(embeddingIds(sizes)).size;
@@ -170,11 +213,15 @@ export function parameterShapes(sizes: Sizes): ParameterShape[] {
     case "embedding":
       return [["0.weight", [sizes.rows, sizes.features]]];
     case "chain":
+    case "eager":
       return [];
   }
 }
 
-/** Inputs of a step that are floats: `x`, where there are classes; `targets` of the embedding; `a`, `b`, `c` of the chain. */
+/**
+ * Inputs of a step that are floats: `x`, where there are classes; `targets` of the embedding; `a`, `b`, `c` of the chain; `x`
+ * and `y` of eager operations.
+ */
 export function inputShapes(sizes: Sizes): ParameterShape[] {
   switch (sizes.kind) {
     case "mlp":
@@ -185,6 +232,11 @@ export function inputShapes(sizes: Sizes): ParameterShape[] {
       return [["targets", [sizes.batch, sizes.features]]];
     case "chain":
       return ["a", "b", "c"].map((name): ParameterShape => [name, [sizes.elements]]);
+    case "eager":
+      return [
+        ["x", sizes.x],
+        ["y", sizes.y],
+      ];
   }
 }
 
@@ -206,6 +258,8 @@ export function workloadData(sizes: Sizes): Uint8Array {
     const values = floats(shape, draw);
     if (sizes.kind === "chain") parts.push(values.map((value) => 4 * value - 2));
     else if (sizes.kind === "embedding") parts.push(values);
+    // Rows of about 1 in sum, so that powers stay numbers.
+    else if (sizes.kind === "eager") parts.push(values.map((value) => value / 4));
     else parts.push(withPattern(values, labels, classes));
   }
   return Buffer.concat([...parts, labels].map((part) => Buffer.from(part.buffer)));
@@ -213,7 +267,7 @@ export function workloadData(sizes: Sizes): Uint8Array {
 
 /** Labels, or what is in their place in the data. */
 function integers(sizes: Sizes, classes: number, draw: () => number): Int32Array {
-  if (sizes.kind === "chain") return new Int32Array();
+  if (sizes.kind === "chain" || sizes.kind === "eager") return new Int32Array();
   if (sizes.kind === "embedding") return embeddingIds(sizes);
   return Int32Array.from({ length: sizes.batch }, () => Math.floor(draw() * classes));
 }

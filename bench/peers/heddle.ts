@@ -1,8 +1,9 @@
 /** @module The peer that is Heddle itself. Started by `heddle run`, in one process or two. */
 import { readFileSync } from "node:fs";
-import { compileFunction, connect, distribute, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
+import { connect, distribute, losses, nn, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
 import { type Layout, replicated, shard } from "heddle/plan";
-import type { ParameterShape, Sgd, TrainingSizes } from "../workloads.ts";
+import { compileFunction } from "heddle/tensor";
+import type { EagerOperation, EagerSizes, ParameterShape, Sgd, TrainingSizes } from "../workloads.ts";
 import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 
 type Tree = Parameters<ReturnType<typeof optim.sgd>["init"]>[0];
@@ -170,8 +171,74 @@ function chain(spec: Spec, runtime: Runtime): Peer {
   };
 }
 
+/** A step of a linear regression of x by itself, from weights y. */
+function regression(x: Tensor, weights: Tensor, count: number): Tensor {
+  const [rows, columns] = x.shape as [number, number];
+  let w = weights;
+  let b = weights.slice([0, 0], [1, columns]).reshape([columns]);
+  for (let step = 0; step < count; step++) {
+    const error = x.matmul(w).add(b).sub(x);
+    w = w.sub(
+      x
+        .transpose()
+        .matmul(error)
+        .mul(2 / rows)
+        .mul(0.01),
+    );
+    b = b.sub(
+      error
+        .sum(0)
+        .mul(2 / rows)
+        .mul(0.01),
+    );
+  }
+  return w.add(b);
+}
+
+const repeated =
+  (operation: (x: Tensor, y: Tensor) => Tensor) =>
+  (x: Tensor, y: Tensor, count: number): Tensor => {
+    let made = operation(x, y);
+    const isChained = String(made.shape) === String(x.shape);
+    for (let done = 1; done < count; done++) made = operation(isChained ? made : x, y);
+    return made;
+  };
+
+const eagerOperations: Readonly<Record<EagerOperation, (x: Tensor, y: Tensor, count: number) => Tensor>> = {
+  add: repeated((x, y) => x.add(y)),
+  scale: repeated((x) => x.mul(0.5)),
+  sum: repeated((x) => x.sum()),
+  matmul: repeated((x, y) => x.matmul(y)),
+  softmax: repeated((x) => x.softmax()),
+  slice: repeated((x) => x.slice([2, 0], [4, x.shape[1] as number])),
+  step: regression,
+  xty: repeated((x, y) => x.transpose().matmul(y)),
+};
+
+function eager(spec: Spec, runtime: Runtime): Peer {
+  const whole = replicated({ axes: runtime.axes });
+  // As users have them, on the device of this process.
+  const inputs = readTensors(spec, runtime, whole, whole).inputs.map((x) => tensor(x.dataSync(), { shape: x.shape }));
+  const [x, y] = inputs as [Tensor, Tensor];
+  const { operation, count } = spec.sizes as EagerSizes;
+  const run = eagerOperations[operation];
+  return {
+    versions: {},
+    async check() {
+      return Array.from(await run(x, y, 3).data());
+    },
+    steps: (steps) =>
+      timed(steps, () => {
+        const made = run(x, y, count);
+        return async () => (await made.data())[0] as number;
+      }),
+  };
+}
+
+const peers = { chain, eager };
 const spec = readSpec();
 const runtime = await connect();
-const peer = spec.sizes.kind === "chain" ? chain(spec, runtime) : training(spec, runtime);
+const { kind } = spec.sizes;
+const peer = (kind === "chain" || kind === "eager" ? peers[kind] : training)(spec, runtime);
 await serve(spec, { ...peer, versions: { node: process.version, executor: runtime.executor.name } });
 process.exit(0);

@@ -5,7 +5,7 @@ import { HeddleError } from "../util/errors.ts";
 
 /** What `fit` tells. */
 export interface History {
-  /** Numbers of the epochs. */
+  /** Numbers of the epochs, from 1. */
   readonly epoch: readonly number[];
   /** A list for each number: `loss`, the metrics, `val_loss`, … */
   readonly history: { readonly [name: string]: readonly number[] };

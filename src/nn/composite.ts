@@ -5,7 +5,7 @@
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree, isRecord } from "../util/tree.ts";
+import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import {
   type ApplyOptions,
   applyLayer,
@@ -34,6 +34,8 @@ export interface Composition extends Pick<Layer, "kind"> {
     layers: Composition["layers"],
   ): TensorType;
   apply(run: Running, x: Tensor, options: ApplyOptions): Tensor;
+  /** Whether a record may go in, in the place of a tensor. */
+  readonly records?: boolean;
 }
 
 /** How the layers inside are run in one application. */
@@ -131,7 +133,7 @@ export function composed<Params>(composition: Composition, more: readonly string
     apply: (variables, x, options = {}) => applied(composition, twice, variables, x, options),
   };
   const twice = sharedWithin(whole);
-  const checked = positioned(whole, more);
+  const checked = positioned(whole, more, composition);
   rebuilt.set(checked, (replace) => {
     const others = Object.entries(layers).map(([name, layer]): [string, Layer] => [name, replace(name, layer)]);
     return composed({ ...composition, layers: Object.fromEntries(others) }, more);
@@ -315,9 +317,11 @@ export function discover(
     made: notYet(twice),
     shared: new Map() as Shared,
   };
+  const form = flattenTree<TensorType>(input, isTensorType);
   const output = evalShape(
-    (key, x) =>
+    (key, ...leaves) =>
       sharing(within, () => {
+        const x = unflattenTree(form.shape, leaves);
         const fresh: (readonly [string, Initialised])[] = [];
         const variables = (): Variables => ({
           params: treeOf(fresh.map(([name, { params }]) => [name, params])),
@@ -346,7 +350,7 @@ export function discover(
         return body({ ...plain, run, meet }, x as Tensor, options);
       }),
     { shape: [2], dtype: "u32" },
-    input,
+    ...form.leaves,
   );
   return { inputs, output };
 }

@@ -79,6 +79,26 @@ export function imagePadding(
   return padding;
 }
 
+/** Whether images are more probably `[batch, height, width, channels]` than `[batch, channels, height, width]`. */
+export const looksChannelsLast = ([, height = 0, width = 0, channels = 0, ...more]: readonly number[]): boolean =>
+  more.length === 0 && [1, 3, 4].includes(channels) && Math.min(height, width) >= 8;
+
+/** What to do with such images. */
+export const channelsFirst =
+  "put (x) => x.transpose([0, 3, 1, 2]) before the first convolution, which takes [batch, channels, height, width]";
+
+/** What does not fit may be in another order. */
+function hintingAtLayout<T>({ shape }: TensorType, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof HeddleError) || error.hint !== undefined || !looksChannelsLast(shape)) throw error;
+    const { code, plain, where } = error;
+    const hint = `if the images are [batch, height, width, channels], ${channelsFirst}`;
+    throw new HeddleError(code, plain, { ...(where === undefined ? {} : { where }), hint, cause: error });
+  }
+}
+
 /** Throws unless the input is a batch of images. */
 export function checkImages(input: TensorType, rank = 2): void {
   if (input.shape.length !== rank + 2) {
@@ -109,7 +129,7 @@ export function weighted<Bias extends boolean>(
       const shape = shapeOf(input.shape[1] as number);
       const fanIn = shape.slice(1).reduce((product, size) => product * size, 1);
       // Before anything is drawn, so that an image too small for the kernel is told at once.
-      const output = evalShape(apply, input, { dtype, shape });
+      const output = hintingAtLayout(input, () => evalShape(apply, input, { dtype, shape }));
       const usual: Initialiser = (own, sizes) => uniformByFanIn(own, sizes, fanIn, dtype);
       const make = (name: "weight" | "bias", ordinal: number, sizes: readonly number[]): Tensor =>
         initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape: sizes, dtype });

@@ -1,9 +1,11 @@
 /** @module Optimizers that leave rows without a gradient as they are. */
+
 import { range, sameShape, type TensorType } from "../ir/shape.ts";
 import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { choice, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
 
@@ -56,7 +58,7 @@ const isLazy = (name: string, { shape, dtype }: TensorType, wanted: DecayMask): 
 function checkNamed(params: Tensors, wanted: DecayMask): void {
   const { leaves, paths } = flattenTree(params, isTensor);
   if (leaves.length === 0 || leaves.some((leaf, index) => isLazy(paths[index] as string, leaf, wanted))) return;
-  throw new HeddleError("option", `lazy: none of the parameters is one: ${paths.join(", ")}`, {
+  throw new HeddleError("option", `lazy: none of the parameters is one: ${listed(paths)}`, {
     hint: 'say which by name, such as ({ name }) => name === "0.weight"',
   });
 }

@@ -12,6 +12,11 @@ export interface DeviceBuffer {
   read(): Promise<Uint8Array>;
   /** Like `read`, blocking. */
   readSync(): Uint8Array;
+  /**
+   * A part of the contents as a buffer of its own that shares the memory, which lives as long as either. A run that is given
+   * such memory to write over works on a copy. Absent where memory cannot be shared.
+   */
+  readonly part?: (offset: number, bytes: number) => DeviceBuffer;
   /** Gives the memory back; harmless when repeated. Without it, the garbage collector does. */
   dispose(): void;
 }

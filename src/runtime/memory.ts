@@ -35,11 +35,19 @@ export function memory(): MemoryUse {
   };
 }
 
-/** Bytes that this process may use: HEDDLE_MEMORY, or what the machine (or the container) has. */
-export function memoryLimit(): number {
+let machine: number | undefined;
+
+/** What the machine has, or the container: asked once, as the answer lies in files. */
+function machineMemory(): number {
   // Without a limit the system gives a number beyond any memory.
   const container = process.constrainedMemory() ?? 0;
-  return readEnvironment().memory ?? (container > 0 ? Math.min(container, totalmem()) : totalmem());
+  return container > 0 ? Math.min(container, totalmem()) : totalmem();
+}
+
+/** Bytes that this process may use: HEDDLE_MEMORY, or what the machine (or the container) has. */
+export function memoryLimit(): number {
+  machine ??= machineMemory();
+  return readEnvironment().memory ?? machine;
 }
 
 const shownValues = 5;

@@ -37,13 +37,21 @@ class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
   readonly ready = true;
   data: Uint8Array | undefined;
+  private readonly owned: boolean;
 
-  constructor(data: Uint8Array) {
+  /** `owned`: not memory of another buffer. */
+  constructor(data: Uint8Array, owned = true) {
     this.bytes = data.byteLength;
     this.data = data;
+    this.owned = owned;
+    if (!owned) return;
     live.buffers++;
     live.bytes += this.bytes;
     collected.register(this, this.bytes, this);
+  }
+
+  part(offset: number, bytes: number): HostBuffer {
+    return new HostBuffer(this.held().subarray(offset, offset + bytes), false);
   }
 
   write(data: Uint8Array): void {
@@ -61,6 +69,7 @@ class HostBuffer implements DeviceBuffer {
   dispose(): void {
     if (this.data === undefined) return;
     this.data = undefined;
+    if (!this.owned) return;
     collected.unregister(this);
     gone(this.bytes);
   }

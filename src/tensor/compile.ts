@@ -94,7 +94,8 @@ export function runCompiled(
   const launched = executable.run(
     runtime.local.map((_device, device) => placed.map((value) => value.shards[device] as Value["shards"][number])),
   );
-  const restores = compiled.program.donated.flatMap((input) =>
+  const donated = donors.length === 0 ? [] : compiled.program.donated;
+  const restores = donated.flatMap((input) =>
     input === undefined || donors[input] === undefined ? [] : [donors[input].markDonated()],
   );
   // Who asks for `done` must handle its failure, so only who needs it does.

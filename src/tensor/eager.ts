@@ -1,18 +1,80 @@
-/** @module What an eager call is made of: its numbers as values, and the key of its program, by types, layouts and other arguments. */
+/** @module Eager calls: a cached program each, by types, layouts and other arguments; or a view of the operand. */
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
-import { checkLiteral } from "../ops/index.ts";
+import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
+import { Cache } from "./cache.ts";
+import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
+import { traceFunction } from "./tracing.ts";
 import { replicatedValue, type Value } from "./value.ts";
+import { hasParts, Permuted, type Place, placesOf, valueAt } from "./views.ts";
+
+const scalars = new Cache<Value>(256);
 
 /** A number as a scalar of the other operand's dtype. */
 export function scalarValue(name: string, runtime: Runtime, dtype: DType, given: number | bigint): Value {
+  ops.checkLiteral(name, dtype, given);
+  // Zero has two signs.
+  const key = `${dtype} ${given === 0 ? 1 / given : given}`;
+  const known = scalars.get(runtime, key);
+  if (known !== undefined) return known;
   // Arrays of 64-bit integers take either.
-  const value = isLong(dtype) ? (given as number) : Number(given);
-  checkLiteral(name, dtype, given);
-  return replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([value]));
+  const number = isLong(dtype) ? (given as number) : Number(given);
+  const value = replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([number]));
+  scalars.set(runtime, key, value);
+  return value;
+}
+
+/** What a call does with its operands: it runs a program, or shares the memory of the only one. */
+type Entry = { readonly compiled: Compiled } | { readonly places: readonly Place[] };
+
+const entries = new Cache<Entry>(512);
+
+/**
+ * Runs a function over nodes on values. `name` and the static arguments identify it among those that were compiled before.
+ */
+export function runEager(
+  name: string,
+  runtime: Runtime,
+  operands: readonly Value[],
+  statics: readonly unknown[],
+  build: (nodes: readonly Node[]) => readonly Node[],
+): readonly Value[] {
+  // What is read by strides, with the order of its dims; else row-major.
+  const orders: (readonly number[] | undefined)[] = [];
+  const values: Value[] = [];
+  let key = `${name}(`;
+  for (const operand of operands) {
+    const laid = operand instanceof Permuted && operand.runtime === runtime ? operand.read() : undefined;
+    const order = laid === undefined ? undefined : (operand as Permuted).order;
+    const value = laid ?? operand;
+    orders.push(order);
+    values.push(value);
+    key += order === undefined ? keyOf(value) : `${keyOf(value)}^${order}`;
+    key += ";";
+  }
+  key += `)${staticsKey(statics)}`;
+  let entry = entries.get(runtime, key);
+  if (entry === undefined) {
+    const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
+    const ordered = (nodes: readonly Node[]): readonly Node[] =>
+      nodes.map((node, index) => {
+        const order = orders[index];
+        return order === undefined ? node : ops.transpose(node, order);
+      });
+    // The program is kept for other calls, so its nodes are of no line.
+    const { graph } = traceFunction(name, specs, (nodes) => build(ordered(nodes)), { placed: false });
+    const [first] = values;
+    const places = first !== undefined && hasParts(first) ? placesOf(graph) : undefined;
+    const inputs = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
+    entry = places !== undefined ? { places } : { compiled: compileGraph(graph, runtime, { inputs }) };
+    entries.set(runtime, key, entry);
+  }
+  if ("places" in entry) return entry.places.map((place) => valueAt(values[0] as Value, place));
+  return runCompiled(entry.compiled, values);
 }
 
 /** Without the undefined arguments at the end, so that defaults apply. */
@@ -22,13 +84,30 @@ export function trimmed(statics: readonly unknown[]): readonly unknown[] {
   return statics.slice(0, length);
 }
 
-/** The key of a call in the cache of eager programs. */
-export function eagerKey(name: string, values: readonly Value[], statics: readonly unknown[]): string {
-  const parts = values.map(({ type, layout }) =>
-    layout.length === 0 ? formatType(type) : `${formatType(type)} ${formatLayout(layout)}`,
-  );
-  const fixed = trimmed(statics).map((value) => canonicalJson(plainOf(value)));
-  return `${name}(${parts.join(";")})${fixed.join(";")}`;
+/** The text of an object, made once: types and layouts of results are those of the program, so most are known. */
+function textOnce<Named extends object>(text: (named: Named) => string): (named: Named) => string {
+  const texts = new WeakMap<Named, string>();
+  return (named) => {
+    let made = texts.get(named);
+    if (made === undefined) {
+      made = text(named);
+      texts.set(named, made);
+    }
+    return made;
+  };
+}
+
+const typeText = textOnce(formatType);
+const layoutText = textOnce(formatLayout);
+
+const keyOf = ({ type, layout }: Value): string =>
+  layout.length === 0 ? typeText(type) : `${typeText(type)} ${layoutText(layout)}`;
+
+function staticsKey(statics: readonly unknown[]): string {
+  if (statics.length === 0) return "";
+  return trimmed(statics)
+    .map((value) => canonicalJson(plainOf(value)))
+    .join(";");
 }
 
 /** Static arguments as plain data, in which every number keeps its identity. */

@@ -6,7 +6,6 @@ import { printPlan } from "../plan/index.ts";
 import { printPipeline, printProgram } from "../program/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import { columnNames } from "./functions.ts";
-import type { Settings } from "./options.ts";
 import type { CompiledStep } from "./programs.ts";
 import type { RunParts } from "./run.ts";
 
@@ -20,8 +19,8 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   if (runtime.processes === undefined) return;
   const { data, epochs, seed, evaluate, optimizer } = settings;
   const lines = [
-    ...(await dataLines("data", data, settings)),
-    ...(evaluate === undefined ? [] : await dataLines("evaluate", evaluate, settings)),
+    ...(await datasetLines("data", data, columnNames(settings, data), seed)),
+    ...(evaluate === undefined ? [] : await datasetLines("evaluate", evaluate, columnNames(settings, evaluate), seed)),
     `epochs: ${epochs}`,
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
@@ -35,11 +34,16 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
 }
 
 /** A dataset's description, and a digest of each column that a run reads. */
-async function dataLines(what: string, dataset: Dataset, settings: Settings): Promise<string[]> {
-  const described = Object.entries(dataset.describe(settings.seed)).map(
+export async function datasetLines(
+  what: string,
+  dataset: Dataset,
+  columns: readonly string[],
+  seed: number,
+): Promise<string[]> {
+  const described = Object.entries(dataset.describe(seed)).map(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
-  const digests = columnNames(settings, dataset).map(async (name) => {
+  const digests = columns.map(async (name) => {
     const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
     const digest = createHash("sha256")
       .update(new Uint8Array(buffer, byteOffset, byteLength))

@@ -1,10 +1,13 @@
 /** @module What `train` returns. */
-import type { Column, Dataset } from "../data/index.ts";
+import type { Dataset } from "../data/index.ts";
 import { modelMetadata, type SavedInput } from "../io/saved-model.ts";
+import type { TensorType } from "../ir/shape.ts";
+import type { Layer, OneOrMore } from "../nn/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { called } from "../util/source.ts";
+import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
-import { seenType, type TrainState } from "./functions.ts";
+import type { TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
 import type { Settings } from "./options.ts";
 import { wholeState } from "./pipeline.ts";
@@ -39,9 +42,9 @@ export interface TrainResult<Params = Tensors> {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first). Where parameters are in parts, every worker must call either.
+   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record. Where parameters are in parts, every worker must call either.
    */
-  predict(input: Dataset | Tensor): Promise<Tensor>;
+  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
   /**
    * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must call it. `io.loadModel` reads it. Inputs are those that the
    * model sees: what a column's `transform` does to stored values is not in the file.
@@ -55,7 +58,8 @@ export interface TrainResult<Params = Tensors> {
 
 /** What the model of a training takes. */
 const savedInput = ({ data, input, dtype }: Settings): SavedInput => ({
-  input: seenType(data.columns.get(input) as Column, 1, dtype),
+  // A model of several columns has code of the user's, which no file holds.
+  input: seenTypes(input, data, 1, dtype) as TensorType,
   dtype,
 });
 
@@ -64,7 +68,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
   const evaluated = run.evaluated();
-  const last = position.history.at(-1)?.evaluation;
+  const last = position.history.at(-1)?.validation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
   // Of a pipeline's values, wherever they are; asked for once.
@@ -85,10 +89,10 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
-    predict: (input) => called(async () => predictWith(later, whole(), input)),
+    predict: (input) => called(async () => (await predictWith(later, whole(), input)) as never),
     save: (path) =>
       called(async () => {
-        const metadata = modelMetadata("save", settings.model, savedInput(settings));
+        const metadata = modelMetadata("save", settings.model as Layer, savedInput(settings));
         const tensors = await exportWeights(whole());
         if (runtime.rank === 0) await writeWeights("save", path, tensors, { metadata });
       }),

@@ -1,4 +1,5 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
+
 import { reportToLauncher } from "../comm/launcher.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { learningRateAt, learningRatesAt, schedules } from "../optim/index.ts";
@@ -7,6 +8,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
+import { listed } from "../util/text.ts";
 import type { Ending, StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
@@ -85,12 +87,12 @@ export class Run {
 
   /** Tells it of an epoch: of the evaluation, where there is one. */
   private observe(record: EpochRecord): void {
-    const { loss, metrics } = record.evaluation ?? record;
+    const { loss, metrics } = record.validation ?? record;
     for (const schedule of this.schedules) {
       const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
       if (value === undefined)
         throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
-          hint: `metrics are loss, ${Object.keys(metrics).join(", ")}`,
+          hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
         });
       schedule.observe(value);
     }
@@ -120,13 +122,13 @@ export class Run {
     const { settings, types, runtime, reporter, ending } = this.parts;
     const { epoch, steps, history } = this.position;
     const start = {
-      epoch,
+      epoch: epoch + 1,
       epochs: settings.epochs,
       steps,
       history: [...history],
       resumed: this.resumed,
-      metrics: Object.keys(types.metrics),
-      evaluates: settings.evaluate !== undefined,
+      metrics: [...types.metricSizes.keys()],
+      validates: settings.evaluate !== undefined,
       rank: runtime.rank,
       print: reporter.line,
     };
@@ -160,7 +162,7 @@ export class Run {
     const started = performance.now();
     const done = position.batch;
     reporter.startEpoch({
-      epoch: position.epoch,
+      epoch: position.epoch + 1,
       epochs: settings.epochs,
       batches: settings.data.batchesPerEpoch,
       done,
@@ -216,13 +218,13 @@ export class Run {
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
     const scalars = [this.scalar("i32", step), this.rates(step)] as const;
-    // Counted as every message to users counts: from 1.
     reportToLauncher({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
     const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
-    const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
+    // Counted as all that users are told: from 1.
+    const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown => refusedIn(error, placeOfStep(record, settings), batch, settings);
     const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(...inputs), refused);
     this.values = values;
@@ -314,7 +316,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", () => predictWith(parts, seen, input)),
+      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
       dispose: () => disposeState(values),
     };
   }
@@ -329,17 +331,17 @@ export class Run {
     const { settings, reporter } = this.parts;
     const { position } = this;
     const { loss, metrics } = position.tally.means(this.parts.types.metrics);
-    const evaluation =
+    const validation =
       settings.evaluate === undefined
         ? undefined
         : await evaluateDataset(this.parts, this.evaluated(), settings.evaluate);
     const record: EpochRecord = {
-      epoch: position.epoch,
+      epoch: position.epoch + 1,
       steps: position.steps,
       loss,
       metrics,
       rejected: position.tally.rejected,
-      evaluation,
+      validation,
       seconds,
       examplesPerSecond: examples / seconds,
       learningRate: this.lastRate,

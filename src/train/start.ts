@@ -1,4 +1,5 @@
 /** @module Values to begin a training with, in place of the model's own. */
+
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";

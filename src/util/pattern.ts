@@ -9,6 +9,7 @@
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
 import { shown } from "./show.ts";
+import { listed } from "./text.ts";
 
 /** A pattern of names, or several. */
 export type Pattern = string | readonly string[];
@@ -81,7 +82,7 @@ function choiceOf(choice: string): string {
   return Array.from({ length: Math.max(0, Math.min(count, 100_000)) }, (_unused, at) => Number(first) + at).join("|");
 }
 
-/** Most names of a message; beyond, how many more there are. */
+/** Most names of a message. */
 const most = 12;
 
 /**
@@ -120,10 +121,7 @@ export function foldedNames(names: readonly string[]): string[] {
 
 /** {@link foldedNames} as a list in a sentence. */
 export function folded(names: readonly string[]): string {
-  const parts = foldedNames(names);
-  if (parts.length === 0) return "none";
-  const more = parts.length > most ? [`and ${parts.length - most} more`] : [];
-  return [...parts.slice(0, most), ...more].join(", ");
+  return listed(foldedNames(names), most) || "none";
 }
 
 const isNumber = (part: string): boolean => /^\d+$/.test(part);

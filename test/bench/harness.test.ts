@@ -13,6 +13,7 @@ import { median, relativeDifference, smallest } from "../../bench/statistics.ts"
 import {
   compulsoryBytes,
   type EmbeddingSizes,
+  eagerWorkloads,
   inputShapes,
   matrixFlops,
   parameterShapes,
@@ -23,14 +24,20 @@ import {
 } from "../../bench/workloads.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
+const eager = eagerWorkloads.map(({ name }) => name);
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
   test.each([
     {
       args: [],
-      want: { only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", "start"], threads: [1, 2], seconds: 10 },
+      want: {
+        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...eager, "start"],
+        threads: [1, 2],
+        seconds: 10,
+      },
     },
+    { args: ["--only", "start,eager"], want: { only: [...eager, "start"] } },
     { args: ["--quick"], want: { seconds: 2, tiny: false } },
     { args: ["--peers", "torch-tuned,heddle"], want: { peers: ["heddle", "torch-tuned"] } },
     {
@@ -191,7 +198,7 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
   try {
     const out = join(folder, "results.json");
-    const only = ["--only", "mlp,lenet,chain,embedding,lenet-dp", "--threads", "1", "--seconds", "0.02"];
+    const only = ["--only", "mlp,lenet,chain,embedding,lenet-dp,eager-step,eager-xty", "--threads", "1", "--seconds", "0.02"];
     const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle", "--tiny", ...only, "--out", out];
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
@@ -206,11 +213,13 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
       ["chain", 1, 1],
       ["embedding", 1, 1],
       ["lenet-dp", 2, 1],
+      ["eager-step", 1, 1],
+      ["eager-xty", 1, 1],
     ]);
     for (const row of rows) {
       expect(row.medianMilliseconds).toBeGreaterThan(0);
       expect(row.peakBytes).toBeGreaterThan(1e7);
-      if (row.workload !== "chain") expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
+      if (workload(row.workload).sgd !== undefined) expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -2,7 +2,7 @@
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { runPasses } from "../../src/passes/index.ts";
 import { mesh, type Plan, planGraph } from "../../src/plan/index.ts";
-import type { Executor } from "../../src/runtime/executor.ts";
+import type { DeviceBuffer, Executor } from "../../src/runtime/executor.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";
@@ -34,7 +34,10 @@ function planned(graph: Graph, passes: boolean): Plan {
   return plan;
 }
 
-/** An evaluator that keeps one device. `passes`: simplify and arrange the graph first, as compiling does. */
+/**
+ * An evaluator that keeps one device. `passes`: simplify and arrange the graph first, as compiling does; inputs then are parts
+ * of larger buffers, so that no kernel counts on more alignment than an element's.
+ */
 export function nativeEvaluate(
   isa: string,
   threads: number,
@@ -43,7 +46,9 @@ export function nativeEvaluate(
   let executor: Executor | undefined;
   const make = (): Executor => {
     executor ??= nativeExecutor({ axes: [], devices: [{ coordinates: [] }], threads, isa, world: undefined });
-    return { ...executor, close: () => undefined };
+    const { allocate } = executor;
+    const part = (bytes: number): DeviceBuffer => (allocate(bytes + 8) as Required<DeviceBuffer>).part(8, bytes);
+    return { ...executor, ...(passes ? { allocate: part } : {}), close: () => undefined };
   };
   return {
     evaluate: (graph: Graph, inputs: readonly HostTensor[]) => runPlan(planned(graph, passes), inputs, make),

@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{ClassInstance, Int32Array, Object, ObjectFinalize, U
 use napi::{Env, Result};
 use napi_derive::napi;
 
-use heddle_core::buffer::Buffer;
+use heddle_core::buffer::{Buffer, Span};
 
 use crate::promise::background;
 use crate::{fail, whole, Failure};
@@ -22,18 +22,10 @@ pub struct Memory {
     running: AtomicI32,
 }
 
-impl Memory {
-    /// Notes a queued use; the returned value ends it.
-    pub fn queue(self: &Arc<Self>, writes: bool) -> Use {
-        let count = if writes { &self.writers } else { &self.readers };
-        count.fetch_add(1, Ordering::AcqRel);
-        Use { memory: self.clone(), writes, running: false }
-    }
-}
-
 /// One task's use of a buffer.
 pub struct Use {
-    pub memory: Arc<Memory>,
+    memory: Arc<Memory>,
+    pub span: Span,
     writes: bool,
     running: bool,
 }
@@ -71,13 +63,17 @@ impl Drop for Use {
 #[napi(custom_finalize)]
 pub struct NativeBuffer {
     memory: Option<Arc<Memory>>,
+    /// Where it begins in the memory, which other buffers may share.
+    offset: usize,
     bytes: usize,
+    /// Bytes that the garbage collector knows of: none of a part of another buffer.
+    counted: usize,
 }
 
 impl ObjectFinalize for NativeBuffer {
     fn finalize(self, env: Env) -> Result<()> {
         if self.memory.is_some() {
-            env.adjust_external_memory(-(self.bytes as i64))?;
+            env.adjust_external_memory(-(self.counted as i64))?;
         }
         Ok(())
     }
@@ -92,7 +88,16 @@ impl NativeBuffer {
         env.adjust_external_memory(bytes as i64)?;
         let memory =
             Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };
-        Ok(NativeBuffer { memory: Some(Arc::new(memory)), bytes })
+        Ok(NativeBuffer { memory: Some(Arc::new(memory)), offset: 0, bytes, counted: bytes })
+    }
+
+    /// A part of this buffer by a handle of its own. The memory lives as long as either of them.
+    #[napi]
+    pub fn part(&self, offset: f64, bytes: f64) -> Result<NativeBuffer> {
+        let memory = self.memory()?.clone();
+        let bytes = whole("bytes", bytes)?;
+        let offset = self.offset + self.range("share", Some(offset), bytes)?;
+        Ok(NativeBuffer { memory: Some(memory), offset, bytes, counted: 0 })
     }
 
     #[napi(getter)]
@@ -107,7 +112,7 @@ impl NativeBuffer {
             return Err(fail("the buffer is used by a queued run: await it before writing"));
         }
         let offset = self.range("write", offset, src.len())?;
-        unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), memory.buffer.as_ptr().add(offset), src.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), self.span(memory).ptr.add(offset), src.len()) };
         Ok(())
     }
 
@@ -119,7 +124,7 @@ impl NativeBuffer {
         }
         let offset = self.range("read", offset, dst.len())?;
         unsafe {
-            std::ptr::copy_nonoverlapping(memory.buffer.as_ptr().add(offset), dst.as_mut().as_mut_ptr(), dst.len())
+            std::ptr::copy_nonoverlapping(self.span(memory).ptr.add(offset), dst.as_mut().as_mut_ptr(), dst.len())
         };
         Ok(())
     }
@@ -127,7 +132,7 @@ impl NativeBuffer {
     #[napi]
     pub fn dispose(&mut self, env: Env) -> Result<()> {
         if self.memory.take().is_some() {
-            env.adjust_external_memory(-(self.bytes as i64))?;
+            env.adjust_external_memory(-(self.counted as i64))?;
         }
         Ok(())
     }
@@ -148,6 +153,19 @@ impl NativeBuffer {
     pub fn memory(&self) -> Result<&Arc<Memory>> {
         self.memory.as_ref().ok_or_else(|| fail("the buffer was disposed"))
     }
+
+    /// Where its bytes are.
+    pub fn span(&self, memory: &Memory) -> Span {
+        Span { ptr: memory.buffer.as_ptr().wrapping_add(self.offset), len: self.bytes }
+    }
+
+    /// Notes a queued use; the returned value ends it.
+    pub fn queue(&self, writes: bool) -> Result<Use> {
+        let memory = self.memory()?;
+        let count = if writes { &memory.writers } else { &memory.readers };
+        count.fetch_add(1, Ordering::AcqRel);
+        Ok(Use { memory: memory.clone(), span: self.span(memory), writes, running: false })
+    }
 }
 
 /// Copies rows of `src`, in the order of `rows`, to `dst`; off the JavaScript thread.
@@ -161,25 +179,24 @@ pub fn gather_rows<'e>(
     dst_offset: f64,
 ) -> Result<Object<'e>> {
     let (row, offset) = (whole("rowBytes", row_bytes)?, whole("dstOffset", dst_offset)?);
-    let (source, target) = (src.memory()?, dst.memory()?);
-    if Arc::ptr_eq(source, target) {
+    if Arc::ptr_eq(src.memory()?, dst.memory()?) {
         return Err(fail("gatherRows cannot copy within one buffer"));
     }
-    let count = source.buffer.len().checked_div(row).unwrap_or(0);
+    let (mut source, mut target) = (src.queue(false)?, dst.queue(true)?);
+    let count = source.span.len.checked_div(row).unwrap_or(0);
     let rows: Vec<i32> = rows.to_vec();
     if let Some(at) = rows.iter().position(|r| *r < 0 || *r as usize >= count) {
         return Err(fail(format!("row {} at position {at} is outside [0, {count})", rows[at])));
     }
     let end = rows.len().checked_mul(row).and_then(|n| n.checked_add(offset));
-    if end.is_none_or(|end| end > target.buffer.len()) {
-        let (n, have) = (rows.len(), target.buffer.len());
+    if end.is_none_or(|end| end > target.span.len) {
+        let (n, have) = (rows.len(), target.span.len);
         return Err(fail(format!("{n} rows of {row} bytes at offset {offset} do not fit into {have} bytes")));
     }
-    let (mut source, mut target) = (source.queue(false), target.queue(true));
     let work = move || {
         source.begin()?;
         target.begin()?;
-        let (from, to) = (source.memory.buffer.as_ptr(), target.memory.buffer.as_ptr());
+        let (from, to) = (source.span.ptr, target.span.ptr);
         for (i, r) in rows.iter().enumerate() {
             unsafe { std::ptr::copy_nonoverlapping(from.add(*r as usize * row), to.add(offset + i * row), row) };
         }

@@ -117,11 +117,11 @@ fn perform(
     // Uses end with this call, so that whoever waits may touch the buffers at once.
     guarded(move || {
         arguments.iter_mut().try_for_each(Use::begin)?;
-        let buffers: Vec<_> = arguments.iter().map(|a| &a.memory.buffer).collect();
+        let spans: Vec<_> = arguments.iter().map(|a| a.span).collect();
         if profile {
-            return Ok(device.profile(program, &buffers)?);
+            return Ok(device.profile(program, &spans)?);
         }
-        device.run(program, &buffers)?;
+        device.run(program, &spans)?;
         Ok(Vec::new())
     })
 }
@@ -285,7 +285,7 @@ impl NativeDevice {
         }
         let memories = args.iter().map(|a| a.memory()).collect::<Result<Vec<_>>>()?;
         for (i, memory) in memories.iter().enumerate() {
-            let (have, need) = (memory.buffer.len(), program.buffers[i]);
+            let (have, need) = (args[i].span(memory).len, program.buffers[i]);
             if have < need {
                 return Err(fail(format!("{}: buffer {i} has {have} bytes, {need} are needed", program.name)));
             }
@@ -297,6 +297,6 @@ impl NativeDevice {
                 )));
             }
         }
-        Ok(memories.iter().zip(&program.written).map(|(memory, writes)| memory.queue(*writes)).collect())
+        args.iter().zip(&program.written).map(|(buffer, writes)| buffer.queue(*writes)).collect()
     }
 }

@@ -40,6 +40,28 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
+/// The bytes of a buffer, or a part of them, that a run is given.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub ptr: *mut u8,
+    pub len: usize,
+}
+
+unsafe impl Send for Span {}
+
+impl Span {
+    /// Whether both have a byte in common.
+    pub(crate) fn overlaps(self, other: Span) -> bool {
+        self.ptr < other.ptr.wrapping_add(other.len) && other.ptr < self.ptr.wrapping_add(self.len)
+    }
+}
+
+impl From<&Buffer> for Span {
+    fn from(buffer: &Buffer) -> Span {
+        Span { ptr: buffer.ptr, len: buffer.len }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     pub live_buffers: usize,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Span};
 use crate::control::{Block, Branch, Loop};
 use crate::dtype::DType;
 use crate::flights::{Courier, Leg};
@@ -361,26 +361,31 @@ impl Device {
     }
 
     /// Runs all steps. The arguments must not be touched by others meanwhile.
-    pub fn run(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<()> {
-        self.run_noting(program, arguments, None)
+    pub fn run<A: Copy + Into<Span>>(&mut self, program: &Program, arguments: &[A]) -> Result<()> {
+        self.run_noting(program, arguments.iter().map(|a| (*a).into()), None)
     }
 
     /// Runs all steps and gives their times, as [`Profile::finish`] does.
-    pub fn profile(&mut self, program: &Program, arguments: &[&Buffer]) -> Result<Vec<f64>> {
+    pub fn profile<A: Copy + Into<Span>>(&mut self, program: &Program, arguments: &[A]) -> Result<Vec<f64>> {
         let profile = Profile::begin(program.steps);
-        self.run_noting(program, arguments, Some(&profile))?;
+        self.run_noting(program, arguments.iter().map(|a| (*a).into()), Some(&profile))?;
         Ok(profile.finish())
     }
 
-    fn run_noting(&mut self, program: &Program, arguments: &[&Buffer], profile: Option<&Profile>) -> Result<()> {
+    fn run_noting(
+        &mut self,
+        program: &Program,
+        arguments: impl ExactSizeIterator<Item = Span> + Clone,
+        profile: Option<&Profile>,
+    ) -> Result<()> {
         if arguments.len() != program.buffers.len() {
             bail!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), arguments.len());
         }
-        for (i, (buffer, bytes)) in arguments.iter().zip(&program.buffers).enumerate() {
-            if buffer.len() < *bytes {
-                bail!("{}: buffer {i} has {} bytes, {bytes} are needed", program.name, buffer.len());
+        for (i, (span, bytes)) in arguments.clone().zip(&program.buffers).enumerate() {
+            if span.len < *bytes {
+                bail!("{}: buffer {i} has {} bytes, {bytes} are needed", program.name, span.len);
             }
-            let shared = arguments[..i].iter().position(|other| other.as_ptr() == buffer.as_ptr());
+            let shared = arguments.clone().take(i).position(|other| other.overlaps(span));
             if let Some(j) = shared.filter(|j| program.written[i] || program.written[*j]) {
                 bail!("{}: arguments {j} and {i} are the same buffer, and the program writes it", program.name);
             }
@@ -391,7 +396,7 @@ impl Device {
         }
         self.bases.clear();
         self.bases.push(arena);
-        self.bases.extend(arguments.iter().map(|b| b.as_ptr()));
+        self.bases.extend(arguments.map(|span| span.ptr));
         let abort = || self.collectives.abort("the run has ended");
         let leg = Leg::new(&self.courier, &abort);
         let run = Run {

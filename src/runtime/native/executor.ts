@@ -56,7 +56,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
       ),
   );
   const queue = new Queue(devices);
-  const allocate = (bytes: number, what: string): NativeMemory => allocateMemory(binding, queue, bytes, what);
+  const allocate = (bytes: number, what: () => string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   const profiler = sharedProfiler();
   if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
   const compileEach = (programs: readonly Program[]): Executable =>
@@ -72,7 +72,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
   return {
     name: "native",
     devices: devices.length,
-    allocate: (bytes) => allocate(bytes, "a buffer"),
+    allocate: (bytes) => allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
@@ -118,7 +118,7 @@ interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
   readonly queue: Queue;
-  readonly allocate: (bytes: number, what: string) => NativeMemory;
+  readonly allocate: (bytes: number, what: () => string) => NativeMemory;
   /** One device that waits for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
@@ -129,6 +129,8 @@ interface Machinery {
 interface Ready extends Ran {
   readonly lowered: LoweredProgram;
   readonly native: NativeProgram;
+  /** Of each output. */
+  readonly bytes: readonly number[];
 }
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
@@ -143,7 +145,13 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const byProgram = new Map(
     [...lowerings].map(([program, lowered]): [Program, Ready] => [
       program,
-      { program, target, lowered, native: loadProgram(program, lowered, machinery.binding) },
+      {
+        program,
+        target,
+        lowered,
+        native: loadProgram(program, lowered, machinery.binding),
+        bytes: program.outputs.map(({ type }) => bytesOf(type)),
+      },
     ]),
   );
   const ready = programs.map((program) => byProgram.get(program) as Ready);
@@ -151,7 +159,8 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const alone = machinery.alone && machinery.devices.length === 1;
   const note = machinery.profiler?.program(lowered, machinery.axes);
   const short = note === undefined && alone && predictedSeconds(program) < shortSeconds;
-  const prepared = { programs: ready, alone, short, note };
+  const keeps = program.donated.every((input) => input === undefined);
+  const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
     program,
     arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
@@ -185,6 +194,8 @@ interface Prepared {
   /** Nobody waits for its device while it runs. */
   readonly alone: boolean;
   readonly short: boolean;
+  /** Short, and writes over no input. */
+  readonly quick: boolean;
   /** Takes the times of the first device's runs, when they are profiled. */
   readonly note: ((times: Float64Array) => void) | undefined;
 }
@@ -213,7 +224,89 @@ function predictedSeconds(program: Program): number {
   return seconds + flops / assumedFlops + bytes / assumedBytes;
 }
 
-function run(
+/** Memory for what a program makes on a device: new, or that of the inputs that it is given. */
+const outputsOf = (
+  { program, bytes }: Ready,
+  inputs: readonly NativeMemory[],
+  { allocate }: Machinery,
+): readonly NativeMemory[] =>
+  program.outputs.map(({ type }, output) => {
+    const donated = program.donated[output];
+    return donated === undefined
+      ? allocate(bytes[output] as number, () => `${formatType(type)}, the result of ${program.name}`)
+      : (inputs[donated] as NativeMemory).again();
+  });
+
+/** The buffers of a call, in its order. */
+const buffersOf = (
+  { lowered }: Ready,
+  inputs: readonly NativeMemory[],
+  outputs: readonly NativeMemory[],
+): NativeBuffer[] =>
+  lowered.arguments.map(({ input, output }) =>
+    ((input === undefined ? outputs[output as number] : inputs[input]) as NativeMemory).held(),
+  );
+
+const nothingToWaitFor = Promise.resolve();
+
+/** Runs on the one device of this process while the caller waits; the error of the run is thrown. */
+function runInPlace(
+  [first]: readonly Ready[],
+  machinery: Machinery,
+  inputs: readonly NativeMemory[],
+  outputs: readonly NativeMemory[],
+  donated: readonly NativeMemory[],
+): Run {
+  const { program, lowered, native } = first as Ready;
+  const buffers = buffersOf(first as Ready, inputs, outputs);
+  try {
+    machinery.devices[0]?.runSync(native, buffers);
+  } catch (error) {
+    const failure = runFailure(error, program.name, first);
+    const unchanged = (): boolean => endedBefore(failure, lowered.firstDonatedWrite);
+    for (const input of donated) input.lend({ settled: true, failure, done: nothingToWaitFor }, unchanged);
+    throw failure;
+  }
+  return { outputs: [outputs], done: nothingToWaitFor };
+}
+
+/** The inputs, with copies in the place of memory that a program would write over while others read it. */
+function unshared(
+  programs: readonly Ready[],
+  given: readonly (readonly NativeMemory[])[],
+  { allocate }: Machinery,
+): readonly (readonly NativeMemory[])[] {
+  return given.map((inputs, device) => {
+    const { donated } = (programs[device] as Ready).program;
+    if (!inputs.some(({ block }, input) => block.shared && donated.includes(input))) return inputs;
+    return inputs.map((memory, input) => {
+      if (!memory.block.shared || !donated.includes(input)) return memory;
+      const copy = allocate(memory.bytes, () => "a copy of an argument that is donated and that others share");
+      copy.write(memory.readSync());
+      return copy;
+    });
+  });
+}
+
+function run(prepared: Prepared, machinery: Machinery, given: readonly (readonly NativeMemory[])[]): Run {
+  let ready = true;
+  for (const memories of given) {
+    for (const memory of memories) {
+      memory.checkGood();
+      ready &&= memory.ready;
+    }
+  }
+  // Most eager operations: nothing is queued, and nothing that is given changes.
+  if (prepared.quick && ready && machinery.queue.isIdle) {
+    const [inputs] = given as [readonly NativeMemory[]];
+    const outputs = outputsOf(prepared.programs[0] as Ready, inputs, machinery);
+    return runInPlace(prepared.programs, machinery, inputs, outputs, []);
+  }
+  return launch(prepared, machinery, unshared(prepared.programs, given, machinery));
+}
+
+/** Runs now where the run is short or promises have piled up, else queues it. */
+function launch(
   { programs, alone, short, note }: Prepared,
   machinery: Machinery,
   inputs: readonly (readonly NativeMemory[])[],
@@ -221,54 +314,36 @@ function run(
   const { queue } = machinery;
   const [first] = programs as [Ready];
   const given = inputs.flat();
-  for (const input of given) input.checkGood();
   const donated = programs.flatMap(({ program }, device) =>
     program.donated.flatMap((input) => (input === undefined ? [] : [at(inputs, device, input)])),
   );
   for (const input of donated) input.giveAway();
-  const outputs = programs.map(({ program }, index) =>
-    program.outputs.map(({ type }, output) => {
-      const donated = program.donated[output];
-      return donated === undefined
-        ? machinery.allocate(bytesOf(type), `${formatType(type)}, the result of ${program.name}`)
-        : at(inputs, index, donated).again();
-    }),
-  );
-  const buffers = (index: number): NativeBuffer[] =>
-    (programs[index] as Ready).lowered.arguments.map(({ input, output }) =>
-      (input === undefined ? at(outputs, index, output as number) : at(inputs, index, input)).held(),
-    );
+  const outputs = programs.map((one, device) => outputsOf(one, inputs[device] as readonly NativeMemory[], machinery));
   const used = [...new Set([...given, ...outputs.flat()].map((memory) => memory.block))];
   if (!queue.hasRoom(used)) queue.drain();
   const ready = given.every((input) => input.ready);
   if ((short && ready) || (alone && queue.isStarved)) {
     if (!ready) queue.drain();
     for (const input of given) input.checkGood();
-    try {
-      machinery.devices[0]?.runSync(first.native, buffers(0));
-    } catch (error) {
-      const failure = runFailure(error, first.program.name, first);
-      const unchanged = (): boolean => endedBefore(failure, first.lowered.firstDonatedWrite);
-      for (const input of donated) input.lend({ settled: true, failure, done: Promise.resolve() }, unchanged);
-      throw failure;
-    }
-    return { outputs, done: Promise.resolve() };
+    return runInPlace(programs, machinery, given, outputs[0] as readonly NativeMemory[], donated);
   }
   // Of several devices in this process, the first is profiled.
   const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
     note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
-  const launch = queue.launch(first.program.name, used, programs, capturePosition(), (device, index) =>
-    start(device, (programs[index] as Ready).native, buffers(index), index),
-  );
-  const origins = [launch, ...new Set(given.flatMap((input) => input.pending))];
-  for (const output of outputs.flat()) output.comesFrom(origins);
+  const needs = { buffers: used, causes: [...new Set(given.flatMap(({ origin }) => origin ?? []))] };
+  const launched = queue.launch(first.program.name, needs, programs, capturePosition(), (device, index) => {
+    const one = programs[index] as Ready;
+    const uses = buffersOf(one, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
+    return start(device, one.native, uses, index);
+  });
+  for (const output of outputs.flat()) output.comesFrom(launched);
   const unchanged = (): boolean =>
-    programs.every(({ lowered }, device) => endedBefore(launch.failures[device], lowered.firstDonatedWrite));
-  for (const input of donated) input.lend(launch, unchanged);
+    programs.every(({ lowered }, device) => endedBefore(launched.failures[device], lowered.firstDonatedWrite));
+  for (const input of donated) input.lend(launched, unchanged);
   return {
     outputs,
     get done() {
-      return settled(origins);
+      return settled(launched);
     },
     unchanged,
   };
@@ -280,9 +355,8 @@ function endedBefore(failure: HeddleError | undefined, step: number): boolean {
   return native instanceof RunError && native.step !== undefined && native.step < step;
 }
 
-/** Settles when the runs have, with the first failure of them. */
-async function settled(launches: readonly Launch[]): Promise<void> {
-  await Promise.all(launches.map((launch) => launch.done));
-  const failed = launches.find((launch) => launch.failure !== undefined);
-  if (failed !== undefined) throw failed.failure;
+/** Settles when the run is done, with its failure, or that of one that it reads from. */
+async function settled(launched: Launch): Promise<void> {
+  await launched.finished();
+  if (launched.spoiled !== undefined) throw launched.spoiled;
 }

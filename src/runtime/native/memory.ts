@@ -31,6 +31,8 @@ export interface Block {
   readonly bytes: number;
   /** Queued runs that use it. */
   users: number;
+  /** Whether several buffers are parts of it: then no run may write over it. */
+  shared: boolean;
 }
 
 /** How a run that was given a buffer went, as far as the buffer needs to know. */
@@ -44,21 +46,29 @@ export class NativeMemory implements DeviceBuffer {
   private readonly queue: Queue;
   /** The run that the memory was given to, and whether it left it as it was, when it has failed. */
   private lent: { readonly run: Loan; readonly unchanged: () => boolean } | undefined;
-  /** Runs that write the buffer, or that made what it is made from: those not yet settled, and those that failed. */
-  private origins: readonly Launch[] = [];
-  private readonly readers = new Set<Reader>();
+  /** The run that writes the buffer, until it is known to have gone well. */
+  private written: Launch | undefined;
+  private readers: Set<Reader> | undefined;
   private disposed = false;
 
-  constructor(native: NativeBuffer, queue: Queue, block: Block = { native, bytes: native.bytes, users: 0 }) {
+  constructor(native: NativeBuffer, bytes: number, queue: Queue, block?: Block) {
     this.native = native;
-    this.bytes = native.bytes;
+    this.bytes = bytes;
     this.queue = queue;
-    this.block = block;
+    this.block = block ?? { native, bytes, users: 0, shared: false };
   }
 
   /** The same memory for what a run writes over it, which fails by itself. */
   again(): NativeMemory {
-    return new NativeMemory(this.native, this.queue, this.block);
+    return new NativeMemory(this.native, this.bytes, this.queue, this.block);
+  }
+
+  part(offset: number, bytes: number): NativeMemory {
+    const part = new NativeMemory(this.held().part(offset, bytes), bytes, this.queue, this.block);
+    this.block.shared = true;
+    part.written = this.written;
+    part.lent = this.lent;
+    return part;
   }
 
   /** Notes the run that takes over the memory. Failed, it spoils the contents unless it ended before it wrote. */
@@ -68,24 +78,24 @@ export class NativeMemory implements DeviceBuffer {
 
   /** Whether all runs that decide the contents are done. */
   get ready(): boolean {
-    return this.lent?.run.settled !== false && this.pending.every((launch) => launch.settled);
+    return this.lent?.run.settled !== false && this.origin?.isDone !== false;
   }
 
-  /** The runs that still decide whether the contents are good. */
-  get pending(): readonly Launch[] {
-    this.origins = this.origins.filter((launch) => !launch.settled || launch.failure !== undefined);
-    return this.origins;
+  /** The run that still decides whether the contents are good, or has spoiled them. */
+  get origin(): Launch | undefined {
+    if (this.written?.isDone === true && this.written.spoiled === undefined) this.written = undefined;
+    return this.written;
   }
 
-  /** Notes the runs that fill the buffer. */
-  comesFrom(launches: readonly Launch[]): void {
-    this.origins = launches;
+  /** Notes the run that fills the buffer. */
+  comesFrom(launch: Launch): void {
+    this.written = launch;
   }
 
   /** @throws HeddleError the error of the run that should have made the contents. */
   checkGood(): void {
-    const failed = this.origins.find((launch) => launch.failure !== undefined);
-    if (failed !== undefined) throw failed.failure;
+    const spoiled = this.written?.spoiled;
+    if (spoiled !== undefined) throw spoiled;
     if (this.lent?.run.failure !== undefined && !this.lent.unchanged()) throw this.lent.run.failure;
   }
 
@@ -112,13 +122,14 @@ export class NativeMemory implements DeviceBuffer {
       return data;
     }
     const reader: Reader = { saved: undefined };
-    this.readers.add(reader);
+    const readers = this.readers ?? new Set();
+    this.readers = readers.add(reader);
     try {
-      await Promise.all([...this.pending, ...(this.lent === undefined ? [] : [this.lent.run])].map(({ done }) => done));
+      await Promise.all([this.origin?.finished(), this.lent?.run.done]);
       return reader.saved ?? this.contents();
     } finally {
-      this.readers.delete(reader);
-      if (this.disposed && this.readers.size === 0) this.native.dispose();
+      readers.delete(reader);
+      if (this.disposed && readers.size === 0) this.native.dispose();
     }
   }
 
@@ -130,9 +141,9 @@ export class NativeMemory implements DeviceBuffer {
 
   /** Before a run writes over the contents: who has asked for them gets them. */
   giveAway(): void {
-    if (this.readers.size === 0) return;
+    if (this.readers === undefined || this.readers.size === 0) return;
     if (!this.ready) this.queue.drain();
-    if (this.origins.some((launch) => launch.failure !== undefined)) return;
+    if (this.written?.spoiled !== undefined) return;
     for (const reader of this.readers) reader.saved ??= this.contents();
   }
 
@@ -149,16 +160,17 @@ export class NativeMemory implements DeviceBuffer {
 
   dispose(): void {
     this.disposed = true;
-    if (this.readers.size === 0) this.native.dispose();
+    if (this.readers === undefined || this.readers.size === 0) this.native.dispose();
   }
 }
 
-/** Gets memory. @throws HeddleError `memory` when there is none, saying for what. */
-export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: number, what: string): NativeMemory {
+/** Gets memory. @throws HeddleError `memory` when there is none, saying for `what`. */
+export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: number, what: () => string): NativeMemory {
+  const taken = Math.max(bytes, 1);
   try {
-    return new NativeMemory(new binding.NativeBuffer(Math.max(bytes, 1)), queue);
+    return new NativeMemory(new binding.NativeBuffer(taken), taken, queue);
   } catch (error) {
-    throw new HeddleError("memory", `there is no memory for ${what} (${formatBytes(bytes)})`, {
+    throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
       cause: error,
       hint: "make it smaller, or work on it in parts",
     });

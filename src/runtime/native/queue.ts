@@ -32,14 +32,51 @@ export class Launch {
   readonly position: SourcePosition;
   /** Memory that it keeps alive. */
   buffers: readonly Block[];
+  /** Runs that make what it reads, as long as it is not known how they went. */
+  private causes: readonly Launch[];
+  private inherited: HeddleError | undefined;
 
-  constructor(number: number, what: string, ran: readonly Ran[], position: SourcePosition, buffers: readonly Block[]) {
+  constructor(number: number, what: string, ran: readonly Ran[], position: SourcePosition, { buffers, causes }: Needs) {
     this.number = number;
     this.what = what;
     this.ran = ran;
     this.position = position;
     this.buffers = buffers;
+    this.causes = causes;
   }
+
+  /** Whether it has settled, and all runs that it reads from: those of its own queue have before it. */
+  get isDone(): boolean {
+    return this.settled && this.openCauses().length === 0;
+  }
+
+  /** Its failure, or that of a run that it reads from: then what it has made is of no use. */
+  get spoiled(): HeddleError | undefined {
+    this.openCauses();
+    return this.failure ?? this.inherited;
+  }
+
+  /** Resolves, never rejects, when it is done. */
+  async finished(): Promise<void> {
+    await this.done;
+    for (const cause of this.openCauses()) await cause.finished();
+  }
+
+  /** The causes that are not done; takes over the failure of others. */
+  openCauses(): readonly Launch[] {
+    if (this.causes.length === 0) return this.causes;
+    for (const cause of this.causes) if (cause.isDone) this.inherited ??= cause.spoiled;
+    this.causes = this.causes.filter((cause) => !cause.isDone);
+    return this.causes;
+  }
+}
+
+/** What a run works on. */
+export interface Needs {
+  /** The memory of its arguments. */
+  readonly buffers: readonly Block[];
+  /** Runs that are not done, and make what it reads. */
+  readonly causes: readonly Launch[];
 }
 
 /**
@@ -78,6 +115,11 @@ export class Queue {
     this.devices = devices;
   }
 
+  /** Whether no run is in flight. */
+  get isIdle(): boolean {
+    return this.open.size === 0;
+  }
+
   /** Whether the runs in flight leave room for one that uses these buffers. */
   hasRoom(buffers: readonly Block[]): boolean {
     if (this.open.size >= mostRuns) return false;
@@ -93,15 +135,15 @@ export class Queue {
   /** Enqueues a run: `start` gives the promise of each device. */
   launch(
     what: string,
-    buffers: readonly Block[],
+    needs: Needs,
     ran: readonly Ran[],
     position: SourcePosition,
     start: (device: NativeDevice, index: number) => Promise<void>,
   ): Launch {
     const runs = this.devices.map(start);
-    const launch = new Launch(this.launched++, what, ran, position, buffers);
+    const launch = new Launch(this.launched++, what, ran, position, needs);
     this.open.add(launch);
-    for (const buffer of buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
+    for (const buffer of needs.buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
     this.promises++;
     // What a failed run has left behind is known only when no device runs any more.
     launch.done = Promise.allSettled(runs).then((results) => {
@@ -140,6 +182,7 @@ export class Queue {
     launch.failures = failures;
     launch.failure = firstCause(failures);
     launch.settled = true;
+    launch.openCauses();
     this.open.delete(launch);
     for (const buffer of launch.buffers) if (--buffer.users === 0) this.bytes -= buffer.bytes;
     launch.buffers = [];
