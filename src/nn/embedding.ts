@@ -7,7 +7,7 @@ import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { floatDType } from "./float-dtype.ts";
-import { type Layer, positioned } from "./layer.ts";
+import { type Layer, madeBy, positioned } from "./layer.ts";
 
 /** Options of {@link embedding}. */
 export interface EmbeddingOptions {
@@ -69,18 +69,24 @@ export function embedding(
   checkOptions("embedding", options, ["dtype", "paddingIdx"]);
   checkTable("embedding", count, size, options);
   const { paddingIdx } = options;
-  return positioned({
-    kind: "embedding",
-    init(key, input) {
-      checkIds(input);
-      const weight = table(key, count, size, options);
-      return { params: { weight }, state: {}, output: { dtype: weight.dtype, shape: [...input.shape, size] } };
-    },
-    apply({ params }, x) {
-      checkIds(x);
-      const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
-      if (paddingIdx === undefined) return { y: found, state: {} };
-      return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "embedding",
+      init(key, input) {
+        checkIds(input);
+        const weight = table(key, count, size, options);
+        return { params: { weight }, state: {}, output: { dtype: weight.dtype, shape: [...input.shape, size] } };
+      },
+      apply({ params }, x) {
+        checkIds(x);
+        const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
+        if (paddingIdx === undefined) return { y: found, state: {} };
+        return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
+      },
+    }),
+    "embedding",
+    count,
+    size,
+    options,
+  );
 }
