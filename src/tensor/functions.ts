@@ -251,9 +251,12 @@ export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dt
  * @throws HeddleError `dtype` for bool and for dtypes of two widths.
  */
 export const bitcast = (x: Tensor, dtype: DType): Tensor => self("bitcast", x).bitcast(dtype);
-/** Another shape for the same elements; one size may be -1. */
+/** Another shape for the same elements; one size may be -1. Outside of compiled functions a view: it shares memory with x. */
 export const reshape = (x: Tensor, shape: Shape): Tensor => self("reshape", x).reshape(shape);
-/** Output dim i is input dim order[i]; all dims reversed by default. */
+/**
+ * Output dim i is input dim order[i]; all dims reversed by default. Outside of compiled functions a view, which operations read
+ * by strides.
+ */
 export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self("transpose", x).transpose(order);
 /**
  * Repeats along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
@@ -264,7 +267,8 @@ export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self(
 export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastTo", x).broadcastTo(shape);
 /**
  * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
- * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two.
+ * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two. Outside of compiled
+ * functions whole rows are a view, which shares memory with x.
  *
  * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
  */
