@@ -24,6 +24,7 @@ const processes = [
   "test/repo/package.test.ts",
   "test/runtime/remote.test.ts",
   "test/tensor/compose.test.ts",
+  "test/testing/runner.test.ts",
   "test/train/checkpoint-kill.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",

@@ -4,13 +4,12 @@ import { createHash } from "node:crypto";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { addonName, nativeManifest, ownTarget, packages, targets } from "./targets.mjs";
 
 const root = dirname(fileURLToPath(import.meta.url));
-const abi =
-  process.platform === "linux" ? (process.report.getReport().header.glibcVersionRuntime ? "-gnu" : "-musl") : "";
-const target = `${process.platform}-${process.arch}${process.platform === "win32" ? "-msvc" : abi}`;
-const folder = join(root, "npm", target);
-const file = join(folder, `heddle.${target}.node`);
+const target = ownTarget();
+const folder = join(packages, target);
+const file = join(folder, addonName(target));
 const hashFile = `${file}.hash`;
 
 function sources(dir) {
@@ -36,24 +35,13 @@ if (
   console.log(`native: ${relative(process.cwd(), file)} is up to date`);
 } else {
   execFileSync("cargo", ["build", "--release", "--locked", "-p", "heddle-binding"], { cwd: root, stdio: "inherit" });
-  const name =
-    { darwin: "libheddle_binding.dylib", win32: "heddle_binding.dll" }[process.platform] ?? "libheddle_binding.so";
   mkdirSync(folder, { recursive: true });
   // Renamed into place, so that a process that has the old file loaded keeps it.
-  copyFileSync(join(root, "target", "release", name), `${file}.new`);
+  copyFileSync(join(root, "target", "release", targets[target].library), `${file}.new`);
   renameSync(`${file}.new`, file);
   writeFileSync(hashFile, digest);
-  const manifest = {
-    name: `heddle-${target}`,
-    version: "0.1.0",
-    description: `Native kernels of Heddle for ${target}`,
-    license: "Apache-2.0",
-    main: `heddle.${target}.node`,
-    files: [`heddle.${target}.node`],
-    os: [process.platform],
-    cpu: [process.arch],
-    ...(process.platform === "linux" ? { libc: [abi === "-gnu" ? "glibc" : "musl"] } : {}),
-  };
+  const { version } = JSON.parse(readFileSync(join(root, "../package.json"), "utf8"));
+  const manifest = nativeManifest(target, version);
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   console.log(`native: built ${relative(process.cwd(), file)}`);
 }

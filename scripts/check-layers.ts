@@ -21,7 +21,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower"],
   ["runtime", "comm"],
   ["tensor"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
   ["io"],
   ["train", "serve"],
   ["keras"],

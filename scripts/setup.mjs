@@ -128,10 +128,9 @@ function onPath(name, path = "") {
 // Build
 
 async function buildDist(force) {
+  if (!force && isBuilt()) return;
   const dist = join(root, "dist");
-  const stamp = join(dist, ".stamp");
   const wanted = sourcesKey();
-  if (!force && readIfThere(stamp) === wanted) return;
   say("compiling TypeScript");
   // Built beside and moved in one step: a running process never sees half a build, and no stale file stays.
   const fresh = join(root, `.build-${process.pid}`);
@@ -149,6 +148,11 @@ async function buildDist(force) {
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }
+}
+
+/** Whether `dist` is there, and made of the sources as they are now. */
+export function isBuilt() {
+  return readIfThere(join(root, "dist/.stamp")) === sourcesKey();
 }
 
 function replaceFolder(fresh, target) {

@@ -1,9 +1,9 @@
 // `npm run test:sanitizers`: the native core's tests, its fuzzing of programs among them, under AddressSanitizer. Linux on
 // x86-64; all of it is compiled anew, in native/target/sanitized.
 //
-//   npm run test:sanitizers                       the core
-//   npm run test:sanitizers -- --test malformed   arguments go to cargo test
-//   HEDDLE_FUZZ_ROUNDS=200000 npm run test:sanitizers -- --test malformed
+//   npm run test:sanitizers                           the core
+//   npm run test:sanitizers -- --test all malformed   arguments go to cargo test
+//   HEDDLE_FUZZ_ROUNDS=200000 npm run test:sanitizers -- --test all malformed
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -14,19 +14,26 @@ export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
 export { type MemoryUse, memory } from "./runtime/index.ts";
-export * from "./tensor/index.ts";
+export * from "./tensor/public.ts";
 export {
   type Callbacks,
   type ClassWeight,
   callbacks,
   confusionTable,
+  type DistributedStep,
+  type DistributedStepOptions,
+  distributedStep,
   drawImages,
   type EpochRecord,
   type Evaluation,
   layouts,
+  type NamedLosses,
   type PipelineTraining,
+  type RecordTrainOptions,
   type Snapshot,
   type StartValues,
+  type StepBatch,
+  type StepGiven,
   type StepRecord,
   type TrainControl,
   type TrainEnd,
@@ -34,6 +41,8 @@ export {
   type TrainResult,
   type TrainStart,
   train,
+  type WeightedLoss,
 } from "./train/index.ts";
+export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";
 export type { Tree } from "./util/tree.ts";

@@ -1,18 +1,8 @@
 /** @module The peer that is Heddle itself. Started by `heddle run`, in one process or two. */
 import { readFileSync } from "node:fs";
-import {
-  compileFunction,
-  connect,
-  distribute,
-  losses,
-  nn,
-  optim,
-  random,
-  type Tensor,
-  tensor,
-  valueAndGrad,
-} from "heddle";
+import { connect, distribute, losses, nn, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
 import { type Layout, replicated, shard } from "heddle/plan";
+import { compileFunction } from "heddle/tensor";
 import type { EagerOperation, EagerSizes, ParameterShape, Sgd, TrainingSizes } from "../workloads.ts";
 import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 
@@ -23,7 +13,7 @@ type Optimizer = ReturnType<typeof optim.sgd>;
 /** Steps under way at a time, as `train()` has them. */
 const inFlight = 2;
 
-function model(sizes: TrainingSizes, dropout: boolean) {
+function model(sizes: TrainingSizes, dropout: boolean): nn.Layer {
   if (sizes.kind === "embedding") return nn.sequential(nn.embedding(sizes.rows, sizes.features));
   if (sizes.kind === "mlp") {
     const layers = sizes.widths.slice(1).map((width) => nn.linear(width));

@@ -32,9 +32,13 @@ type Flag = boolean | Tensor;
 
 /** How a piece of a function ended otherwise than at its end: each way for certain, perhaps, or not. */
 export class Signal {
+  /** Whether the loop has ended by `break`. */
   readonly broke: Flag;
+  /** Whether the pass has ended by `continue`. */
   readonly continued: Flag;
+  /** Whether the function has returned. */
   readonly returned: Flag;
+  /** What it returned. */
   readonly value: unknown;
   constructor(broke: Flag, continued: Flag, returned: Flag, value: unknown) {
     this.broke = broke;

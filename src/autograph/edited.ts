@@ -15,6 +15,8 @@ export class Edited {
   protected readonly file: string;
   private readonly text: MagicString;
   protected changed = false;
+  /** What the end of the file gets, where it is changed. */
+  protected readonly helpers: Set<string> = new Set();
 
   constructor(source: string, file: string) {
     this.source = source;
@@ -24,7 +26,7 @@ export class Edited {
 
   result(): Transformed {
     const place = `function $at(place) { return ${JSON.stringify(`${this.file}:`)} + place; }`;
-    this.text.append(`\nimport * as $heddle from "heddle/autograph"; ${place}\n`);
+    this.text.append(`\n${[...this.helpers, place].join(" ")}\n`);
     const map = this.text.generateMap({ source: this.file, includeContent: true, hires: true });
     return { code: this.text.toString(), map: map.toString() };
   }

@@ -2,9 +2,9 @@
 import { type ParserPlugin, parse } from "@babel/parser";
 import type * as babel from "@babel/types";
 import { HeddleError } from "../util/errors.ts";
+import { directive } from "./directive.ts";
 
-/** The directive that asks for the transform, at the top of a file or of a function. */
-export const directive = "use heddle";
+export { directive };
 
 /** Whether it is among the directives of a file or a function. */
 export const hasDirective = (directives: readonly babel.Directive[]): boolean =>

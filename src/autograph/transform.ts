@@ -3,6 +3,7 @@
  * whether it is JavaScript's or the graph's. Nothing moves to another line, so lines of errors are those of the user's file.
  */
 import type * as babel from "@babel/types";
+import { type Condition, conditionsOf } from "./conditions.ts";
 import { type Context, closing, pieceOf } from "./context.ts";
 import { Edited, type Transformed } from "./edited.ts";
 import { directive, hasDirective, parsed } from "./parse.ts";
@@ -35,25 +36,45 @@ import {
 
 export type { Transformed };
 
+const operators = 'import * as $heddle from "heddle/autograph";';
+// It asks the value itself, so that a file needs no import for it: any object that knows what it is to be a condition may refuse.
+const condition =
+  "function $condition(x, what, where) " +
+  '{ if (typeof x === "object" && x !== null) x[Symbol.for("heddle.condition")]?.(what, where); return x; }';
+
+/** Files that name the package, and are not so long that a program wrote them. */
+const mayHoldTensors = (source: string): boolean => source.length < 1e6 && /["']heddle["'/]/.test(source);
+
 /**
- * Transforms a file, where it or a function in it says `"use heddle"`; undefined where none does.
+ * Transforms a file: functions that say `"use heddle"`, and in the others of a file that imports from heddle, conditions, which are
+ * asked whether they are tensors. Undefined where there is nothing of either.
  *
  * @param file its path: how it is parsed follows from its ending (`.ts`, `.tsx`, `.js`, …), and errors name it
- * @throws HeddleError `syntax` with the place where the file cannot be parsed.
+ * @throws HeddleError `syntax` with the place where a file with the directive cannot be parsed.
  */
 export function transformSource(source: string, file: string): Transformed | undefined {
-  if (!source.includes(directive)) return undefined;
-  const transformer = new Transformer(source, file);
-  return transformer.run() ? transformer.result() : undefined;
+  const directed = source.includes(directive);
+  if (!directed && !mayHoldTensors(source)) return undefined;
+  try {
+    const transformer = new Transformer(source, file);
+    return transformer.run() ? transformer.result() : undefined;
+  } catch (error) {
+    // Node's own words are for those who asked for nothing.
+    if (directed) throw error;
+    return undefined;
+  }
 }
 
 class Transformer extends Edited {
   private effects: ReturnType<typeof closureEffects> = new Map();
+  private conditions: ReadonlyMap<SyntaxNode, Condition> = new Map();
 
   run(): boolean {
     const { program } = parsed(this.source, this.file);
     this.effects = closureEffects(program);
+    this.conditions = new Map(conditionsOf(program).map((one) => [one.node, one]));
     const on = hasDirective(program.directives);
+    if (on) this.helpers.add(operators);
     const context: Context = { on, piece: false, plainBreak: true, plainContinue: true };
     this.list(program.body, context, false);
     return this.changed;
@@ -252,6 +273,16 @@ class Transformer extends Edited {
     }
     this.children(node, context);
     if (context.on && node.type === "SwitchStatement") this.guardSwitch(node);
+    if (!context.on) this.ask(node);
+  }
+
+  /** Has JavaScript's own condition asked whether it is a tensor. */
+  private ask(node: SyntaxNode): void {
+    const found = this.conditions.get(node);
+    if (found === undefined) return;
+    this.helpers.add(condition);
+    this.before(node, "$condition(");
+    this.after(node, `, "${found.what}", ${this.at(node)})`);
   }
 
   private children(node: SyntaxNode, context: Context): void {
@@ -266,6 +297,7 @@ class Transformer extends Edited {
   private function(node: babel.Function, context: Context): void {
     const { body } = node;
     const on = context.on || (body.type === "BlockStatement" && hasDirective(body.directives));
+    if (on) this.helpers.add(operators);
     const inner: Context = { on, piece: false, plainBreak: true, plainContinue: true };
     const around = this.effects;
     this.effects = new Map([...around, ...closureEffects(node)]);

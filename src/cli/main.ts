@@ -48,7 +48,7 @@ async function runProgram(args: readonly string[], program: Command, status: () 
 }
 
 /** Codes of errors that are in the command line or the environment. */
-const usageErrors: ReadonlySet<string> = new Set(["file", "option", "environment"]);
+const usageErrors: ReadonlySet<string> = new Set(["file", "option", "environment", "launcher"]);
 
 /** A signal that fires when the reader of the output is gone, which is no error: `heddle plan … | head -1`. */
 function watchOutput(): { readonly signal: AbortSignal } {

@@ -1,5 +1,7 @@
 /** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
+
 import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import { listed } from "../util/text.ts";
 
 /** Time of some calls per step of their program. */
 export interface ProfileLine {
@@ -208,8 +210,7 @@ export function formatReport(report: ProfileReport): string {
   ].join("\n");
 }
 
-const namesOf = (names: readonly string[]): string =>
-  [...new Set(names)].slice(0, 8).join(", ") + (new Set(names).size > 8 ? ", …" : "");
+const namesOf = (names: readonly string[]): string => listed([...new Set(names)]);
 
 function formatProgram(program: ProgramReport): string[] {
   const { name, runs, warmUp, byKernel, byCall, meanMilliseconds } = program;

@@ -33,6 +33,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
     .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
+    .option("-q, --quiet", "print nothing but errors and what the file itself prints")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
@@ -47,11 +48,18 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     });
 }
 
-/** Tells on the error stream how a run ended, when it did not end well. */
-export function report({ failures, stoppedBy, records }: LaunchResult, workers: number, unread?: AbortSignal): void {
+/** What is to be said of workers that had nothing to do with each other. */
+const apartText = (workers: number): string =>
+  `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
+  "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
+
+/** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
+export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
+  const { failures, stoppedBy, records, apart = false } = result;
   // Nobody reads the output any more: that ended the run, and is no news.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
+  if (apart) console.error(`heddle: ${apartText(workers)}`);
   if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
 }

@@ -1,8 +1,8 @@
 /**
  * @module What a worker process tells the launcher that started it, and how.
  *
- * Messages go over Node's IPC channel. Without one (a script started by hand, or by another launcher) every function
- * here does nothing.
+ * Messages go over Node's IPC channel, and only where `HEDDLE_LAUNCHER` names the parent process: a script started by hand,
+ * by another launcher or by a test runner may have a channel too, whose other end knows nothing of these messages.
  */
 
 import { rmSync } from "node:fs";
@@ -13,12 +13,17 @@ import { readEnvironment } from "../util/settings.ts";
 import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | TemporaryMessage | ErrorMessage | PlanMessage;
+export type WorkerMessage = ProgressMessage | JoinMessage | TemporaryMessage | ErrorMessage | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
   readonly type: "progress";
   readonly step: number;
+}
+
+/** The worker meets the others, as it must to share any work with them. */
+export interface JoinMessage {
+  readonly type: "join";
 }
 
 /** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
@@ -69,6 +74,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   switch (message["type"]) {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
+    case "join":
+      return { type: "join" };
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)
@@ -115,10 +122,12 @@ export function onPeerEnded(callback: (rank: number) => void): () => void {
 
 /**
  * Ties this process to its launcher: it ends when the launcher is gone, and an uncaught error is handed to the launcher,
- * which prints the errors of all workers in the order that explains them. Called once, before the user's script.
+ * which prints the errors of all workers in the order that explains them. Called once, before the user's script. Returns
+ * whether there is a launcher.
  */
-export function connectToLauncher(): void {
-  if (process.send === undefined || process.channel === undefined || process.channel === null) return;
+export function connectToLauncher(): boolean {
+  const { channel } = process;
+  if (!hasLauncher() || channel === undefined || channel === null) return false;
   process.on("disconnect", () => {
     removeTemporaries();
     removeRunDirectory();
@@ -143,8 +152,12 @@ export function connectToLauncher(): void {
     }
   });
   // Listening must not keep a script alive that has nothing left to do.
-  process.channel.unref();
+  channel.unref();
+  return true;
 }
+
+/** Whether the other end of the channel is Heddle's launcher. */
+const hasLauncher = (): boolean => process.send !== undefined && readEnvironment().launcher === process.ppid;
 
 /** The message that stands for an error. */
 export function errorMessage(error: unknown): ErrorMessage {
@@ -199,8 +212,8 @@ function handOverError(error: unknown): void {
 }
 
 function send(message: WorkerMessage, then: (failure: Error | null) => void = () => {}): boolean {
-  if (process.send === undefined || !process.connected) return false;
-  process.send(message, undefined, undefined, then);
+  if (!hasLauncher() || !process.connected) return false;
+  process.send?.(message, undefined, undefined, then);
   return true;
 }
 

@@ -1,7 +1,8 @@
 /** @module Errors that keep a user's file from starting, told with their place: misspelt imports and wrong syntax. */
 
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+// The whole module, as in packages.ts of the runtime: webpack rewrites an imported `createRequire`.
+import nodeModule from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { nearest } from "../util/options.ts";
 
@@ -43,7 +44,7 @@ function exportsOf(module: string, importer: string): string[] {
   try {
     const ours = /^heddle(\/|$)/.test(module);
     if (!ours && !module.startsWith(".")) return [];
-    return exportsOfFile(createRequire(importer).resolve(module));
+    return exportsOfFile(nodeModule.createRequire(importer).resolve(module));
   } catch {
     // Without its names the message goes without a near one.
     return [];
@@ -109,7 +110,7 @@ function placeOfImport(file: string, last: string): (Place & { readonly specifie
 
 function subpaths(importer: string): string[] {
   try {
-    const { exports } = createRequire(importer)("heddle/package.json") as { exports: object };
+    const { exports } = nodeModule.createRequire(importer)("heddle/package.json") as { exports: object };
     return Object.keys(exports).map((name) => `heddle${name.slice(1)}`);
   } catch {
     return [];

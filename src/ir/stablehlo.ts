@@ -118,7 +118,9 @@ export const hloCombine = (name: string, dtype: HloDType): HloRegion => ({
 
 /** Lines of one function or region. */
 export class HloBlock {
+  /** What is written so far. */
   readonly lines: string[] = [];
+  /** The module around it. */
   readonly surroundings: HloSurroundings;
   private readonly indent: string;
   private readonly names: { next: number };
@@ -182,14 +184,17 @@ export class HloBlock {
     );
   }
 
+  /** `condition ? onTrue : onFalse`, elementwise. */
   select(condition: HloValue, onTrue: HloValue, onFalse: HloValue): HloValue {
     return this.one("select", [condition, onTrue, onFalse], onTrue.type);
   }
 
+  /** `x` in another dtype. */
   convert(x: HloValue, dtype: HloDType): HloValue {
     return this.one("convert", [x], { shape: x.type.shape, dtype });
   }
 
+  /** `x` in a larger shape: dim i of it is dim `dims[i]` there. */
   broadcast(x: HloValue, shape: Shape, dims: readonly number[]): HloValue {
     const type = { shape, dtype: x.type.dtype };
     return this.one("broadcast_in_dim", [x], type, { broadcast_dimensions: hloIntegers(dims) });

@@ -55,10 +55,12 @@ export class Trace {
     return node;
   }
 
+  /** Whether a node was made here. */
   owns(node: Node): boolean {
     return this.nodes.has(node);
   }
 
+  /** Nodes made so far. */
   get size(): number {
     return this.nextId;
   }

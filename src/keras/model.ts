@@ -1,6 +1,5 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
 
-import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
 import { checkPath } from "../io/read.ts";
 import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
@@ -9,7 +8,7 @@ import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
-import { seenType } from "../train/functions.ts";
+import { seenTypes } from "../train/columns.ts";
 import type { Callbacks, EpochRecord, Evaluation, TrainControl } from "../train/history.ts";
 import { logsOf } from "../train/logs.ts";
 import { checkPrecision, type TrainOptions } from "../train/options.ts";
@@ -67,7 +66,7 @@ type Running = Pick<
 
 /** Options of {@link Model.fit}; those not described here are `train`'s. */
 export interface FitOptions extends Running {
-  /** The number of the last epoch and 1: how often to go through the data, less `initialEpoch`. Default 1. */
+  /** The number of the last epoch: how often to go through the data, less `initialEpoch`. Default 1. */
   readonly epochs?: number;
   /** Rows per step; default 32, or what the dataset says. */
   readonly batchSize?: number;
@@ -102,7 +101,7 @@ export interface EvaluateOptions extends PredictOptions {
 
 /** What {@link Model.fit} tells. */
 export interface History {
-  /** Numbers of the epochs. */
+  /** Numbers of the epochs, from 1. */
   readonly epoch: readonly number[];
   /** A list for each number: `loss`, the metrics, `val_loss`, … */
   readonly history: { readonly [name: string]: readonly number[] };
@@ -126,6 +125,7 @@ const weightColumn = "weight";
  * values.
  */
 export class Model {
+  /** The layer that it is around. */
   readonly layer: Layer;
   private readonly options: ModelOptions;
   private compiled: Compiled | undefined;
@@ -273,9 +273,8 @@ export class Model {
 
   /** Learns the shape of the input, and gives weights that were read from a file their places. */
   private see(data: Dataset): void {
-    const column = data.columns.get("x") as Column | undefined;
-    if (column === undefined) return;
-    const [before, input] = [this.input, seenType(column, 1, this.options.dtype ?? "f32")];
+    if (!data.columns.has("x")) return;
+    const [before, input] = [this.input, seenTypes("x", data, 1, this.options.dtype ?? "f32") as TensorType];
     if (before !== undefined && this.values !== undefined && !sameType(before, input))
       checkInput(this.layer, this.values, before, input, this.options.dtype);
     this.input = input;

@@ -35,8 +35,8 @@ export function summaryLines(layer: Layer, input: TensorType, dtype: FloatDType 
 
 /** A row for each layer that has none of its own inside. */
 function rowsOf(path: string, layer: Layer, input: TensorType): Row[] {
-  const parts = layer.layers;
-  if (parts === undefined || parts.length === 0) return [rowOf(path, layer, input)];
+  const parts = Object.values(layer.layers ?? {});
+  if (parts.length === 0) return [rowOf(path, layer, input)];
   let seen = input;
   return parts.flatMap((part, index) => {
     const own = rowsOf(path === "" ? `${index}` : `${path}.${index}`, part, seen);

@@ -1,4 +1,4 @@
-/** @module Registers the transform of files that say "use heddle"; imported before what takes the types out. */
+/** @module Registers the transform of the user's files; imported before what takes the types out. */
 import { register } from "node:module";
 import { extname } from "node:path";
 

@@ -16,6 +16,8 @@ export interface RunEnvironment {
   readonly runDirectory: string;
   readonly executor?: "native" | "reference" | undefined;
   readonly resume?: boolean | undefined;
+  /** Neither trainings nor warnings are shown. */
+  readonly quiet?: boolean | undefined;
   /** Seconds a worker waits for another one before it gives up. */
   readonly timeout?: number | undefined;
   /** The mesh where the file names none. */
@@ -44,6 +46,9 @@ export function workerEnvironment(
   const optional: [string, string | undefined][] = [
     ["HEDDLE_EXECUTOR", run.executor],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
+    ["HEDDLE_QUIET", run.quiet === true ? "1" : undefined],
+    // Node's, too.
+    ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
     ["HEDDLE_WORKERS", run.on],
@@ -61,6 +66,9 @@ export function workerEnvironment(
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
     HEDDLE_LAUNCHER: String(process.pid),
+    // What is said of this process, and not of the workers.
+    HEDDLE_ALONE: "0",
+    HEDDLE_WORKER: "",
     HEDDLE_EPOCH: "0",
     HEDDLE_SECRET: run.secret,
     HEDDLE_THREADS: String(run.threads),

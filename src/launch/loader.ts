@@ -1,29 +1,58 @@
 /** @module How a user's file is started: with which Node arguments. */
 
+import { readFileSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
+import { directive } from "../autograph/directive.ts";
+
+const own = (name: string): string =>
+  new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url).href;
 
 /** Arguments for `node` that run `file`, TypeScript included, with this package's preload first. */
 export function nodeArguments(file: string, args: readonly string[]): string[] {
-  const own = (name: string): URL => new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
+  if (process.versions.deno !== undefined) return denoArguments(file, args);
   const preload = own("preload");
-  const typescript = isTypeScript(file) || preload.pathname.endsWith(".ts");
+  const typescript = isTypeScript(file) || preload.endsWith(".ts");
   const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
   // Hooks that are registered later run around those before: the transform sees the file as the user wrote it.
-  const transform = ["--import", own("autograph-register").href];
-  return [...(preload.pathname.endsWith(".ts") ? [] : transform), ...loader, "--import", preload.href, file, ...args];
+  const transform = process.versions.bun === undefined ? "autograph-register" : "autograph-bun";
+  return [
+    ...(preload.endsWith(".ts") ? [] : ["--import", own(transform)]),
+    ...loader,
+    "--import",
+    preload,
+    file,
+    ...args,
+  ];
 }
 
-/** Whether this Node runs TypeScript by itself (from 22.18 and 23.6 on). */
+/**
+ * The same for Deno, which drops what is to be imported first unless it is asked in its own words. Under hooks it loads no native
+ * addon: the preload comes before them and loads Heddle's, and they are there only for a file that needs them.
+ */
+function denoArguments(file: string, args: readonly string[]): string[] {
+  const transform = readFileSync(file, "utf8").includes(directive) ? ["--import", own("autograph-deno")] : [];
+  return ["run", "--allow-all", "--import", own("preload"), ...transform, file, ...args];
+}
+
+/** Which runtime this is, for people: `Node v22.18.0`, `Bun 1.4.5`, `Deno 2.9.6`. */
+export function runtimeName(): string {
+  const { bun, deno } = process.versions;
+  if (bun !== undefined) return `Bun ${bun}`;
+  return deno === undefined ? `Node ${process.version}` : `Deno ${deno}`;
+}
+
+/** Whether this runtime takes TypeScript by itself: Node from 22.18 and 23.6 on, Bun and Deno. */
 export function stripsTypes(): boolean {
+  if (process.versions.bun !== undefined || process.versions.deno !== undefined) return true;
   const features = process.features as { readonly typescript?: "strip" | "transform" | false };
   return typeof features.typescript === "string";
 }
 
 /** What runs TypeScript here, for people. */
 export function loaderName(): string {
-  return stripsTypes() ? `Node ${process.version} strips types by itself` : `tsx ${loaderVersion()}`;
+  return stripsTypes() ? `${runtimeName()} strips types by itself` : `tsx ${loaderVersion()}`;
 }
 
 function isTypeScript(file: string): boolean {

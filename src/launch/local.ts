@@ -6,6 +6,7 @@ import { constants } from "node:os";
 import { join, resolve } from "node:path";
 import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
@@ -30,6 +31,8 @@ export interface LaunchOptions {
   readonly executor?: "native" | "reference";
   /** Go on from the last checkpoint. */
   readonly resume?: boolean;
+  /** Show nothing but errors and what the file itself prints: no trainings, no warnings. */
+  readonly quiet?: boolean;
   /** Port of the rendezvous store; a free one by default. */
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
@@ -66,6 +69,8 @@ export interface LaunchResult {
   readonly records?: string;
   /** The text of the plan; undefined when none was asked for, or the file ended without calling `train`. */
   readonly plan?: string;
+  /** Whether several workers ended well without having met: each has run the whole file for itself. */
+  readonly apart?: boolean;
 }
 
 /**
@@ -77,6 +82,7 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const workers = options.workers ?? 1;
   checkOptions(options, workers);
   readEnvironment();
+  if (options.plan === undefined) refuseOtherLaunchers();
   const stop = listenForStop(options.signal);
   const runDirectory = makeRunDirectory();
   let keep = false;
@@ -129,7 +135,9 @@ async function launchIn(
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
     failures.push(...deserters(failures, processes, started));
     const plan = processes[0]?.plan;
-    return { ...summarise(failures), ...(plan === undefined ? {} : { plan }) };
+    const ended = summarise(failures);
+    const apart = workers > 1 && ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
+    return { ...ended, ...(plan === undefined ? {} : { plan }), ...(apart ? { apart } : {}) };
   } finally {
     killAll();
     process.off("exit", killAll);

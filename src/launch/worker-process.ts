@@ -29,6 +29,8 @@ export interface WorkerProcess {
   readonly gone: boolean;
   /** The last step it reported. */
   step: number | undefined;
+  /** Whether it has met the others, or tried to. */
+  joined: boolean;
   error: ErrorMessage | undefined;
   /** The text of the plan that it made instead of running. */
   plan: string | undefined;
@@ -78,6 +80,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
       return child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
     },
     step: undefined,
+    joined: false,
     error: undefined,
     plan: undefined,
     stopping: false,
@@ -100,6 +103,9 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
   switch (message?.type) {
     case "progress":
       worker.step = message.step;
+      break;
+    case "join":
+      worker.joined = true;
       break;
     case "temporary":
       if (message.done) temporaries.delete(message.path);

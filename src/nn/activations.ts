@@ -7,7 +7,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
 import * as functional from "./functional.ts";
-import { activation, type Layer, positioned } from "./layer.ts";
+import { activation, type Layer, type NoTensors, positioned } from "./layer.ts";
 
 type Options<Name extends keyof typeof functional> = Extract<Parameters<(typeof functional)[Name]>[1], object>;
 
@@ -16,7 +16,7 @@ function withOptions<Given extends object>(
   kind: string,
   fn: (x: Tensor, options: Given) => Tensor,
   options: Given,
-): Layer {
+): Layer<NoTensors> {
   evalShape((x: Tensor) => fn(x, options), { shape: [2], dtype: "f32" });
   return activation((x) => fn(x, options), kind);
 }
@@ -25,47 +25,48 @@ function withOptions<Given extends object>(
 const wide = { needsRange: true };
 
 /** max(x, 0). */
-export const relu = (): Layer => activation(functional.relu, "relu");
+export const relu = (): Layer<NoTensors> => activation(functional.relu, "relu");
 
 /** The hyperbolic tangent. */
-export const tanh = (): Layer => activation(functional.tanh, "tanh");
+export const tanh = (): Layer<NoTensors> => activation(functional.tanh, "tanh");
 
 /** 1 / (1 + exp(-x)). */
-export const sigmoid = (): Layer => activation(functional.sigmoid, "sigmoid", wide);
+export const sigmoid = (): Layer<NoTensors> => activation(functional.sigmoid, "sigmoid", wide);
 
 /** x · Φ(x), exact with the error function, or by tanh with `{ approximate: "tanh" }`. */
-export const gelu = (options: functional.GeluOptions = {}): Layer => withOptions("gelu", functional.gelu, options);
+export const gelu = (options: functional.GeluOptions = {}): Layer<NoTensors> =>
+  withOptions("gelu", functional.gelu, options);
 
 /** `alpha · (exp(x) - 1)` up to 0; alpha is 1 by default. */
-export const elu = (options: Options<"elu"> = {}): Layer => withOptions("elu", functional.elu, options);
+export const elu = (options: Options<"elu"> = {}): Layer<NoTensors> => withOptions("elu", functional.elu, options);
 
 /** `elu` that keeps mean 0 and variance 1. */
-export const selu = (): Layer => activation(functional.selu, "selu");
+export const selu = (): Layer<NoTensors> => activation(functional.selu, "selu");
 
 /** `alpha · (exp(x / alpha) - 1)` up to 0; alpha is 1 by default. */
-export const celu = (options: Options<"celu"> = {}): Layer => withOptions("celu", functional.celu, options);
+export const celu = (options: Options<"celu"> = {}): Layer<NoTensors> => withOptions("celu", functional.celu, options);
 
 /** x · sigmoid(x), also called swish. */
-export const silu = (): Layer => activation(functional.silu, "silu");
+export const silu = (): Layer<NoTensors> => activation(functional.silu, "silu");
 
 /** x · tanh(softplus(x)). */
-export const mish = (): Layer => activation(functional.mish, "mish");
+export const mish = (): Layer<NoTensors> => activation(functional.mish, "mish");
 
 /** x into `[min, max]`, by default [-1, 1]. */
-export const hardtanh = (options: Options<"hardtanh"> = {}): Layer =>
+export const hardtanh = (options: Options<"hardtanh"> = {}): Layer<NoTensors> =>
   withOptions("hardtanh", functional.hardtanh, options);
 
 /** min(max(x, 0), 6). */
-export const relu6 = (): Layer => activation(functional.relu6, "relu6");
+export const relu6 = (): Layer<NoTensors> => activation(functional.relu6, "relu6");
 
 /** relu6(x + 3) / 6. */
-export const hardsigmoid = (): Layer => activation(functional.hardsigmoid, "hardsigmoid");
+export const hardsigmoid = (): Layer<NoTensors> => activation(functional.hardsigmoid, "hardsigmoid");
 
 /** x · relu6(x + 3) / 6. */
-export const hardswish = (): Layer => activation(functional.hardswish, "hardswish");
+export const hardswish = (): Layer<NoTensors> => activation(functional.hardswish, "hardswish");
 
 /** x above 0, `negativeSlope · x` (default 0.01) up to it. */
-export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer =>
+export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer<NoTensors> =>
   withOptions("leakyRelu", functional.leakyRelu, options);
 
 /**
@@ -74,7 +75,7 @@ export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer =>
  *
  * @throws HeddleError `option` when `upper` is less than `lower`; `key` when it is applied for training without a key
  */
-export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> = {}): Layer {
+export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> = {}): Layer<NoTensors> {
   checkOptions("rrelu", options, ["lower", "upper"]);
   const { apply, ...layer } = withOptions("rrelu", functional.rrelu, options);
   return positioned({
@@ -87,35 +88,35 @@ export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> 
 }
 
 /** log(1 + exp(beta · x)) / beta; beta is 1 by default. */
-export const softplus = (options: Options<"softplus"> = {}): Layer =>
+export const softplus = (options: Options<"softplus"> = {}): Layer<NoTensors> =>
   withOptions("softplus", functional.softplus, options);
 
 /** x / (1 + |x|). */
-export const softsign = (): Layer => activation(functional.softsign, "softsign");
+export const softsign = (): Layer<NoTensors> => activation(functional.softsign, "softsign");
 
 /** x nearer to 0 by `lambda`, by default 0.5. */
-export const softshrink = (options: Options<"softshrink"> = {}): Layer =>
+export const softshrink = (options: Options<"softshrink"> = {}): Layer<NoTensors> =>
   withOptions("softshrink", functional.softshrink, options);
 
 /** x, but 0 where it is within `lambda` of 0, by default 0.5. */
-export const hardshrink = (options: Options<"hardshrink"> = {}): Layer =>
+export const hardshrink = (options: Options<"hardshrink"> = {}): Layer<NoTensors> =>
   withOptions("hardshrink", functional.hardshrink, options);
 
 /** x - tanh(x). */
-export const tanhshrink = (): Layer => activation(functional.tanhshrink, "tanhshrink");
+export const tanhshrink = (): Layer<NoTensors> => activation(functional.tanhshrink, "tanhshrink");
 
 /** x above `threshold`, else `value`. */
-export const threshold = (options: Options<"threshold">): Layer =>
+export const threshold = (options: Options<"threshold">): Layer<NoTensors> =>
   withOptions("threshold", functional.threshold, options);
 
 /** log(sigmoid(x)). */
-export const logSigmoid = (): Layer => activation(functional.logSigmoid, "logSigmoid", wide);
+export const logSigmoid = (): Layer<NoTensors> => activation(functional.logSigmoid, "logSigmoid", wide);
 
 /** exp(x) / sum(exp(x)) over a dim, by default the last. */
-export const softmax = (dim = -1): Layer => activation((x) => functional.softmax(x, dim), "softmax", wide);
+export const softmax = (dim = -1): Layer<NoTensors> => activation((x) => functional.softmax(x, dim), "softmax", wide);
 
 /** `softmax` over the channels of images `[batch, channels, height, width]`, or of one `[channels, height, width]`, at each place. */
-export const softmax2d = (): Layer =>
+export const softmax2d = (): Layer<NoTensors> =>
   activation(
     (x) => {
       if (x.shape.length !== 3 && x.shape.length !== 4)
@@ -127,13 +128,14 @@ export const softmax2d = (): Layer =>
   );
 
 /** The logarithm of `softmax` over a dim, by default the last. */
-export const logSoftmax = (dim = -1): Layer => activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide);
+export const logSoftmax = (dim = -1): Layer<NoTensors> =>
+  activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide);
 
 /** The softmax of -x over a dim, by default the last. */
-export const softmin = (dim = -1): Layer => activation((x) => functional.softmin(x, dim), "softmin", wide);
+export const softmin = (dim = -1): Layer<NoTensors> => activation((x) => functional.softmin(x, dim), "softmin", wide);
 
 /** The first half of a dim (by default the last) times the sigmoid of the second. */
-export const glu = (dim = -1): Layer => activation((x) => functional.glu(x, dim), "glu");
+export const glu = (dim = -1): Layer<NoTensors> => activation((x) => functional.glu(x, dim), "glu");
 
 /** Options of {@link prelu}. */
 export interface PreluOptions {
@@ -144,7 +146,7 @@ export interface PreluOptions {
 }
 
 /** x above 0, a learned slope times x up to it (He et al., 2015). Parameter `weight` `[count]` in the dtype of the input. */
-export function prelu(options: PreluOptions = {}): Layer {
+export function prelu(options: PreluOptions = {}): Layer<{ readonly weight: Tensor }> {
   checkOptions("prelu", options, ["count", "initial"]);
   const { count = 1, initial = 0.25 } = options;
   checkInteger("prelu", "count", count, 1);
@@ -157,12 +159,12 @@ export function prelu(options: PreluOptions = {}): Layer {
         throw new HeddleError("shape", `has ${count} slopes, which do not fit dim 1 of ${formatType(input)}`);
       return { params: { weight: full([count], initial, { dtype: input.dtype }) }, state: {}, output: input };
     },
-    apply: ({ params }, x) => ({ y: functional.prelu(x, params["weight"] as Tensor), state: {} }),
+    apply: ({ params }, x) => ({ y: functional.prelu(x, params.weight), state: {} }),
   });
 }
 
 /** All dims but the first into one: `[batch, …]` to `[batch, n]`. */
-export function flatten(): Layer {
+export function flatten(): Layer<NoTensors> {
   return positioned({
     kind: "flatten",
     init(_key, input) {

@@ -25,6 +25,7 @@ import {
   type ApplyOptions,
   checkWidth,
   type Layer,
+  type NoTensors,
   positioned,
   scopeKey,
   type Variables,
@@ -258,7 +259,7 @@ export interface SinusoidalOptions {
  *
  * @throws HeddleError `shape` when the size is odd
  */
-export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer {
+export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer<NoTensors> {
   checkOptions("sinusoidalPositions", options, ["base"]);
   const { base = 10_000 } = options;
   checkNumber("sinusoidalPositions", "base", base, Number.MIN_VALUE);
@@ -290,7 +291,7 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer {
  *
  * @throws HeddleError `option` when `count` is not a positive whole number; `shape` for more than `count` places
  */
-export function learnedPositions(count: number): Layer {
+export function learnedPositions(count: number): Layer<{ readonly weight: Tensor }> {
   checkInteger("learnedPositions", "count", count, 1);
   const check = (input: TensorType): void => {
     checkPlaces(input, 1);
@@ -308,7 +309,7 @@ export function learnedPositions(count: number): Layer {
     apply({ params }, x) {
       check(x);
       const [places, size] = x.shape.slice(1) as [number, number];
-      return { y: x.add((params["weight"] as Tensor).slice([0, 0], [places, size])), state: {} };
+      return { y: x.add(params.weight.slice([0, 0], [places, size])), state: {} };
     },
   });
 }

@@ -15,7 +15,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey } from "./layer.ts";
+import { type Biased, type Layer, positioned, scopeKey, type Weighted } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
 export type Size2d = number | readonly [number, number];
@@ -79,6 +79,26 @@ export function imagePadding(
   return padding;
 }
 
+/** Whether images are more probably `[batch, height, width, channels]` than `[batch, channels, height, width]`. */
+export const looksChannelsLast = ([, height = 0, width = 0, channels = 0, ...more]: readonly number[]): boolean =>
+  more.length === 0 && [1, 3, 4].includes(channels) && Math.min(height, width) >= 8;
+
+/** What to do with such images. */
+export const channelsFirst =
+  "put (x) => x.transpose([0, 3, 1, 2]) before the first convolution, which takes [batch, channels, height, width]";
+
+/** What does not fit may be in another order. */
+function hintingAtLayout<T>({ shape }: TensorType, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof HeddleError) || error.hint !== undefined || !looksChannelsLast(shape)) throw error;
+    const { code, plain, where } = error;
+    const hint = `if the images are [batch, height, width, channels], ${channelsFirst}`;
+    throw new HeddleError(code, plain, { ...(where === undefined ? {} : { where }), hint, cause: error });
+  }
+}
+
 /** Throws unless the input is a batch of images. */
 export function checkImages(input: TensorType, rank = 2): void {
   if (input.shape.length !== rank + 2) {
@@ -87,20 +107,20 @@ export function checkImages(input: TensorType, rank = 2): void {
 }
 
 /** A layer of `weight` and `bias`: one result channel per value of the bias. */
-export function weighted(
+export function weighted<Bias extends boolean>(
   kind: string,
   rank: number,
   options: {
-    readonly bias?: boolean | undefined;
+    readonly bias?: Bias | undefined;
     readonly init?: LayerInit | undefined;
     readonly out: (channels: number) => number;
   },
   shapeOf: (channels: number) => number[],
   apply: (x: Tensor, weight: Tensor) => Tensor,
-): Layer {
+): Layer<Weighted<Bias>> {
   const { bias = true, init = {} } = options;
   checkInit(kind, init);
-  return positioned({
+  const layer = positioned<Weighted>({
     kind,
     init(key, input) {
       checkImages(input, rank);
@@ -109,22 +129,23 @@ export function weighted(
       const shape = shapeOf(input.shape[1] as number);
       const fanIn = shape.slice(1).reduce((product, size) => product * size, 1);
       // Before anything is drawn, so that an image too small for the kernel is told at once.
-      const output = evalShape(apply, input, { dtype, shape });
+      const output = hintingAtLayout(input, () => evalShape(apply, input, { dtype, shape }));
       const usual: Initialiser = (own, sizes) => uniformByFanIn(own, sizes, fanIn, dtype);
       const make = (name: "weight" | "bias", ordinal: number, sizes: readonly number[]): Tensor =>
         initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape: sizes, dtype });
       const weight = make("weight", 0, shape);
       const out = options.out(input.shape[1] as number);
-      const params: Tensors = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
-      return { params, state: {}, output };
+      const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
+      return { params: params as Weighted, state: {}, output };
     },
     apply({ params }, x) {
-      const y = apply(x, params["weight"] as Tensor);
+      const y = apply(x, params.weight);
       if (!bias) return { y, state: {} };
-      const add = params["bias"] as Tensor;
-      return { y: y.add(add.reshape([-1, ...new Array<number>(rank).fill(1)])), state: {} };
+      return { y: y.add(params.bias.reshape([-1, ...new Array<number>(rank).fill(1)])), state: {} };
     },
   });
+  // Without a bias, its tree has none.
+  return layer as Layer<Tensors> as Layer<Weighted<Bias>>;
 }
 
 const optionNames = ["out", "kernel", "strides", "padding", "paddingMode", "dilation", "groups", "bias", "init"];
@@ -161,7 +182,11 @@ function convolution(what: string, rank: number, options: Omit<ConvLayerOptions,
   return { kernel, groups, run };
 }
 
-function convLayer(what: string, rank: number, options: ConvLayerOptions): Layer {
+function convLayer<Bias extends boolean>(
+  what: string,
+  rank: number,
+  options: ConvLayerOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> {
   checkOptions(what, options, optionNames);
   checkInteger(what, "out", options.out, 1);
   const { kernel, groups, run } = convolution(what, rank, options);
@@ -171,7 +196,7 @@ function convLayer(what: string, rank: number, options: ConvLayerOptions): Layer
     return [options.out, channels / groups, ...kernel];
   };
   const made = { bias: options.bias, init: options.init, out: () => options.out };
-  return weighted(what, rank, made, shapeOf, (x, weight) => run(x, weight, groups));
+  return weighted<Bias>(what, rank, made, shapeOf, (x, weight) => run(x, weight, groups));
 }
 
 /**
@@ -180,7 +205,8 @@ function convLayer(what: string, rank: number, options: ConvLayerOptions): Layer
  *
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
-export const conv1d = (options: Conv1dOptions): Layer => convLayer("conv1d", 1, options);
+export const conv1d = <Bias extends boolean = true>(options: Conv1dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
+  convLayer("conv1d", 1, options);
 
 /**
  * Cross-correlation of images `[batch, in, height, width]` with `out` kernels. Parameters `weight`
@@ -188,7 +214,8 @@ export const conv1d = (options: Conv1dOptions): Layer => convLayer("conv1d", 1, 
  *
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
-export const conv2d = (options: Conv2dOptions): Layer => convLayer("conv2d", 2, options);
+export const conv2d = <Bias extends boolean = true>(options: Conv2dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
+  convLayer("conv2d", 2, options);
 
 /**
  * Cross-correlation of volumes `[batch, in, depth, height, width]` with `out` kernels. Parameters `weight`
@@ -196,7 +223,8 @@ export const conv2d = (options: Conv2dOptions): Layer => convLayer("conv2d", 2, 
  *
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
-export const conv3d = (options: Conv3dOptions): Layer => convLayer("conv3d", 3, options);
+export const conv3d = <Bias extends boolean = true>(options: Conv3dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
+  convLayer("conv3d", 3, options);
 
 /** Options of {@link depthwiseConv2d}. */
 export interface DepthwiseConv2dOptions extends Omit<Conv2dOptions, "out" | "groups"> {
@@ -210,7 +238,9 @@ const depthwiseNames = optionNames.filter((name) => name !== "out" && name !== "
  * A convolution of each channel by kernels of its own: {@link conv2d} with as many groups as there are channels. Parameters
  * `weight` `[in * multiplier, 1, height, width]` and `bias` `[in * multiplier]`.
  */
-export function depthwiseConv2d(options: DepthwiseConv2dOptions): Layer {
+export function depthwiseConv2d<Bias extends boolean = true>(
+  options: DepthwiseConv2dOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> {
   const what = "depthwiseConv2d";
   checkOptions(what, options, depthwiseNames);
   const { multiplier = 1 } = options;
@@ -239,7 +269,9 @@ export interface SeparableConv2dOptions extends Omit<DepthwiseConv2dOptions, "in
  * `depthwise.weight` `[in * multiplier, 1, height, width]`, `pointwise.weight` `[out, in * multiplier, 1, 1]` and
  * `pointwise.bias` `[out]`.
  */
-export function separableConv2d(options: SeparableConv2dOptions): Layer {
+export function separableConv2d<Bias extends boolean = true>(
+  options: SeparableConv2dOptions & Biased<Bias>,
+): Layer<{ readonly depthwise: Weighted<false>; readonly pointwise: Weighted<Bias> }> {
   checkOptions("separableConv2d", options, [...depthwiseNames, "out"]);
   const { out, bias = true, init = {}, ...own } = options;
   checkOptions("separableConv2d init", init, ["depthwise", "pointwise"]);
@@ -248,17 +280,21 @@ export function separableConv2d(options: SeparableConv2dOptions): Layer {
     bias: false,
     ...(init.depthwise === undefined ? {} : { init: init.depthwise }),
   });
-  const then = conv2d({ out, kernel: 1, bias, ...(init.pointwise === undefined ? {} : { init: init.pointwise }) });
+  const then = conv2d({
+    out,
+    kernel: 1,
+    bias: bias as Bias,
+    ...(init.pointwise === undefined ? {} : { init: init.pointwise }),
+  });
   return positioned({
     kind: "separableConv2d",
     init(key, input) {
       const depthwise = first.init(scopeKey(key, "depthwise"), input);
       const pointwise = then.init(scopeKey(key, "pointwise"), depthwise.output);
-      const params: Tensors = { depthwise: depthwise.params, pointwise: pointwise.params };
+      const params = { depthwise: depthwise.params, pointwise: pointwise.params };
       return { params, state: {}, output: pointwise.output };
     },
-    apply({ params }, x) {
-      const { depthwise, pointwise } = params as { depthwise: Tensors; pointwise: Tensors };
+    apply({ params: { depthwise, pointwise } }, x) {
       const { y } = first.apply({ params: depthwise, state: {} }, x);
       return { y: then.apply({ params: pointwise, state: {} }, y).y, state: {} };
     },

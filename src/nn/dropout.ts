@@ -4,7 +4,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { random, select, type Tensor, zerosLike } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { type ApplyOptions, type Layer, positioned, scopeKey } from "./layer.ts";
+import { type ApplyOptions, type Layer, type NoTensors, positioned, scopeKey } from "./layer.ts";
 
 /**
  * While training, sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise the
@@ -13,7 +13,7 @@ import { type ApplyOptions, type Layer, positioned, scopeKey } from "./layer.ts"
  *
  * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key.
  */
-export function dropout(rate: number): Layer {
+export function dropout(rate: number): Layer<NoTensors> {
   return dropping("dropout", rate, (x, key) => {
     return select(random.bernoulli(key, 1 - rate, x.shape), x.mul(1 / (1 - rate)), 0);
   });
@@ -25,7 +25,7 @@ function dropping(
   rate: number,
   drop: (x: Tensor, key: Tensor) => Tensor,
   check: (input: TensorType) => void = () => undefined,
-): Layer {
+): Layer<NoTensors> {
   checkNumber(kind, "rate", rate, 0, 1);
   return positioned({
     kind,
@@ -52,7 +52,7 @@ export function keyOf(options: ApplyOptions): Tensor {
 }
 
 /** Drops whole channels of `[batch, channels, …]` with `places` more dims. */
-function channelDropout(kind: string, rate: number, places: number): Layer {
+function channelDropout(kind: string, rate: number, places: number): Layer<NoTensors> {
   const names = ["length", "height, width", "depth, height, width"][places - 1];
   return dropping(
     kind,
@@ -69,13 +69,13 @@ function channelDropout(kind: string, rate: number, places: number): Layer {
 }
 
 /** While training, sets whole channels of `[batch, channels, length]` to 0 with probability `rate` (Tompson et al., 2015), else as {@link dropout}. */
-export const dropout1d = (rate: number): Layer => channelDropout("dropout1d", rate, 1);
+export const dropout1d = (rate: number): Layer<NoTensors> => channelDropout("dropout1d", rate, 1);
 
 /** While training, sets whole channels of `[batch, channels, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
-export const dropout2d = (rate: number): Layer => channelDropout("dropout2d", rate, 2);
+export const dropout2d = (rate: number): Layer<NoTensors> => channelDropout("dropout2d", rate, 2);
 
 /** While training, sets whole channels of `[batch, channels, depth, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
-export const dropout3d = (rate: number): Layer => channelDropout("dropout3d", rate, 3);
+export const dropout3d = (rate: number): Layer<NoTensors> => channelDropout("dropout3d", rate, 3);
 
 // What selu tends to: -scale · alpha.
 const seluLowest = -1.7580993408473766;
@@ -86,7 +86,7 @@ const seluLowest = -1.7580993408473766;
  *
  * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key
  */
-export function alphaDropout(rate: number): Layer {
+export function alphaDropout(rate: number): Layer<NoTensors> {
   return dropping("alphaDropout", rate, (x, key) => {
     const scale = ((1 - rate) * (1 + rate * seluLowest ** 2)) ** -0.5;
     const kept = random.bernoulli(key, 1 - rate, x.shape);

@@ -61,7 +61,11 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
  *
  * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, when an id lies outside.
  */
-export function embedding(count: number, size: number, options: EmbeddingOptions = {}): Layer {
+export function embedding(
+  count: number,
+  size: number,
+  options: EmbeddingOptions = {},
+): Layer<{ readonly weight: Tensor }> {
   checkOptions("embedding", options, ["dtype", "paddingIdx"]);
   checkTable("embedding", count, size, options);
   const { paddingIdx } = options;
@@ -74,7 +78,7 @@ export function embedding(count: number, size: number, options: EmbeddingOptions
     },
     apply({ params }, x) {
       checkIds(x);
-      const found = lookedUp("embedding", x, count, (ids) => rowsById(params["weight"] as Tensor, ids));
+      const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
       if (paddingIdx === undefined) return { y: found, state: {} };
       return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
     },

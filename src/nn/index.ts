@@ -67,6 +67,7 @@ export {
   type EmbeddingBagOptions,
   embeddingBag,
 } from "./embedding-bag.ts";
+export { frozen } from "./frozen.ts";
 export * as functional from "./functional-index.ts";
 export * as init from "./init.ts";
 export { type Initialiser, type LayerInit, uniformByFanIn } from "./initialise.ts";
@@ -78,11 +79,28 @@ export {
   type Initialised,
   type Layer,
   type LayerLike,
+  type NoTensors,
+  type OneOrMore,
+  type ParamsOf,
+  type RecordModel,
   scopeKey,
   type Variables,
+  type Weighted,
 } from "./layer.ts";
 export { type LinearOptions, linear } from "./linear.ts";
 export { type LocalResponseOptions, localResponseNorm } from "./local-response.ts";
+export { type Adapted, type LoraOptions, lora, type Merged, mergeLora } from "./lora.ts";
+export {
+  type BoundLayer,
+  type BoundLayers,
+  type LayerTree,
+  type Module,
+  type ModuleContext,
+  type ModuleLayer,
+  type ModuleOptions,
+  module,
+  type TreeOf,
+} from "./module.ts";
 export {
   type BatchNormOptions,
   batchNorm,
@@ -91,6 +109,7 @@ export {
   instanceNorm,
   type LayerNormOptions,
   layerNorm,
+  type NormParams,
   rmsNorm,
 } from "./norms.ts";
 export {
@@ -121,6 +140,7 @@ export {
   lstmCell,
   type RecurrentLayer,
   type RecurrentOptions,
+  type RecurrentParams,
   type RnnOptions,
   type RunOptions,
   type RunResult,
@@ -129,7 +149,7 @@ export {
 } from "./recurrent.ts";
 export type { RecurrentState } from "./recurrent-cells.ts";
 export { remat } from "./remat.ts";
-export { sequential } from "./sequential.ts";
+export { type Combine, type ParallelOptions, parallel, residual, sequential } from "./sequential.ts";
 export {
   decoderBlock,
   type TransformerDecoderLayer,

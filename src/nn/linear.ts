@@ -1,11 +1,11 @@
 /** @module The linear layer. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { dotGeneral, type Tensor, type Tensors } from "../tensor/index.ts";
+import { dotGeneral, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { checkWidth, type Layer, positioned, scopeKey } from "./layer.ts";
+import { type Biased, checkWidth, type Layer, positioned, scopeKey, type Weighted } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {
@@ -21,12 +21,15 @@ export interface LinearOptions {
  *
  * @throws HeddleError `option` when `out` is not a positive whole number.
  */
-export function linear(out: number, options: LinearOptions = {}): Layer {
+export function linear<Bias extends boolean = true>(
+  out: number,
+  options: LinearOptions & Biased<Bias> = {},
+): Layer<Weighted<Bias>> {
   checkOptions("linear", options, ["bias", "init"]);
   checkInteger("linear", "out", out, 1);
   const { bias = true, init = {} } = options;
   checkInit("linear", init);
-  return positioned({
+  return positioned<Weighted<Bias>>({
     kind: "linear",
     init(key, input) {
       const size = inputSize(input);
@@ -34,14 +37,17 @@ export function linear(out: number, options: LinearOptions = {}): Layer {
       const make = (name: "weight" | "bias", ordinal: number, shape: readonly number[]): Tensor =>
         initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape, dtype: input.dtype });
       const weight = make("weight", 0, [out, size]);
-      const params: Tensors = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
-      return { params, state: {}, output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] } };
+      const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
+      return {
+        params: params as Weighted<Bias>,
+        state: {},
+        output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] },
+      };
     },
     apply({ params }, x) {
-      const weight = params["weight"] as Tensor;
-      checkWidth(x, weight.shape[1] as number);
-      const product = linearly(x, { weight });
-      return { y: bias ? product.add(params["bias"] as Tensor) : product, state: {} };
+      checkWidth(x, params.weight.shape[1] as number);
+      const { weight, bias: shift } = params as LinearParams;
+      return { y: linearly(x, shift === undefined || !bias ? { weight } : { weight, bias: shift }), state: {} };
     },
   });
 }

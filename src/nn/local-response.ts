@@ -5,7 +5,7 @@ import { evalShape, reduceWindow, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { type Layer, positioned } from "./layer.ts";
+import { type Layer, type NoTensors, positioned } from "./layer.ts";
 
 /** Options of {@link localResponseNorm}. */
 export interface LocalResponseOptions {
@@ -64,7 +64,7 @@ export function localResponse(x: Tensor, size: number, options: LocalResponseOpt
  * beyond the ends counting as 0, and of an even number one more before: PyTorch's `LocalResponseNorm`. 16-bit floats are
  * computed in f32.
  */
-export function localResponseNorm(size: number, options: LocalResponseOptions = {}): Layer {
+export function localResponseNorm(size: number, options: LocalResponseOptions = {}): Layer<NoTensors> {
   checkSizes(size, options);
   const apply = (x: Tensor): Tensor => localResponse(x, size, options);
   return positioned({

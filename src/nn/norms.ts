@@ -9,7 +9,7 @@ import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros
 import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { checkWidth, type Layer, positioned } from "./layer.ts";
+import { type Biased, checkWidth, type Layer, type NoTensors, positioned, type Weighted } from "./layer.ts";
 
 function checkFloat(input: TensorType): void {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
@@ -24,6 +24,16 @@ function channelsOf(input: TensorType, least = 2): number {
     throw new HeddleError("shape", `takes ${text}, got ${formatType(input)}`);
   }
   return input.shape[1] as number;
+}
+
+/** Parameters of a norm: none where the option `affine` is false. */
+export type NormParams<Affine extends boolean, Bias extends boolean = true> = Affine extends false
+  ? NoTensors
+  : Weighted<Bias>;
+
+/** The option by which a norm has parameters, as their type follows it. */
+interface Affinely<Affine extends boolean> {
+  readonly affine?: Affine;
 }
 
 /** Weight and bias that begin as the identity. */
@@ -78,7 +88,9 @@ export interface BatchNormOptions {
  * @throws HeddleError `option` for an option out of range; `shape` when the input is no batch of channels, or while training
  * a channel has one value only
  */
-export function batchNorm(options: BatchNormOptions = {}): Layer {
+export function batchNorm<Affine extends boolean = true>(
+  options: BatchNormOptions & Affinely<Affine> = {},
+): Layer<NormParams<Affine>> {
   checkOptions("batchNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats"]);
   const { epsilon = 1e-5, momentum = 0.1, affine: learned = true, trackRunningStats = true } = options;
   checkNumber("batchNorm", "epsilon", epsilon, 0);
@@ -109,7 +121,7 @@ export function batchNorm(options: BatchNormOptions = {}): Layer {
       const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, spread);
       return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
     },
-  });
+  }) as Layer<NormParams<Affine>>;
 }
 
 interface Statistics extends Tensors {
@@ -174,7 +186,9 @@ function lastDims(input: TensorType, dims: number): readonly number[] {
  *
  * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
  */
-export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean } = {}): Layer {
+export function layerNorm<Affine extends boolean = true, Bias extends boolean = true>(
+  options: LayerNormOptions & Affinely<Affine> & Biased<Bias> = {},
+): Layer<NormParams<Affine, Bias>> {
   checkOptions("layerNorm", options, ["dims", "epsilon", "affine", "bias"]);
   const { dims = 1, epsilon = 1e-5, affine: learned = true, bias = true } = options;
   checkInteger("layerNorm", "dims", dims, 1);
@@ -191,7 +205,7 @@ export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean 
       if (weight !== undefined) checkWidth(x, weight.shape.at(-1) as number);
       return { y: affine(x, (wide) => overLast(wide, dims, epsilon, true), params), state: {} };
     },
-  });
+  }) as Layer<NormParams<Affine, Bias>>;
 }
 
 /**
@@ -200,7 +214,9 @@ export function layerNorm(options: LayerNormOptions & { readonly bias?: boolean 
  *
  * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
  */
-export function rmsNorm(options: LayerNormOptions = {}): Layer {
+export function rmsNorm<Affine extends boolean = true>(
+  options: LayerNormOptions & Affinely<Affine> = {},
+): Layer<NormParams<Affine, false>> {
   checkOptions("rmsNorm", options, ["dims", "epsilon", "affine"]);
   const { dims = 1, epsilon, affine: learned = true } = options;
   checkInteger("rmsNorm", "dims", dims, 1);
@@ -216,7 +232,7 @@ export function rmsNorm(options: LayerNormOptions = {}): Layer {
       const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
       return { y: affine(x, (wide) => overLast(wide, dims, smallest, false), params), state: {} };
     },
-  });
+  }) as Layer<NormParams<Affine, false>>;
 }
 
 /** Options of {@link groupNorm}. */
@@ -233,7 +249,10 @@ export interface GroupNormOptions {
  *
  * @throws HeddleError `option` when `groups` is not a positive whole number; `shape` when it does not divide the channels
  */
-export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer {
+export function groupNorm<Affine extends boolean = true>(
+  groups: number,
+  options: GroupNormOptions & Affinely<Affine> = {},
+): Layer<NormParams<Affine>> {
   checkInteger("groupNorm", "groups", groups, 1);
   checkOptions("groupNorm", options, ["epsilon", "affine"]);
   const { epsilon = 1e-5, affine: learned = true } = options;
@@ -255,7 +274,7 @@ export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer
         normalize(wide.reshape([x.shape[0] as number, groups, -1]), -1, { epsilon }).reshape(x.shape);
       return { y: affine(x, byGroup, params, perChannel(x.shape.length)), state: {} };
     },
-  });
+  }) as Layer<NormParams<Affine>>;
 }
 
 /**
@@ -264,7 +283,9 @@ export function groupNorm(groups: number, options: GroupNormOptions = {}): Layer
  *
  * @throws HeddleError `option` for an option out of range; `shape` when there are no places, or one only while training
  */
-export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { readonly momentum?: number } = {}): Layer {
+export function instanceNorm<Affine extends boolean = false>(
+  options: Omit<BatchNormOptions, "momentum"> & { readonly momentum?: number } & Affinely<Affine> = {},
+): Layer<NormParams<Affine>> {
   checkOptions("instanceNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats"]);
   const { epsilon = 1e-5, momentum = 0.1, affine: learned = false, trackRunningStats = false } = options;
   checkNumber("instanceNorm", "epsilon", epsilon, 0);
@@ -309,5 +330,5 @@ export function instanceNorm(options: Omit<BatchNormOptions, "momentum"> & { rea
         },
       };
     },
-  });
+  }) as Layer<NormParams<Affine>>;
 }

@@ -3,7 +3,7 @@ import * as tensors from "../tensor/index.ts";
 import { evalShape, type Tensor } from "../tensor/index.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkImages, imagePadding, type Size, type Size2d, sizesOf } from "./convolution.ts";
-import { type Layer, positioned } from "./layer.ts";
+import { type Layer, type NoTensors, positioned } from "./layer.ts";
 
 type Size1d = number | readonly [number];
 type Size3d = number | readonly [number, number, number];
@@ -36,7 +36,7 @@ export interface AvgPoolLayerOptions<S = Size> {
 }
 
 /** A layer without variables over images of some spatial dims. */
-function pooling(kind: string, rank: number, apply: (x: Tensor) => Tensor): Layer {
+function pooling(kind: string, rank: number, apply: (x: Tensor) => Tensor): Layer<NoTensors> {
   return positioned({
     kind,
     init(_key, input) {
@@ -50,7 +50,7 @@ function pooling(kind: string, rank: number, apply: (x: Tensor) => Tensor): Laye
 const maxFunctions = [tensors.maxPool1d, tensors.maxPool2d, tensors.maxPool3d] as const;
 const averageFunctions = [tensors.avgPool1d, tensors.avgPool2d, tensors.avgPool3d] as const;
 
-function maxLayer(rank: number, size: Size, options: MaxPoolLayerOptions): Layer {
+function maxLayer(rank: number, size: Size, options: MaxPoolLayerOptions): Layer<NoTensors> {
   const kind = `maxPool${rank}d`;
   checkOptions(kind, options, ["strides", "padding", "dilation", "ceilMode"]);
   const window = sizesOf(kind, "size", size, 1, rank);
@@ -64,7 +64,7 @@ function maxLayer(rank: number, size: Size, options: MaxPoolLayerOptions): Layer
   return pooling(kind, rank, (x) => pool(x, window, own));
 }
 
-function averageLayer(rank: number, size: Size, options: AvgPoolLayerOptions): Layer {
+function averageLayer(rank: number, size: Size, options: AvgPoolLayerOptions): Layer<NoTensors> {
   const kind = `avgPool${rank}d`;
   checkOptions(kind, options, ["strides", "padding", "ceilMode", "countIncludePad"]);
   const window = sizesOf(kind, "size", size, 1, rank);
@@ -78,52 +78,59 @@ function averageLayer(rank: number, size: Size, options: AvgPoolLayerOptions): L
   return pooling(kind, rank, (x) => pool(x, window, own));
 }
 
-function adaptiveLayer(kind: string, rank: number, size: Size, pool: typeof tensors.adaptiveAvgPool2d): Layer {
+function adaptiveLayer(
+  kind: string,
+  rank: number,
+  size: Size,
+  pool: typeof tensors.adaptiveAvgPool2d,
+): Layer<NoTensors> {
   const sizes = sizesOf(kind, "size", size, 1, rank);
   return pooling(kind, rank, (x) => pool(x, sizes));
 }
 
 /** The maximum of each window of sequences `[batch, channels, width]`. */
-export const maxPool1d = (size: Size1d, options: MaxPoolLayerOptions<Size1d> = {}): Layer => maxLayer(1, size, options);
+export const maxPool1d = (size: Size1d, options: MaxPoolLayerOptions<Size1d> = {}): Layer<NoTensors> =>
+  maxLayer(1, size, options);
 /** The maximum of each window of images `[batch, channels, height, width]`; an incomplete window at the edge is left out. */
-export const maxPool2d = (size: Size2d, options: MaxPool2dOptions = {}): Layer => maxLayer(2, size, options);
+export const maxPool2d = (size: Size2d, options: MaxPool2dOptions = {}): Layer<NoTensors> => maxLayer(2, size, options);
 /** The maximum of each window of volumes `[batch, channels, depth, height, width]`. */
-export const maxPool3d = (size: Size3d, options: MaxPoolLayerOptions<Size3d> = {}): Layer => maxLayer(3, size, options);
+export const maxPool3d = (size: Size3d, options: MaxPoolLayerOptions<Size3d> = {}): Layer<NoTensors> =>
+  maxLayer(3, size, options);
 
 /** The mean of each window of sequences `[batch, channels, width]`. */
-export const avgPool1d = (size: Size1d, options: AvgPoolLayerOptions<Size1d> = {}): Layer =>
+export const avgPool1d = (size: Size1d, options: AvgPoolLayerOptions<Size1d> = {}): Layer<NoTensors> =>
   averageLayer(1, size, options);
 /** The mean of each window of images `[batch, channels, height, width]`. */
-export const avgPool2d = (size: Size2d, options: AvgPoolLayerOptions<Size2d> = {}): Layer =>
+export const avgPool2d = (size: Size2d, options: AvgPoolLayerOptions<Size2d> = {}): Layer<NoTensors> =>
   averageLayer(2, size, options);
 /** The mean of each window of volumes `[batch, channels, depth, height, width]`. */
-export const avgPool3d = (size: Size3d, options: AvgPoolLayerOptions<Size3d> = {}): Layer =>
+export const avgPool3d = (size: Size3d, options: AvgPoolLayerOptions<Size3d> = {}): Layer<NoTensors> =>
   averageLayer(3, size, options);
 
 /** The maxima of `size` parts of sequences, whatever their width. */
-export const adaptiveMaxPool1d = (size: Size1d): Layer =>
+export const adaptiveMaxPool1d = (size: Size1d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveMaxPool1d", 1, size, tensors.adaptiveMaxPool1d);
 /** The maxima of `size` parts of images, whatever their height and width. */
-export const adaptiveMaxPool2d = (size: Size2d): Layer =>
+export const adaptiveMaxPool2d = (size: Size2d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveMaxPool2d", 2, size, tensors.adaptiveMaxPool2d);
 /** The maxima of `size` parts of volumes, whatever their sizes. */
-export const adaptiveMaxPool3d = (size: Size3d): Layer =>
+export const adaptiveMaxPool3d = (size: Size3d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveMaxPool3d", 3, size, tensors.adaptiveMaxPool3d);
 /** The means of `size` parts of sequences, whatever their width. */
-export const adaptiveAvgPool1d = (size: Size1d): Layer =>
+export const adaptiveAvgPool1d = (size: Size1d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveAvgPool1d", 1, size, tensors.adaptiveAvgPool1d);
 /** The means of `size` parts of images, whatever their height and width. */
-export const adaptiveAvgPool2d = (size: Size2d): Layer =>
+export const adaptiveAvgPool2d = (size: Size2d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveAvgPool2d", 2, size, tensors.adaptiveAvgPool2d);
 /** The means of `size` parts of volumes, whatever their sizes. */
-export const adaptiveAvgPool3d = (size: Size3d): Layer =>
+export const adaptiveAvgPool3d = (size: Size3d): Layer<NoTensors> =>
   adaptiveLayer("adaptiveAvgPool3d", 3, size, tensors.adaptiveAvgPool3d);
 
 /** Dims after batch and channels. */
 const spatial = (x: Tensor): number[] => x.shape.map((_size, dim) => dim).slice(2);
 
 /** A layer over images of any number of spatial dims. */
-function globalPooling(kind: string, apply: (x: Tensor) => Tensor): Layer {
+function globalPooling(kind: string, apply: (x: Tensor) => Tensor): Layer<NoTensors> {
   return positioned({
     kind,
     init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
@@ -132,6 +139,6 @@ function globalPooling(kind: string, apply: (x: Tensor) => Tensor): Layer {
 }
 
 /** The mean of each channel: `[batch, channels, …]` to `[batch, channels]`. */
-export const globalAvgPool = (): Layer => globalPooling("globalAvgPool", (x) => x.mean(spatial(x)));
+export const globalAvgPool = (): Layer<NoTensors> => globalPooling("globalAvgPool", (x) => x.mean(spatial(x)));
 /** The maximum of each channel: `[batch, channels, …]` to `[batch, channels]`; ties share the gradient. */
-export const globalMaxPool = (): Layer => globalPooling("globalMaxPool", (x) => x.max(spatial(x)));
+export const globalMaxPool = (): Layer<NoTensors> => globalPooling("globalMaxPool", (x) => x.max(spatial(x)));

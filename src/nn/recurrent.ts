@@ -66,16 +66,23 @@ export interface RunResult {
   readonly final: RecurrentState;
 }
 
+/** Parameters of a recurrent layer: those of the first layer, and by the same names with `_l1`, …, `_reverse` those of others. */
+export type RecurrentParams = {
+  readonly weight_ih_l0: Tensor;
+  readonly weight_hh_l0: Tensor;
+  readonly [name: string]: Tensor;
+};
+
 /** A layer over sequences. */
-export interface RecurrentLayer extends Layer {
+export interface RecurrentLayer extends Layer<RecurrentParams> {
   /** As {@link Layer.apply}, with first states and lengths too; with `output: "last"`, y is what `run` gives as last state. */
-  apply(variables: Variables, x: Tensor, options?: RunOptions): Applied;
+  apply(variables: Variables<RecurrentParams>, x: Tensor, options?: RunOptions): Applied;
   /**
    * As `apply`, with first states, lengths and last states; y is the whole sequence, whatever `output` says.
    *
    * @throws HeddleError `shape` when states or lengths do not fit
    */
-  run(variables: Variables, x: Tensor, options?: RunOptions): RunResult;
+  run(variables: Variables<RecurrentParams>, x: Tensor, options?: RunOptions): RunResult;
 }
 
 /**
@@ -130,14 +137,14 @@ const suffixes = ({ layers, bidirectional }: Settings): string[][] =>
 
 function recurrent(kind: string, cell: Cell, options: RecurrentOptions): RecurrentLayer {
   const settings = settingsOf(kind, options);
-  const run = (variables: Variables, x: Tensor, given: RunOptions = {}): RunResult => {
+  const run = (variables: Variables<RecurrentParams>, x: Tensor, given: RunOptions = {}): RunResult => {
     return ofLayer(kind, () => {
       checkSequences(x);
       checkOptions(`${kind}: run`, given, ["train", "key", "precision", "initial", "lengths"]);
       return through(cell, settings, variables.params, x, given);
     });
   };
-  const layer = positioned(
+  const layer = positioned<RecurrentParams>(
     {
       kind,
       init(key, input) {
@@ -171,7 +178,7 @@ function outputType(settings: Settings, input: TensorType): TensorType {
   return { dtype: input.dtype, shape: settings.output === "last" ? [batch, width] : [first, second, width] };
 }
 
-function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorType): Tensors {
+function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorType): RecurrentParams {
   const { hidden, bias } = settings;
   const rows = cell.gates * hidden;
   let width = input.shape[2] as number;
@@ -190,7 +197,7 @@ function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorT
     }
     width = hidden * directionsOf(settings);
   }
-  return params;
+  return params as RecurrentParams;
 }
 
 /** All layers, over `[time, batch, features]`. */

@@ -3,7 +3,8 @@ import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } 
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { type Applied, applyLayer, asLayer, type Layer, type LayerLike, positioned } from "./layer.ts";
+import { standingFor } from "./composite.ts";
+import { type Applied, applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf } from "./layer.ts";
 
 /**
  * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): of
@@ -13,15 +14,14 @@ import { type Applied, applyLayer, asLayer, type Layer, type LayerLike, position
  * @param options.policy which values within are kept all the same; see `remat`
  * @example nn.sequential(...blocks.map((block) => nn.remat(block)), nn.linear(10))
  */
-export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
+export function remat<L extends LayerLike>(layer: L, options: RematOptions = {}): Layer<ParamsOf<L>> {
   checkOptions("remat", options, ["policy"]);
+  if (!isLayerLike(layer)) throw new HeddleError("model", `remat: takes a layer, got ${shown(layer)}`);
   const inner = asLayer(layer);
-  if (typeof inner?.init !== "function" || typeof inner.apply !== "function")
-    throw new HeddleError("model", `remat: takes a layer, got ${shown(layer)}`);
-  return positioned({
+  const checked: Layer = {
     kind: inner.kind,
     passesPrecision: true,
-    ...(inner.layers === undefined ? {} : { layers: inner.layers }),
+    wraps: inner,
     init: (key, input) => inner.init(key, input),
     apply({ params, state }, x, { train, key, precision } = {}) {
       const again = rematFunction(
@@ -31,5 +31,6 @@ export function remat(layer: LayerLike, options: RematOptions = {}): Layer {
       );
       return again({ params, state }, x, key);
     },
-  });
+  };
+  return standingFor(checked, (other) => remat(other, options)) as Layer<ParamsOf<L>>;
 }

@@ -1,64 +1,125 @@
-/** @module Layers one after another. */
-import type { Tensor, Tensors } from "../tensor/index.ts";
+/** @module Layers one after another, with a way around them, and side by side. */
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
+import { concat, evalShape, isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { applyLayer, asLayer, inLayer, type Layer, type LayerLike, positioned, scopeKey } from "./layer.ts";
+import { type Composition, composed } from "./composite.ts";
+import { asLayer, castFloat, isLayerLike, type Layer, type LayerLike } from "./layer.ts";
+import type { TreeOf } from "./module.ts";
 
-/** Without the children that have no variables, as PyTorch's `state_dict` leaves them out. */
-function withoutEmpty(entries: readonly (readonly [string, Tensors])[]): Tensors {
-  return Object.fromEntries(entries.filter(([, tree]) => Object.keys(tree).length > 0));
+/** The layers of a list by their places. */
+function placed(kind: string, children: readonly LayerLike[]): { [place: string]: Layer } {
+  const layers = children.map((child: unknown, index) => {
+    if (isLayerLike(child)) return asLayer(child);
+    throw new HeddleError("option", `${kind}: layer ${index} is ${shown(child)}, not a layer`, {
+      ...(Array.isArray(child) ? { hint: `layers are arguments: ${kind}(first, second), ${kind}(...layers)` } : {}),
+    });
+  });
+  return Object.fromEntries(layers.map((layer, index) => [String(index), layer]));
 }
 
-const none: Tensors = {};
+/** One after another. */
+function chain(layers: Composition["layers"]): Pick<Composition, "init" | "apply"> {
+  const names = Object.keys(layers);
+  return {
+    init: (make, input) => names.reduce((output, name) => make(name, output), input),
+    apply: ({ run }, x) => names.reduce((y, name) => run(name, y), x),
+  };
+}
 
 /**
  * Applies layers one after another. Their variables are named `"0"`, `"1"`, … as in PyTorch: `"3.weight"` is the weight
- * of the fourth. A function `x => y` may stand for a layer without variables. Errors name the layer:
- * `layer 3 (linear): …`.
+ * of the fourth. A function `x => y` may stand for a layer without variables. A layer that is given twice has one set of parameters,
+ * by its first name. Errors name the layer: `layer 3 (linear): …`.
  */
-export function sequential(...children: readonly LayerLike[]): Layer {
-  const layers = children.map((child, index) => {
-    const valid =
-      typeof child === "function" || (typeof child?.init === "function" && typeof child.apply === "function");
-    if (!valid)
-      throw new HeddleError("option", `sequential: layer ${index} is ${shown(child)}, not a layer`, {
-        ...(Array.isArray(child)
-          ? { hint: "layers are arguments: sequential(first, second), sequential(...layers)" }
-          : {}),
-      });
-    return asLayer(child);
-  });
-  return positioned({
-    kind: "sequential",
+export function sequential<const Children extends readonly LayerLike[]>(
+  ...children: Children
+): Layer<TreeOf<Children>> {
+  const layers = placed("sequential", children);
+  return composed({ kind: "sequential", layers, ...chain(layers) });
+}
+
+/**
+ * `x + layers(x)` (He et al., 2016): layers one after another and a way around them. Variables are named as by {@link sequential}. Where
+ * the way around has a layer of its own, that is `nn.parallel([nn.sequential(…), shortcut], "sum")`.
+ *
+ * @throws HeddleError `shape`, from `init`, when the layers change the shape
+ */
+export function residual<const Children extends readonly LayerLike[]>(...children: Children): Layer<TreeOf<Children>> {
+  const layers = placed("residual", children);
+  const { init, apply } = chain(layers);
+  return composed({
+    kind: "residual",
     layers,
-    init(key, input) {
-      let output = input;
-      const params: [string, Tensors][] = [];
-      const state: [string, Tensors][] = [];
-      layers.forEach((layer, index) => {
-        const name = String(index);
-        const made = inLayer(name, layer, () => layer.init(scopeKey(key, name), output));
-        params.push([name, made.params]);
-        state.push([name, made.state]);
-        output = made.output;
+    init(make, input) {
+      const output = init(make, input, layers);
+      if (sameShape(input.shape, output.shape)) return output;
+      throw new HeddleError("shape", `adds ${formatType(output)} to its input ${formatType(input)}, of another shape`, {
+        hint: 'give the way around a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',
       });
-      return { params: withoutEmpty(params), state: withoutEmpty(state), output };
     },
-    apply(variables, x, options = {}) {
-      let y: Tensor = x;
-      const state: [string, Tensors][] = [];
-      layers.forEach((layer, index) => {
-        const name = String(index);
-        const own = {
-          params: (variables.params[name] ?? none) as Tensors,
-          state: (variables.state[name] ?? none) as Tensors,
-        };
-        const key = options.key === undefined ? undefined : scopeKey(options.key, name);
-        const applied = inLayer(name, layer, () => applyLayer(layer, own, y, { ...options, key }));
-        y = applied.y;
-        state.push([name, applied.state]);
-      });
-      return { y, state: withoutEmpty(state) };
-    },
+    // With a precision, what the layers give may be of it, or f32 after a norm.
+    apply: (run, x, { train, key, precision }) =>
+      castFloat(x, precision).add(castFloat(apply(run, x, { train, key, precision }), precision)),
   });
+}
+
+/** How {@link parallel} makes one output of those of its branches. */
+export type Combine = "sum" | "concat" | ((...outputs: Tensor[]) => Tensor);
+
+/** Options of {@link parallel}. */
+export interface ParallelOptions {
+  /** The dim along which `"concat"` joins outputs; default 1, the channels or features. */
+  readonly dim?: number;
+}
+
+/**
+ * Applies layers to the same input, each by itself, and makes one of their outputs: their sum, the outputs one behind another
+ * along `dim`, or what a function of them gives. Variables are named by the places of a list, or by the names of a record.
+ *
+ * @throws HeddleError `option` for what is no layer; `shape` where the outputs do not go together
+ * @example nn.parallel([nn.sequential(nn.conv2d({ out: 8, kernel: 1 })), nn.maxPool2d(3, { strides: 1, padding: 1 })], "concat")
+ */
+export function parallel<const Branches extends readonly LayerLike[] | { readonly [name: string]: LayerLike }>(
+  branches: Branches,
+  combine: Combine,
+  options: ParallelOptions = {},
+): Layer<TreeOf<Branches>> {
+  checkOptions("parallel", options, ["dim"]);
+  const { dim = 1 } = options;
+  checkInteger("parallel", "dim", dim, -Number.MAX_SAFE_INTEGER);
+  if (typeof branches !== "object" || branches === null || isLayerLike(branches))
+    throw new HeddleError("option", `parallel: takes a list or a record of layers, got ${shown(branches)}`);
+  const layers = Array.isArray(branches) ? placed("parallel", branches as readonly LayerLike[]) : recorded(branches);
+  const names = Object.keys(layers);
+  if (names.length === 0) throw new HeddleError("option", "parallel: has no branches");
+  const join = joining(combine, dim);
+  return composed({
+    kind: "parallel",
+    layers,
+    init: (make, input) => evalShape(join, ...names.map((name): TensorType => make(name, input))),
+    apply: ({ run }, x, { precision }) => join(...names.map((name) => castFloat(run(name, x), precision))),
+  });
+}
+
+function recorded(branches: object): { [name: string]: Layer } {
+  return Object.fromEntries(
+    Object.entries(branches).map(([name, layer]: [string, unknown]) => {
+      if (isLayerLike(layer)) return [name, asLayer(layer)];
+      throw new HeddleError("option", `parallel: branch '${name}' is ${shown(layer)}, not a layer`);
+    }),
+  );
+}
+
+function joining(combine: Combine, dim: number): (...outputs: Tensor[]) => Tensor {
+  if (combine === "concat") return (...outputs) => concat(outputs, dim);
+  if (combine === "sum") return (...outputs) => outputs.reduce((sum, output) => sum.add(output));
+  if (typeof combine !== "function")
+    throw new HeddleError("option", `parallel: combine must be sum, concat or a function, got ${shown(combine)}`);
+  return (...outputs) => {
+    const y: unknown = combine(...outputs);
+    if (isTensor(y)) return y;
+    throw new HeddleError("model", `parallel: combine must give a tensor, but gave ${shown(y)}`);
+  };
 }

@@ -8,7 +8,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { type Size, type Size2d, sizesOf, weighted } from "./convolution.ts";
 import type { LayerInit } from "./initialise.ts";
-import type { Layer } from "./layer.ts";
+import type { Biased, Layer, Weighted } from "./layer.ts";
 
 /** Options of transposed convolution layers, as in PyTorch. */
 export interface ConvTransposeLayerOptions<S = Size> {
@@ -41,7 +41,11 @@ export type ConvTranspose3dOptions = ConvTransposeLayerOptions<number | readonly
 
 const functions = [transpose1d, transpose2d, transpose3d] as const;
 
-function layer(what: string, rank: number, options: ConvTransposeLayerOptions): Layer {
+function layer<Bias extends boolean>(
+  what: string,
+  rank: number,
+  options: ConvTransposeLayerOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> {
   checkOptions(what, options, [
     ...["out", "kernel", "strides", "padding", "outputPadding", "dilation", "groups", "bias", "init"],
   ]);
@@ -70,14 +74,20 @@ function layer(what: string, rank: number, options: ConvTransposeLayerOptions): 
  * Transposed convolution of sequences `[batch, in, width]`. Parameters `weight` `[in, out / groups, width]` and `bias`
  * `[out]`, as in PyTorch.
  */
-export const convTranspose1d = (options: ConvTranspose1dOptions): Layer => layer("convTranspose1d", 1, options);
+export const convTranspose1d = <Bias extends boolean = true>(
+  options: ConvTranspose1dOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> => layer("convTranspose1d", 1, options);
 /**
  * Transposed convolution of images `[batch, in, height, width]`. Parameters `weight` `[in, out / groups, height, width]`
  * and `bias` `[out]`, as in PyTorch.
  */
-export const convTranspose2d = (options: ConvTranspose2dOptions): Layer => layer("convTranspose2d", 2, options);
+export const convTranspose2d = <Bias extends boolean = true>(
+  options: ConvTranspose2dOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> => layer("convTranspose2d", 2, options);
 /**
  * Transposed convolution of volumes `[batch, in, depth, height, width]`. Parameters `weight`
  * `[in, out / groups, depth, height, width]` and `bias` `[out]`, as in PyTorch.
  */
-export const convTranspose3d = (options: ConvTranspose3dOptions): Layer => layer("convTranspose3d", 3, options);
+export const convTranspose3d = <Bias extends boolean = true>(
+  options: ConvTranspose3dOptions & Biased<Bias>,
+): Layer<Weighted<Bias>> => layer("convTranspose3d", 3, options);

@@ -76,7 +76,7 @@ export {
   solve,
   trace,
 } from "./linear-algebra.ts";
-export { norm } from "./norm.ts";
+export { norm, powerOrZero } from "./norm.ts";
 export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
 export { type Combination, identityOf } from "./reduce.ts";

@@ -16,7 +16,7 @@ function byLargest(x: Node, dims: readonly number[]): readonly [scaled: Node, un
 }
 
 /** x to the power, for x >= 0; where x is 0 it is 0 in all derivatives, so that what follows does not meet 0 times infinity. */
-function powerOrZero(x: Node, exponent: number): Node {
+export function powerOrZero(x: Node, exponent: number): Node {
   const zero = emit.eq(x, 0);
   const base = select(zero, 1, x);
   return select(zero, 0, exponent === 0.5 ? emit.sqrt(base) : emit.pow(base, exponent));

@@ -26,6 +26,7 @@ export {
   rprop,
 } from "./adaptive.ts";
 export { clipByGlobalNorm, clipByValue, globalNorm, type NormOptions } from "./clip.ts";
+export { groups } from "./groups.ts";
 export { lazy } from "./lazy.ts";
 export { type LbfgsOptions, lbfgs } from "./lbfgs.ts";
 export { type MinimizeOptions, type Minimum, minimize } from "./minimize.ts";
@@ -33,6 +34,7 @@ export {
   type DecayMask,
   type LearningRate,
   learningRateAt,
+  learningRatesAt,
   type Optimizer,
   perParameter,
   type Rule,

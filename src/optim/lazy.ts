@@ -1,8 +1,11 @@
 /** @module Optimizers that leave rows without a gradient as they are. */
+
 import { range, sameShape, type TensorType } from "../ir/shape.ts";
 import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
+import { choice, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
 
@@ -15,25 +18,28 @@ import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
  * Under `jit`, a step on a large table of an embedding then costs what the rows do that it has looked up. For `sgd` without
  * momentum or weight decay, and for `adagrad`, that is so anyway: they do nothing where the gradient is zero.
  *
- * @param parameters which parameters: of at least one dim
+ * @param parameters which parameters, by a pattern of names or a function: of at least one dim
  * @throws HeddleError `option` for `lbfgs`, whose steps are of all parameters together, and from `init` when no parameter is lazy.
  * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), ({ name }) => name === "embedding.weight")
  */
-export function lazy(optimizer: Optimizer, parameters: DecayMask): Optimizer {
-  const { name, learningRate } = checkOptimizer(optimizer);
-  if (typeof parameters !== "function")
-    throw new HeddleError("option", `lazy: parameters must be a function of a parameter, got ${String(parameters)}`);
+export function lazy(optimizer: Optimizer, parameters: Selection): Optimizer {
+  const { name, learningRate, parts } = checkOptimizer(optimizer);
+  const wanted = choice("lazy: parameters", parameters);
+  if (parts !== undefined)
+    throw new HeddleError("option", "lazy: takes the optimizer of a group, not groups", {
+      hint: 'optim.groups({ embedding: optim.lazy(optim.adam(…), "**"), … })',
+    });
   if (name === "lbfgs") throw new HeddleError("option", "lazy: lbfgs steps along all parameters together");
   return {
     name: `lazy ${name}`,
     learningRate,
     init(params) {
-      checkNamed(params, parameters);
+      checkNamed(params, wanted);
       return optimizer.init(params);
     },
     update(grads, state, params, options) {
       const updated = optimizer.update(grads, state, params, options);
-      const touched = touchedRows(name, grads, params, parameters);
+      const touched = touchedRows(name, grads, params, wanted);
       const before = state as { readonly [slot: string]: Tensors };
       const slots = Object.entries(updated.state).map(([slot, after]) => [slot, kept(touched, before[slot], after)]);
       return { params: kept(touched, params, updated.params), state: Object.fromEntries(slots) };
@@ -52,7 +58,7 @@ const isLazy = (name: string, { shape, dtype }: TensorType, wanted: DecayMask): 
 function checkNamed(params: Tensors, wanted: DecayMask): void {
   const { leaves, paths } = flattenTree(params, isTensor);
   if (leaves.length === 0 || leaves.some((leaf, index) => isLazy(paths[index] as string, leaf, wanted))) return;
-  throw new HeddleError("option", `lazy: none of the parameters is one: ${paths.join(", ")}`, {
+  throw new HeddleError("option", `lazy: none of the parameters is one: ${listed(paths)}`, {
     hint: 'say which by name, such as ({ name }) => name === "0.weight"',
   });
 }

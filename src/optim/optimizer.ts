@@ -10,6 +10,7 @@
 import { isHalf, wideDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { choice, chosenNames, type Named, type Selection } from "../tensor/parts.ts";
 import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";
@@ -26,7 +27,7 @@ export interface LearningRate {
 }
 
 /** Which parameters weight decay is for, by their name (`"0.weight"`), shape and dtype. */
-export type DecayMask = (parameter: TensorType & { readonly name: string }) => boolean;
+export type DecayMask = (parameter: Named) => boolean;
 
 /** A {@link DecayMask}: tensors of two dims and more, so neither biases nor the factors of norms. */
 export const weightsOnly: DecayMask = ({ shape }) => shape.length > 1;
@@ -35,8 +36,8 @@ export const weightsOnly: DecayMask = ({ shape }) => shape.length > 1;
 export interface WeightDecay {
   /** How much; whether it is a penalty or shrinks the parameters themselves is the optimizer's to say. Default 0. */
   readonly weightDecay?: number;
-  /** Default: all parameters. */
-  readonly decayMask?: DecayMask;
+  /** Which parameters it is for: a pattern of names (`"**.weight"`) or a function. Default: all. */
+  readonly decayMask?: Selection;
 }
 
 /** Names of the options of {@link LearningRate} and {@link WeightDecay}. */
@@ -46,7 +47,10 @@ export const commonOptions = ["learningRate", "weightDecay", "decayMask"] as con
 export interface UpdateOptions {
   /** Steps taken before this one: 0 for the first. */
   readonly step: number | Tensor;
-  /** Overrides the optimizer's own; needed when `step` is a tensor and the optimizer has a schedule. */
+  /**
+   * Overrides the optimizer's own; needed when `step` is a tensor and the optimizer has a schedule. Of an optimizer with parts a vector
+   * with a rate for each, or one for all.
+   */
   readonly learningRate?: number | Tensor | undefined;
 }
 
@@ -61,6 +65,8 @@ export interface Optimizer {
   /** Such as `"sgd"`. */
   readonly name: string;
   readonly learningRate: number | Schedule;
+  /** Of one that is several, with learning rates of their own, those. */
+  readonly parts?: readonly Optimizer[];
   /** State for these parameters: zeros, or where an option says otherwise; in f32 for 16-bit floats. */
   init(params: Tensors): Tensors;
   /** One step; the trees given are not changed. */
@@ -78,6 +84,16 @@ export function learningRateAt(optimizer: Pick<Optimizer, "name" | "learningRate
   const value: unknown = typeof learningRate === "function" ? learningRate(step) : learningRate;
   if (typeof value === "number" && Number.isFinite(value)) return value;
   throw new HeddleError("option", `${name}: the schedule gives learning rate ${String(value)} at step ${step}`);
+}
+
+/** The learning rates of a step as {@link Optimizer.update} takes them: of an optimizer with parts a vector, else a scalar. */
+export function learningRatesAt(
+  optimizer: Optimizer,
+  step: number,
+): { readonly shape: readonly number[]; readonly values: readonly number[] } {
+  const { parts } = optimizer;
+  if (parts === undefined) return { shape: [], values: [learningRateAt(optimizer, step)] };
+  return { shape: [parts.length], values: parts.map((part) => learningRateAt(part, step)) };
 }
 
 /**
@@ -112,13 +128,15 @@ export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
   const { name, learningRate, weightDecay = 0, decayMask } = asRecord("perParameter", rule);
   if (typeof learningRate !== "function") checkNumber(name, "learningRate", learningRate, 0);
   checkNumber(name, "weightDecay", weightDecay, 0);
-  if (decayMask !== undefined && typeof decayMask !== "function")
-    throw new HeddleError("option", `${name}: decayMask must be a function of a parameter, got ${String(decayMask)}`);
+  const decays = decayMask === undefined ? undefined : choice(`${name}: decayMask`, decayMask);
   return {
     name,
     learningRate,
-    init: (params) => initial(rule, params),
-    update: (grads, state, params, options) => update(rule, grads, state, params, options),
+    init(params) {
+      if (decayMask !== undefined) chosenNames(`${name}: decayMask`, decayMask, params);
+      return initial(rule, params);
+    },
+    update: (grads, state, params, options) => update(rule, decays, grads, state, params, options),
   };
 }
 
@@ -154,6 +172,7 @@ function initial<Slot extends string>(rule: Rule<Slot>, params: Tensors): Tensor
 
 function update<Slot extends string, Params extends Tensors>(
   rule: Rule<Slot>,
+  decays: DecayMask | undefined,
   grads: Params,
   state: Tensors,
   params: Params,
@@ -171,7 +190,7 @@ function update<Slot extends string, Params extends Tensors>(
   const results = leaves.map((parameter, index) => {
     const path = paths[index] as string;
     const own = Object.fromEntries(slotsOf(rule, parameter).map((slot) => [slot, slotAt(slot, path)]));
-    const step = scalars(rule, options, parameter, path);
+    const step = scalars(rule, decays, options, parameter, path);
     const next = rule.apply(widened(gradients(path)), widened(parameter), own as Record<Slot, Tensor>, step);
     return { ...next, parameter: isHalf(parameter.dtype) ? next.parameter.cast(parameter.dtype) : next.parameter };
   });
@@ -220,13 +239,14 @@ export function updateRate(
 }
 
 function scalars(
-  rule: Pick<Rule<string>, "name" | "learningRate" | "weightDecay" | "decayMask">,
+  rule: Pick<Rule<string>, "name" | "learningRate" | "weightDecay">,
+  mask: DecayMask | undefined,
   options: UpdateOptions,
   { shape, dtype }: TensorType,
   name: string,
 ): StepScalars {
-  const { weightDecay = 0, decayMask } = rule;
-  const decays = weightDecay !== 0 && decayMask?.({ name, shape, dtype }) !== false;
+  const { weightDecay = 0 } = rule;
+  const decays = weightDecay !== 0 && mask?.({ name, shape, dtype }) !== false;
   return { ...updateRate(rule, options, { shape, dtype }), weightDecay: decays ? weightDecay : 0 };
 }
 

@@ -19,7 +19,7 @@ import {
   simulate,
 } from "../plan/pipeline/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { formatBytes } from "../util/text.ts";
+import { formatBytes, listed } from "../util/text.ts";
 import type { RankProgram } from "./builder.ts";
 import { countProgram } from "./count.ts";
 import { pipelinePrograms } from "./pipeline.ts";
@@ -208,7 +208,7 @@ export function printPipeline(plan: PipelinePlan): string {
   const table = Array.from({ length: stages }, (_unused, stage) => {
     const values = inputs.filter((input) => input.stage === stage);
     const bytes = values.reduce((total, { type, layout }) => total + bytesOf(localType(type, layout, mesh)), 0);
-    const names = values.map((value) => `${value.name} ${formatType(value.type)}`).join(", ");
+    const names = listed(values.map((value) => `${value.name} ${formatType(value.type)}`));
     return `stage ${stage} on rank ${placed[stage]}: ${formatBytes(bytes)}: ${names}`;
   });
   const rows = inputs
@@ -222,11 +222,11 @@ export function printPipeline(plan: PipelinePlan): string {
   return [
     `pipeline @${name} on ${formatMesh(mesh)}: ${stages} stages, ${microBatches} micro-batches`,
     ...table,
-    `every stage: ${rows.join(", ")}`,
+    `every stage: ${listed(rows)}`,
     "",
     printSchedule(schedule, costs).trimEnd(),
-    `idle ${percent(simulation.bubble)}; micro-batches kept at most: ${simulation.peakLive.map((live, rank) => `rank ${rank} ${live}`).join(", ")}`,
-    `sent per step: ${sent.join(", ")}`,
+    `idle ${percent(simulation.bubble)}; micro-batches kept at most: ${listed(simulation.peakLive.map((live, rank) => `rank ${rank} ${live}`))}`,
+    `sent per step: ${listed(sent)}`,
     "",
   ].join("\n");
 }

@@ -33,6 +33,7 @@ export interface Firing {
 
 /** The uses of rules, in order: for a viewer and for tests. */
 export class RewriteTrace {
+  /** Uses of rules, in their order. */
   readonly firings: Firing[] = [];
   private readonly order: Order | undefined;
 
@@ -41,6 +42,7 @@ export class RewriteTrace {
     this.order = order;
   }
 
+  /** Notes a use. */
   record(rule: Rule, before: Node, after: Node): void {
     this.firings.push({
       rule: rule.name,

@@ -19,6 +19,7 @@ type Phase = "idle" | "waiting" | "working";
 
 /** Decides over pulls. */
 export class StaleSynchronous {
+  /** Clocks that a worker may be ahead of the slowest. */
   readonly staleness: number;
   private readonly clocks = new Map<number, number>();
   private readonly phases = new Map<number, Phase>();

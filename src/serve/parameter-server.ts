@@ -5,7 +5,7 @@
  */
 import type { TypedArray } from "../ir/dtype.ts";
 import { typeOf } from "../ir/shape.ts";
-import { learningRateAt, type Optimizer } from "../optim/index.ts";
+import { learningRatesAt, type Optimizer } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
@@ -138,11 +138,10 @@ class Server<Batch extends Tensors> {
     const place = (tree: Tensors): Tensors => moved(tree, server, (leaf) => leaf.dataSync());
     const state = { params: place(params), slots: place(optimizer.init(params)) };
     const types = unflattenTree(shape, leaves.map(typeOf)) as Tensors;
-    const scalar = (dtype: "i32" | "f32"): object => ({ shape: [], dtype });
     this.device = new ServeDevice<State>(server, "parameters", state, {
       pull: { inputs: [], run: (kept) => ({ reply: kept.params }) },
       push: {
-        inputs: [types, scalar("i32"), scalar("f32")],
+        inputs: [types, { shape: [], dtype: "i32" }, { shape: learningRatesAt(optimizer, 0).shape, dtype: "f32" }],
         run: ({ params: kept, slots }, grads: Tensors, step: Tensor, learningRate: Tensor) => {
           const updated = optimizer.update(grads, slots, kept, { step, learningRate });
           return { state: { params: updated.params, slots: updated.state } };
@@ -180,12 +179,12 @@ class Server<Batch extends Tensors> {
     this.log.push({ kind: "push", worker, clock, version: step });
     this.losses.push(loss);
     const layout = replicated(meshOf(server));
-    const rate = Float32Array.of(learningRateAt(optimizer, step));
+    const { shape, values } = learningRatesAt(optimizer, step);
     this.device.ask(
       "push",
       this.tree(server, grads),
       distribute(server, Int32Array.of(step), { shape: [], dtype: "i32" }, layout),
-      distribute(server, rate, { shape: [], dtype: "f32" }, layout),
+      distribute(server, Float32Array.from(values), { shape, dtype: "f32" }, layout),
     );
     this.version++;
   }

@@ -8,33 +8,9 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkWhole, checkWide } from "./arguments.ts";
 import { arange, type CreateOptions } from "./create.ts";
+import type { Dims, WideOptions } from "./reductions.ts";
 import { selected } from "./selected.ts";
-import {
-  checkTensor,
-  type Dims,
-  operate,
-  type ReduceOptions,
-  type SumOptions,
-  type Tensor,
-  type TensorLike,
-  type WideOptions,
-  wideReduction,
-} from "./tensor.ts";
-
-/**
- * Product over dims (default all); integers wrap, or are multiplied in `{ dtype }`; of nothing 1; of bool, 1 where all are
- * true, else 0, in i32.
- */
-export const prod = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor =>
-  wideReduction("prod", ops.prod, x, dims, options);
-/** Whether all elements over dims (default all) are true, or not 0. */
-export const all = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
-  operate("all", ops.all, [x], dims, options);
-/** Whether any element over dims (default all) is true, or not 0. */
-export const any = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
-  operate("any", ops.any, [x], dims, options);
-/** Index (i32) of the smallest element along a dim (default the last): the first of ties, the first NaN. */
-export const argMin = (x: Tensor, dim?: number): Tensor => operate("argMin", ops.argMin, [x], dim);
+import { checkTensor, operate, type Tensor, type TensorLike } from "./tensor.ts";
 
 const cumulative =
   (name: string, kind: ops.CumulativeKind) =>

@@ -2,12 +2,14 @@
  * @module Loops and branches over trees of tensors. Their functions are traced once; tensors that they use from outside
  * become inputs that are alike in every iteration.
  */
+
 import type { Graph } from "../ir/node.ts";
 import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
 import {
@@ -56,7 +58,7 @@ function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tens
   });
 }
 
-const list = ({ paths }: FlatTree<Tensor>): string => `[${paths.map((path) => path || "(itself)").join(", ")}]`;
+const list = ({ paths }: FlatTree<Tensor>): string => `[${listed(paths.map((path) => path || "(itself)"))}]`;
 
 /** Number of slices of trees that are sliced along dim 0. */
 function lengthOf(xs: FlatTree<Tensor>, given: number | undefined): number {

@@ -156,6 +156,12 @@ export function zerosLike(x: Tensor): Tensor {
   return filled("zerosLike", x.shape, 0, { dtype: x.dtype });
 }
 
+/** Ones of the shape and dtype of `x`. */
+export function onesLike(x: Tensor): Tensor {
+  checkTensor("onesLike", x);
+  return filled("onesLike", x.shape, 1, { dtype: x.dtype });
+}
+
 function filled(name: string, shape: Shape, value: number | bigint, options: CreateOptions): Tensor {
   checkOptions(name, options, ["dtype"]);
   const { dtype = "f32" } = options;

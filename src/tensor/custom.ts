@@ -1,4 +1,5 @@
 /** @module Functions with a derivative of the user's own: customGradient (reverse mode) and customJvp (forward mode). */
+
 import { isFloat } from "../ir/dtype.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import type { Node } from "../ir/node.ts";
@@ -7,6 +8,7 @@ import { topological } from "../ir/walk.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
 import {
@@ -129,7 +131,7 @@ const smoothPlaces = (leaves: readonly Tensor[]): number[] =>
 function checkChange(what: string, made: FlatTree<Tensor>, like: FlatTree<Tensor>, of: string): void {
   if (treeKey(made.shape) !== treeKey(like.shape))
     throw new HeddleError("argument", `${what} must have the form of ${of}`, {
-      hint: `got the leaves [${made.paths.join(", ")}] for [${like.paths.join(", ")}]`,
+      hint: `got the leaves [${listed(made.paths)}] for [${listed(like.paths)}]`,
     });
   like.leaves.forEach((leaf, place) => {
     const own = made.leaves[place] as Tensor;

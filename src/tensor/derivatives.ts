@@ -2,6 +2,7 @@
  * @module Derivatives of functions over trees of tensors: reverse mode (grad, valueAndGrad, vjp) and forward mode (jvp). They
  * nest in each other and in vmap, jit and loops, in any order.
  */
+
 import { forwardGraph, gradients, pullback } from "../autodiff/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { inlineGraph } from "../ir/graph.ts";
@@ -10,6 +11,7 @@ import { formatType, sameType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction, checkNoMore } from "./arguments.ts";
 import { apart, capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced } from "./nested.ts";
@@ -86,7 +88,7 @@ function callOf(fn: (...inputs: any[]) => unknown, inputs: readonly unknown[]): 
 
 /** Refuses a tree that has not the form, shapes and dtypes of another. */
 function checkAlike(what: string, tree: FlatTree<Tensor>, like: FlatTree<Tensor>, of: string): void {
-  const texts = [tree, like].map(({ paths }) => `[${paths.map((path) => path || "(itself)").join(", ")}]`);
+  const texts = [tree, like].map(({ paths }) => `[${listed(paths.map((path) => path || "(itself)"))}]`);
   if (treeKey(tree.shape) !== treeKey(like.shape))
     throw new HeddleError("argument", `${what} must have the form of ${of}: got ${texts[0]} for ${texts[1]}`);
   like.leaves.forEach((leaf, place) => {

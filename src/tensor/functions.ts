@@ -7,20 +7,11 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkDType, checkWhole } from "./arguments.ts";
+import { checkBounds, checkDType, checkShape, checkWhole } from "./arguments.ts";
 import type { CreateOptions } from "./create.ts";
+import type { ReduceOptions } from "./reductions.ts";
 import { selected } from "./selected.ts";
-import {
-  checkTensor,
-  compared,
-  type Dims,
-  isTensor,
-  operate,
-  type ReduceOptions,
-  type SumOptions,
-  type Tensor,
-  type TensorLike,
-} from "./tensor.ts";
+import { compared, isTensor, operate, type Tensor, type TensorLike } from "./tensor.ts";
 
 export {
   arange,
@@ -30,11 +21,11 @@ export {
   type NestedNumbers,
   type NumberArray,
   ones,
+  onesLike,
   tensor,
   zeros,
   zerosLike,
 } from "./create.ts";
-export type { Dims, ReduceOptions, SumOptions, WideOptions } from "./tensor.ts";
 
 type Unary = (x: Tensor) => Tensor;
 type Binary = (x: TensorLike, y: TensorLike) => Tensor;
@@ -46,12 +37,6 @@ const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
   (x, y) =>
     operate(name, build, [x, y]);
-
-/** The tensor whose method is meant. */
-function self(name: string, x: Tensor): Tensor {
-  checkTensor(name, x);
-  return x;
-}
 
 /** -x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool. */
 export const neg: Unary = unary("neg", ops.neg);
@@ -169,7 +154,10 @@ export const rem: Binary = binary("rem", ops.rem);
  *
  * @throws HeddleError `dtype` for integers to a negative number.
  */
-export const pow: Binary = (x, y) => (isTensor(x) ? x.pow(y) : operate("pow", ops.pow, [x, y]));
+export const pow: Binary = (x, y) => {
+  if (isTensor(x)) ops.checkExponent(x, y);
+  return operate("pow", ops.pow, [x, y]);
+};
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
@@ -183,7 +171,10 @@ export const minimum: Binary = binary("minimum", ops.minimum);
  *
  * @throws HeddleError `argument` when both bounds are numbers and low is above high; of tensors, `high` is the result there.
  */
-export const clamp = (x: Tensor, low: TensorLike, high: TensorLike): Tensor => self("clamp", x).clamp(low, high);
+export function clamp(x: Tensor, low: TensorLike, high: TensorLike): Tensor {
+  checkBounds("clamp", low, high);
+  return operate("clamp", ops.clamp, [x, low, high]);
+}
 /** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
 export const and: Binary = binary("and", ops.and);
 /** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
@@ -242,7 +233,10 @@ export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLik
  * everything to a float is rounded once, to nearest even; everything to bool is `!= 0`. Between floats the gradient is cast
  * back; through other dtypes none flows.
  */
-export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dtype);
+export function cast(x: Tensor, dtype: DType): Tensor {
+  checkDType("cast", dtype);
+  return operate("cast", ops.cast, [x], dtype);
+}
 /**
  * The bits of each element as another dtype of the same width: f32, i32 and u32; f64, i64 and u64; i8 and u8; f16 and bf16.
  * The shape stays. Bits have no derivative: gradients through it are 0. StableHLO's `bitcast_convert`, PyTorch's
@@ -250,21 +244,33 @@ export const cast = (x: Tensor, dtype: DType): Tensor => self("cast", x).cast(dt
  *
  * @throws HeddleError `dtype` for bool and for dtypes of two widths.
  */
-export const bitcast = (x: Tensor, dtype: DType): Tensor => self("bitcast", x).bitcast(dtype);
+export function bitcast(x: Tensor, dtype: DType): Tensor {
+  checkDType("bitcast", dtype);
+  return operate("bitcast", ops.bitcast, [x], dtype);
+}
 /** Another shape for the same elements; one size may be -1. Outside of compiled functions a view: it shares memory with x. */
-export const reshape = (x: Tensor, shape: Shape): Tensor => self("reshape", x).reshape(shape);
+export function reshape(x: Tensor, shape: Shape): Tensor {
+  checkShape("reshape", shape, true);
+  return operate("reshape", ops.reshape, [x], shape);
+}
 /**
  * Output dim i is input dim order[i]; all dims reversed by default. Outside of compiled functions a view, which operations read
  * by strides.
  */
-export const transpose = (x: Tensor, order?: readonly number[]): Tensor => self("transpose", x).transpose(order);
+export function transpose(x: Tensor, order?: readonly number[]): Tensor {
+  if (order !== undefined) checkWhole("transpose", "order", order);
+  return operate("transpose", ops.transpose, [x], order);
+}
 /**
  * Repeats along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
  * repeats.
  *
  * @throws HeddleError `shape` when another size differs.
  */
-export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastTo", x).broadcastTo(shape);
+export function broadcastTo(x: Tensor, shape: Shape): Tensor {
+  checkShape("broadcastTo", shape);
+  return operate("broadcastTo", ops.broadcastTo, [x], shape);
+}
 /**
  * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
  * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two. Outside of compiled
@@ -272,12 +278,17 @@ export const broadcastTo = (x: Tensor, shape: Shape): Tensor => self("broadcastT
  *
  * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
  */
-export const slice = (
+export function slice(
   x: Tensor,
   start: readonly number[],
   limit: readonly number[],
   stride?: readonly number[],
-): Tensor => self("slice", x).slice(start, limit, stride);
+): Tensor {
+  checkWhole("slice", "start", start);
+  checkWhole("slice", "limit", limit);
+  if (stride !== undefined) checkWhole("slice", "stride", stride);
+  return operate("slice", ops.sliceFromEnd, [x], start, limit, stride);
+}
 /** Joins tensors along a dim. */
 export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
   if (!Array.isArray(inputs) || inputs.length === 0)
@@ -324,43 +335,18 @@ export function pad(
 }
 
 /**
- * Sum over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; 0 where there are no elements.
- * Integers keep their dtype and wrap: 200 + 100 in u8 is 44, and `{ dtype: "i32" }` adds in i32. 16-bit floats are added in
- * f32 and rounded once. Of bool it is the count of what is true, in i32.
- *
- * @throws HeddleError `dtype` for `{ dtype: "bool" }`.
- */
-export const sum = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor => self("sum", x).sum(dims, options);
-/**
- * Mean over `dims` (default all), which are removed, or stay as size 1 with `keepDims`; NaN where there are no elements.
- * Integers and bool give f32; 16-bit floats are added and divided in f32. `dtype`: another float dtype, in which it is made.
- */
-export const mean = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor => self("mean", x).mean(dims, options);
-/**
- * Largest element over `dims` (default all), which are removed, or stay as size 1 with `keepDims`. NaN wins; ties share the
- * gradient. Not defined for bool, and a HeddleError `shape` where there are no elements.
- */
-export const max = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("max", x).max(dims, options);
-/**
- * Smallest element over `dims` (default all), which are removed, or stay as size 1 with `keepDims`. NaN wins; ties share the
- * gradient. Not defined for bool, and a HeddleError `shape` where there are no elements.
- */
-export const min = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor => self("min", x).min(dims, options);
-/** Index (i32) of the largest element along a dim (default the last): the first of ties, the first NaN. */
-export const argMax = (x: Tensor, dim?: number): Tensor => self("argMax", x).argMax(dim);
-/**
  * NumPy's matmul of two tensors of one dtype: [..., m, k] by [..., k, n] gives [..., m, n], with batch dims that broadcast; a
  * vector on the left is a row, on the right a column, and its dim is removed. 16-bit floats are added in f32 and rounded
  * once. Integers give their own dtype and wrap, as in NumPy and JAX: cast i8 and u8 to i32 for JAX's `preferred_element_type`.
  *
  * @throws HeddleError `shape` for scalars and sizes that do not fit, `dtype` for bool and for two dtypes.
  */
-export const matmul = (x: Tensor, y: Tensor): Tensor => self("matmul", x).matmul(y);
+export const matmul = (x: Tensor, y: Tensor): Tensor => operate("matmul", ops.matmul, [x, y]);
 /**
  * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
  * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
  */
-export const softmax = (x: Tensor, dim?: number): Tensor => self("softmax", x).softmax(dim);
+export const softmax = (x: Tensor, dim?: number): Tensor => operate("softmax", ops.softmax, [x], dim);
 /** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
 /**
@@ -402,7 +388,12 @@ export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dot
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
 export * from "./arrange.ts";
+export * from "./at.ts";
+export * from "./close.ts";
 export * from "./lookup.ts";
+export * from "./order.ts";
 export * from "./pooling.ts";
 export * from "./reduce-window.ts";
+export * from "./reductions.ts";
+export * from "./statistics.ts";
 export * from "./windows.ts";

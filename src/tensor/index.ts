@@ -1,71 +1,7 @@
 /** @module Tensors: eager and traced operations, transforms of functions, values on a mesh. */
-export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
 export { compileByStage, planByStage, type StageFunction } from "./by-stage.ts";
-export { cond, type LoopOptions, scan, type WhileOptions, whileLoop } from "./control.ts";
-export {
-  type Cotangents,
-  customGradient,
-  customJvp,
-  type GradientOf,
-  type TangentOf,
-} from "./custom.ts";
-export { grad, jvp, valueAndGrad, vjp } from "./derivatives.ts";
-export { distribute, fromShards, isOnStage, placeOn, redistribute, replicate } from "./distribute.ts";
-export { einsum } from "./einsum.ts";
-export { evalShape, type Shapes } from "./eval-shape.ts";
-export { type StableHloOptions, stablehlo } from "./export.ts";
-export {
-  type BincountOptions,
-  bincount,
-  booleanMask,
-  type FoundOptions,
-  type HistogramOptions,
-  histogram,
-  nonzero,
-  repeatInterleave,
-  type SearchOptions,
-  type SizeOptions,
-  searchsorted,
-} from "./finding.ts";
-export * from "./functions.ts";
-export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
-export * as linalg from "./linalg.ts";
-export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
-export * from "./order.ts";
-export {
-  type CompiledPipeline,
-  compilePipeline,
-  type PipelineOptions,
-  type PlannedPipeline,
-  planPipelineFunction,
-} from "./pipeline.ts";
-export * as random from "./random.ts";
-export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
-export { type ResizeOptions, resize } from "./resize.ts";
-export { connect, deviceRuntime, meshOf } from "./runtime.ts";
-export { type GridSampleOptions, gridSample } from "./sampling.ts";
-export {
-  fftfreq,
-  type IstftOptions,
-  istft,
-  rfftfreq,
-  type SpectrumOptions,
-  type StftOptions,
-  stft,
-} from "./spectrum.ts";
-export { isTensor, Tensor, type TensorLike } from "./tensor.ts";
-export { tensorFunction } from "./tensor-function.ts";
-export type { Tensors } from "./tensors.ts";
-export {
-  type CompiledFunction,
-  compileFunction,
-  type FunctionOptions,
-  type JitOptions,
-  jit,
-  type PlannedFunction,
-  planFunction,
-} from "./transforms.ts";
-export { fold, type UnfoldOptions, unfold } from "./unfold.ts";
-export { type Unique, type UniqueOptions, unique } from "./unique.ts";
-export { type DimTree, type VmapOptions, vmap } from "./vmap.ts";
-export { xlogy } from "./zero-terms.ts";
+export { fromShards, isOnStage, placeOn } from "./distribute.ts";
+export { type PlannedPipeline, planPipelineFunction } from "./pipeline.ts";
+export * from "./public.ts";
+export { meshOf } from "./runtime.ts";
+export { compileFunction } from "./transforms.ts";

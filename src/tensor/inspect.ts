@@ -10,6 +10,9 @@ import { isHere, readValueSync, type Value } from "./value.ts";
 /** The name of the method that Node's `util.inspect` asks; other hosts ignore it. */
 export const inspectMethod: unique symbol = Symbol.for("nodejs.util.inspect.custom") as never;
 
+/** The name of the method that conditions ask, where a user's file was transformed; what has none may be one. */
+export const conditionMethod: unique symbol = Symbol.for("heddle.condition") as never;
+
 /** Tensors of more elements are abbreviated (NumPy's `threshold`). */
 const threshold = 1000;
 /** Elements shown at either end of an abbreviated dim (NumPy's `edgeitems`). */
@@ -41,6 +44,19 @@ export const noJson = (type: TensorType): HeddleError =>
   new HeddleError("trace", `${formatType(type)} cannot be written as JSON`, {
     hint: "write its values: await x.array() in nested arrays, await x.item() of a scalar, Array.from(await x.data()); io.saveTensors writes files",
   });
+
+/** The error of a condition that JavaScript takes for true. */
+export const noCondition = (type: TensorType, what: string, where: string): HeddleError =>
+  new HeddleError(
+    "condition",
+    `${what} on ${formatType(type)}: a tensor is an object, and so true, whatever its values`,
+    {
+      where,
+      hint:
+        "await x.item() gives the value of one that is there (all(x) and any(x) make one of many), select(test, x, y) chooses by element; " +
+        'functions that say "use heddle" may write conditions on tensors (docs/autograph.md)',
+    },
+  );
 
 /** @throws HeddleError `shape` unless there is one element. Known before values are, and so told of the line that asks. */
 export function checkOne(type: TensorType): void {

@@ -10,6 +10,7 @@ import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkWhole } from "./arguments.ts";
+import { counted } from "./counted.ts";
 import { isTensor, operate, type Tensor, type TensorLike, valuesAtHand } from "./tensor.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
@@ -25,12 +26,6 @@ function checkScatterOp(what: string, op: unknown): void {
 /** Indices of a dim, counted from its start. */
 const fromEnd = (x: Node, indices: Node, dim: number): Node =>
   ops.wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
-
-/** Runs what counts indices from the end: one that is outside is told as it was given. */
-const counted = (name: string, body: () => Tensor): Tensor => retold(name, asGiven, body);
-
-const asGiven = ({ index, position, size }: OutsideIndex): string =>
-  `index ${index < 0 ? index - size : index} at position ${position} is outside [${-size}, ${size})`;
 
 /** Elements at the i32 `indices` along a dim (default the first); negative ones count from the end. */
 export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor =>

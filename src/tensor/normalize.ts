@@ -3,7 +3,8 @@ import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { checkWhole } from "./arguments.ts";
-import { type Dims, operate, type Tensor } from "./tensor.ts";
+import type { Dims } from "./reductions.ts";
+import { operate, type Tensor } from "./tensor.ts";
 
 const listOf = (dims: Dims): readonly number[] => (typeof dims === "number" ? [dims] : dims);
 

@@ -3,7 +3,8 @@ import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { operate, operateAll, type ReduceOptions, type Tensor } from "./tensor.ts";
+import type { ReduceOptions } from "./reductions.ts";
+import { operate, operateAll, type Tensor } from "./tensor.ts";
 
 /** Options of {@link sort} and {@link argsort}. */
 export interface SortOptions {

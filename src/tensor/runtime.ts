@@ -1,12 +1,13 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { onPeerEnded } from "../comm/launcher.ts";
+import { onPeerEnded, reportToLauncher } from "../comm/launcher.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";
 import { distributedRuntime, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 
@@ -30,14 +31,16 @@ interface Joined {
 const joined = new Map<string, Joined>();
 
 /**
- * The runtime of this run: with the variables of `heddle run` (or torchrun) for several workers, all of them on the mesh
+ * The runtime of this run: with the variables of `heddle run` for several workers, all of them on the mesh
  * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh, until a rank fails: the
  * next call then joins anew, with all ranks.
  *
  * @param mesh default: `data` over all workers
- * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time.
+ * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time; `launcher` when another
+ * launcher than Heddle's has started several of these processes.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
+  refuseOtherLaunchers();
   const { world, executor, workers } = readEnvironment();
   if (mesh !== undefined) checkMesh(mesh);
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });
@@ -100,6 +103,7 @@ async function joinFromEnvironment(mesh: Mesh, size: number, attempt: number): P
   };
   const rank = needed("RANK", environment.rank);
   const { runDirectory } = environment;
+  reportToLauncher({ type: "join" });
   const joining = distributedRuntime(mesh.axes, {
     rank,
     size,

@@ -7,12 +7,11 @@ import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
 import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
-import { checkBounds, checkDType, checkShape, checkWhole, checkWide } from "./arguments.ts";
 import { runEager, scalarValue, trimmed } from "./eager.ts";
-import { checkOne, inspectMethod, inspectTensor, noJson } from "./inspect.ts";
+import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
+import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere } from "./tracing.ts";
@@ -22,33 +21,26 @@ import { Permuted } from "./views.ts";
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
 
-/** Dims to reduce over: one, some; all where none are given. */
-export type Dims = number | readonly number[];
-/** Options of reductions. */
-export interface ReduceOptions {
-  /** Reduced dims stay as size 1; default false. */
-  readonly keepDims?: boolean;
-}
-
-/** Options of sums, products and means. */
-export interface SumOptions extends ReduceOptions, WideOptions {}
-/** In what sums and products are made. */
-export interface WideOptions {
-  /** The dtype of the result, to which elements are cast before; default that of x. */
-  readonly dtype?: DType;
-}
-
 /** What tensors of every copy of the package have. */
 const brand = Symbol.for("heddle.tensor");
+
+/** What a failed deep comparison shows. */
+const identity = "identity (heddle/testing compares values)";
+let tensorsMade = 0;
 
 /**
  * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
  * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
  * function of its name says, with this tensor as the first operand.
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: methods.ts gives the prototype what Methods says.
 export class Tensor {
+  /** Sizes of the dims; of a scalar none. */
   readonly shape: Shape;
+  /** What the elements are: `"f32"`, `"i32"`, `"bool"`, … */
   readonly dtype: DType;
+  /** Own and enumerable, so that no deep comparison takes two tensors for equal by all but their values, which it cannot see. */
+  readonly [identity] = ++tensorsMade;
   private held: Value | Node | undefined;
   private gone = "it was disposed";
 
@@ -64,10 +56,12 @@ export class Tensor {
     this.held = held;
   }
 
+  /** A tensor of a concrete value: for those who extend Heddle. */
   static ofValue(value: Value): Tensor {
     return new Tensor(value.type, value);
   }
 
+  /** A tensor of a node of the trace in progress: for those who extend Heddle. */
   static ofNode(node: Node): Tensor {
     return new Tensor(node, node);
   }
@@ -89,6 +83,7 @@ export class Tensor {
     return "op" in held ? nodeHere(held) : captureNode(this, this);
   }
 
+  /** Whether it is part of a function being traced, and has no value yet. */
   get isTraced(): boolean {
     return this.held !== undefined && "op" in this.held;
   }
@@ -144,6 +139,7 @@ export class Tensor {
     return (await this.data())[0];
   }
 
+  /** Like {@link Tensor.item}, blocking. */
   itemSync(): number;
   itemSync<N extends number | bigint>(): N;
   itemSync(): unknown {
@@ -186,145 +182,32 @@ export class Tensor {
     });
   }
 
+  /** @internal What a condition outside of "use heddle" asks: nobody wants to know whether the result of a comparison is there. */
+  [conditionMethod](what: string, where: string): void {
+    if (this.dtype === "bool") throw noCondition(this, what, where);
+  }
+
   /** What a REPL and `console.log` show: type, and the values that are there. */
   [inspectMethod](): string {
     return inspectTensor(this, this.held, this.gone);
   }
 
-  /** @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`. */
+  /**
+   * Not for tensors.
+   *
+   * @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`.
+   */
   toJSON(): never {
     throw noJson(this);
   }
 
+  /** Type and shape: `Tensor(f32[2,3])`. Values are in {@link Tensor.array}. */
   toString(): string {
     return `Tensor(${formatType(this)})`;
   }
-
-  // The operations of functions.ts as methods.
-  add(y: TensorLike): Tensor {
-    return operate("add", ops.add, [this, y]);
-  }
-  sub(y: TensorLike): Tensor {
-    return operate("sub", ops.sub, [this, y]);
-  }
-  mul(y: TensorLike): Tensor {
-    return operate("mul", ops.mul, [this, y]);
-  }
-  div(y: TensorLike): Tensor {
-    return operate("div", ops.div, [this, y]);
-  }
-  rem(y: TensorLike): Tensor {
-    return operate("rem", ops.rem, [this, y]);
-  }
-  pow(y: TensorLike): Tensor {
-    ops.checkExponent(this, y);
-    return operate("pow", ops.pow, [this, y]);
-  }
-  maximum(y: TensorLike): Tensor {
-    return operate("maximum", ops.maximum, [this, y]);
-  }
-  minimum(y: TensorLike): Tensor {
-    return operate("minimum", ops.minimum, [this, y]);
-  }
-  /** Each element within bounds: the function `clamp`. */
-  clamp(low: TensorLike, high: TensorLike): Tensor {
-    checkBounds("clamp", low, high);
-    return operate("clamp", ops.clamp, [this, low, high]);
-  }
-  eq(y: TensorLike): Tensor {
-    return compared("eq", this, y);
-  }
-  ne(y: TensorLike): Tensor {
-    return compared("ne", this, y);
-  }
-  lt(y: TensorLike): Tensor {
-    return compared("lt", this, y);
-  }
-  le(y: TensorLike): Tensor {
-    return compared("le", this, y);
-  }
-  gt(y: TensorLike): Tensor {
-    return compared("gt", this, y);
-  }
-  ge(y: TensorLike): Tensor {
-    return compared("ge", this, y);
-  }
-  neg(): Tensor {
-    return operate("neg", ops.neg, [this]);
-  }
-  abs(): Tensor {
-    return operate("abs", ops.abs, [this]);
-  }
-  exp(): Tensor {
-    return operate("exp", ops.exp, [this]);
-  }
-  log(): Tensor {
-    return operate("log", ops.log, [this]);
-  }
-  sqrt(): Tensor {
-    return operate("sqrt", ops.sqrt, [this]);
-  }
-  tanh(): Tensor {
-    return operate("tanh", ops.tanh, [this]);
-  }
-  sigmoid(): Tensor {
-    return operate("sigmoid", ops.logistic, [this]);
-  }
-  relu(): Tensor {
-    return operate("relu", ops.relu, [this]);
-  }
-  not(): Tensor {
-    return operate("not", ops.not, [this]);
-  }
-  cast(dtype: DType): Tensor {
-    checkDType("cast", dtype);
-    return operate("cast", ops.cast, [this], dtype);
-  }
-  /** The same bits as another dtype of the same width: the function `bitcast`. */
-  bitcast(dtype: DType): Tensor {
-    checkDType("bitcast", dtype);
-    return operate("bitcast", ops.bitcast, [this], dtype);
-  }
-  reshape(shape: Shape): Tensor {
-    checkShape("reshape", shape, true);
-    return operate("reshape", ops.reshape, [this], shape);
-  }
-  transpose(order?: readonly number[]): Tensor {
-    if (order !== undefined) checkWhole("transpose", "order", order);
-    return operate("transpose", ops.transpose, [this], order);
-  }
-  broadcastTo(shape: Shape): Tensor {
-    checkShape("broadcastTo", shape);
-    return operate("broadcastTo", ops.broadcastTo, [this], shape);
-  }
-  slice(start: readonly number[], limit: readonly number[], stride?: readonly number[]): Tensor {
-    checkWhole("slice", "start", start);
-    checkWhole("slice", "limit", limit);
-    if (stride !== undefined) checkWhole("slice", "stride", stride);
-    return operate("slice", ops.sliceFromEnd, [this], start, limit, stride);
-  }
-  sum(dims?: Dims, options?: SumOptions): Tensor {
-    return wideReduction("sum", ops.sum, this, dims, options);
-  }
-  mean(dims?: Dims, options?: SumOptions): Tensor {
-    return wideReduction("mean", ops.mean, this, dims, options);
-  }
-  max(dims?: Dims, options?: ReduceOptions): Tensor {
-    return reduction("max", ops.max, this, dims, options);
-  }
-  min(dims?: Dims, options?: ReduceOptions): Tensor {
-    return reduction("min", ops.min, this, dims, options);
-  }
-  argMax(dim?: number): Tensor {
-    return operate("argMax", ops.argMax, [this], dim);
-  }
-  matmul(y: Tensor): Tensor {
-    return operate("matmul", ops.matmul, [this, y]);
-  }
-  softmax(dim?: number): Tensor {
-    return operate("softmax", ops.softmax, [this], dim);
-  }
 }
+
+export interface Tensor extends Methods {}
 
 /** Whether a value is a tensor; the leaf test of parameter trees. */
 export const isTensor = (value: unknown): value is Tensor => value instanceof Tensor;
@@ -332,35 +215,6 @@ export const isTensor = (value: unknown): value is Tensor => value instanceof Te
 /** Whether a value is a tensor of another copy of this package in the process. */
 const isForeign = (value: unknown): boolean =>
   typeof value === "object" && value !== null && brand in value && !isTensor(value);
-
-function reduction(
-  name: string,
-  build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
-  x: Tensor,
-  dims: Dims | undefined,
-  options: ReduceOptions | undefined,
-): Tensor {
-  if (dims !== undefined) checkWhole(name, "dims", dims, true);
-  if (options !== undefined) checkOptions(name, options, ["keepDims"]);
-  return operate(name, build, [x], dims, options);
-}
-
-/** A reduction that can be told in what dtype to combine. */
-export function wideReduction(
-  name: string,
-  build: (x: Node, dims?: Dims, options?: ReduceOptions) => Node,
-  x: Tensor,
-  dims: Dims | undefined,
-  options: SumOptions = {},
-): Tensor {
-  if (dims !== undefined) checkWhole(name, "dims", dims, true);
-  checkOptions(name, options, ["keepDims", "dtype"]);
-  const { dtype, ...rest } = options;
-  checkWide(name, dtype);
-  const wide = (node: Node, over?: Dims, given?: ReduceOptions, wanted?: DType): Node =>
-    build(wanted === undefined ? node : ops.cast(node, wanted), over, given);
-  return operate(name, wide, [x], dims, rest, dtype);
-}
 
 /** A comparison; one of integers with any number is made one with a number of their dtype. */
 export function compared(name: ops.Comparison, x: TensorLike, y: TensorLike): Tensor {

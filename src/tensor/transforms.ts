@@ -24,8 +24,11 @@ export type AnyFunction = (...inputs: any[]) => unknown;
 export interface JitOptions {
   /** For messages and plans; default the function's own name. */
   readonly name?: string;
-  /** Arguments (by index) whose memory the outputs may take over; they cannot be used afterwards. */
-  readonly donate?: readonly number[];
+  /**
+   * Arguments whose memory the outputs may take over; they cannot be used afterwards. By index, or, of a first argument that is a
+   * record, by the name of a field: `jit(({ state, x }) => …, { donate: ["state"] })`.
+   */
+  readonly donate?: readonly (number | string)[];
 }
 
 interface JitEntry {
@@ -49,16 +52,13 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
   const cache = new Cache<JitEntry>(jitLimit);
-  const donated = new Set(options.donate ?? []);
+  const donated = (options.donate ?? []).map((one) => (typeof one === "number" ? String(one) : `0.${one}`));
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
   const churn = new Churn(name, capturePosition());
   const run = (...inputs: unknown[]): unknown => {
     if (isTracing()) return fn(...inputs);
-    for (const index of donated) {
-      if (index < inputs.length) continue;
-      throw new HeddleError("option", `${name}: argument ${index} is to be donated, but there are ${inputs.length}`);
-    }
     const flat = flattenTree(inputs, isTensor);
+    for (const wanted of donated) checkGiven(name, wanted, inputs, flat.paths);
     const values = flat.leaves.map((leaf) => leaf.value);
     const runtime =
       values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
@@ -66,7 +66,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
     const key = `${treeKey(flat.shape)}|${flat.leaves.map((leaf, index) => `${formatType(leaf)} ${formatLayout(layouts[index] ?? [])}`).join(";")}`;
     let entry = cache.get(runtime, key);
     if (entry === undefined) {
-      const donate = flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : []));
+      const donate = flat.paths.flatMap((path, index) => (donated.some((one) => isWithin(path, one)) ? [index] : []));
       const traced = traceTree(name, fn, flat);
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
@@ -85,8 +85,24 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   return run as F;
 }
 
-function checkDonate(what: string, donate: readonly number[]): void {
-  for (const index of donate) checkInteger(what, "an entry of donate", index);
+function checkDonate(what: string, donate: readonly (number | string)[]): void {
+  for (const one of donate) if (typeof one !== "string") checkInteger(what, "an entry of donate", one);
+}
+
+/** Whether a value is one, or a part of one, by their paths. */
+const isWithin = (path: string, whole: string): boolean => path === whole || path.startsWith(`${whole}.`);
+
+/** @throws HeddleError `option` unless a call has what is to be donated. */
+function checkGiven(name: string, wanted: string, inputs: readonly unknown[], paths: readonly string[]): void {
+  const [index, ...field] = wanted.split(".");
+  if (field.length === 0 && Number(index) >= inputs.length)
+    throw new HeddleError("option", `${name}: argument ${index} is to be donated, but there are ${inputs.length}`);
+  if (field.length === 0 || paths.some((path) => isWithin(path, wanted))) return;
+  throw new HeddleError(
+    "option",
+    `${name}: '${field.join(".")}' is to be donated, but the first argument has no such tensors`,
+    { hint: `it is ${shown(inputs[0])}` },
+  );
 }
 
 /** Refuses memory that is both given away and used by another argument: which of the values it would see is undefined. */

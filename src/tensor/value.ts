@@ -156,7 +156,11 @@ export function onRuntime(value: Value, runtime: Runtime): Value {
     );
   }
   const layout = replicated(meshOf(runtime));
-  if (runtime.local.length === 1 && !copies)
-    return { type: value.type, runtime, layout, shards: [value.shards[0] as DeviceBuffer] };
+  if (runtime.local.length === 1 && !copies) {
+    const [shard] = value.shards as [DeviceBuffer];
+    // The other runtime's device does not wait for the runs of this one's.
+    if (!shard.ready) shard.readSync();
+    return { type: value.type, runtime, layout, shards: [shard] };
+  }
   return replicatedValue(runtime, value.type, readValueSync(value));
 }

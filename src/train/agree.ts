@@ -1,12 +1,11 @@
 /** @module What every rank of a training must have in common, compared before the first step. */
 import { createHash } from "node:crypto";
 import type { Column, Dataset } from "../data/index.ts";
-import { learningRateAt } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/index.ts";
 import { printPlan } from "../plan/index.ts";
 import { printPipeline, printProgram } from "../program/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import { columnNames } from "./functions.ts";
-import type { Settings } from "./options.ts";
 import type { CompiledStep } from "./programs.ts";
 import type { RunParts } from "./run.ts";
 
@@ -20,14 +19,14 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   if (runtime.processes === undefined) return;
   const { data, epochs, seed, evaluate, optimizer } = settings;
   const lines = [
-    ...(await dataLines("data", data, settings)),
-    ...(evaluate === undefined ? [] : await dataLines("evaluate", evaluate, settings)),
+    ...(await datasetLines("data", data, columnNames(settings, data), seed)),
+    ...(evaluate === undefined ? [] : await datasetLines("evaluate", evaluate, columnNames(settings, evaluate), seed)),
     `epochs: ${epochs}`,
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
-      (step) => `learning rate of step ${step}: ${learningRateAt(optimizer, step)}`,
+      (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,
     ),
     stepText(programs.step(data.batchSizes[0] as number)),
   ];
@@ -35,11 +34,16 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
 }
 
 /** A dataset's description, and a digest of each column that a run reads. */
-async function dataLines(what: string, dataset: Dataset, settings: Settings): Promise<string[]> {
-  const described = Object.entries(dataset.describe(settings.seed)).map(
+export async function datasetLines(
+  what: string,
+  dataset: Dataset,
+  columns: readonly string[],
+  seed: number,
+): Promise<string[]> {
+  const described = Object.entries(dataset.describe(seed)).map(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
-  const digests = columnNames(settings, dataset).map(async (name) => {
+  const digests = columns.map(async (name) => {
     const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
     const digest = createHash("sha256")
       .update(new Uint8Array(buffer, byteOffset, byteLength))

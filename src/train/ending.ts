@@ -1,10 +1,12 @@
 /** @module Ending a training before its last epoch: wished by any rank, agreed by all, at the same step. */
+
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { listed } from "../util/text.ts";
 import { batchLayout } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import { stateLayouts } from "./layouts.ts";
@@ -98,7 +100,7 @@ export class Ending {
     if (this.failure !== undefined) throw this.failure.error;
     if (aborting.includes(rank)) throw this.settings.signal?.reason;
     const named = (ranks: readonly number[]): string =>
-      ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${ranks.join(", ")}`;
+      ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${listed(ranks.map(String))}`;
     const what =
       failing.length > 0 ? `a callback of ${named(failing)} failed, which` : `the signal of ${named(aborting)}`;
     throw new HeddleError("peerAborted", `${what} ended the training after ${step} steps`);

@@ -12,7 +12,7 @@ export interface Evaluation {
 
 /** One epoch. */
 export interface EpochRecord {
-  /** Counted from 0. */
+  /** Its number, from 1, as everywhere. */
   readonly epoch: number;
   /** Optimizer steps since the run began. */
   readonly steps: number;
@@ -21,8 +21,8 @@ export interface EpochRecord {
   readonly metrics: { readonly [name: string]: number };
   /** Steps that were rejected; their examples are not in the means. */
   readonly rejected: number;
-  /** On the dataset given as `evaluate`. */
-  readonly evaluation: Evaluation | undefined;
+  /** On the dataset given as `evaluate`; prints, callbacks and files name its numbers `val_loss`, `val_accuracy`. */
+  readonly validation: Evaluation | undefined;
   /** Of the steps alone; of the part since a resume, for an epoch that was resumed. */
   readonly seconds: number;
   /** Of the whole batch, all workers together. */
@@ -33,10 +33,11 @@ export interface EpochRecord {
 
 /** One step, told when its loss is known: about two steps after it was taken. */
 export interface StepRecord {
-  /** Counted from 0. */
+  /** Its number since the run began, from 1: after it `steps` is as much. */
   readonly step: number;
+  /** From 1. */
   readonly epoch: number;
-  /** Batch of the epoch, counted from 0. */
+  /** Batch of the epoch, from 1. */
   readonly batch: number;
   readonly loss: number;
   readonly learningRate: number;
@@ -67,9 +68,9 @@ export interface TrainControl {
 
 /** A training that begins or goes on. */
 export interface TrainStart {
-  /** The first epoch to come, counted from 0. */
+  /** The number of the first epoch to come, from 1. */
   readonly epoch: number;
-  /** The number of the last epoch and 1. */
+  /** The number of the last epoch. */
   readonly epochs: number;
   /** Steps taken before. */
   readonly steps: number;
@@ -79,8 +80,8 @@ export interface TrainStart {
   readonly resumed: boolean;
   /** Names of the metrics, in order. */
   readonly metrics: readonly string[];
-  /** Whether each epoch is evaluated. */
-  readonly evaluates: boolean;
+  /** Whether each epoch has a validation. */
+  readonly validates: boolean;
   /** This worker's number; only 0 should write. */
   readonly rank: number;
   /** Shows a line on rank 0 among those of the training. */

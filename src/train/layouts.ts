@@ -1,16 +1,27 @@
 /** @module Layouts of all that a training changes, by the rules given. */
+
 import { isTensorType, type TensorType } from "../ir/shape.ts";
-import { type Layout, localType, type Mesh, only, replicated, shardedOn, withPlacement } from "../plan/index.ts";
+import {
+  formatMesh,
+  type Layout,
+  localType,
+  type Mesh,
+  only,
+  replicated,
+  shardedOn,
+  withPlacement,
+} from "../plan/index.ts";
 import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
-import type { LayoutRule, ParameterLayout } from "./rules.ts";
+import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {
@@ -24,7 +35,8 @@ export interface StateLayouts {
   isSplit(place: number): boolean;
 }
 
-interface Both {
+/** Where a value is kept, and in which layout it is used. */
+export interface Both {
   readonly kept: Layout;
   readonly used: Layout;
 }
@@ -38,7 +50,7 @@ export function wholeLayouts(mesh: Mesh): StateLayouts {
 /**
  * Applies rules, the first that has something to say of a parameter. What is of a stage of a pipeline is kept there only.
  *
- * @throws HeddleError `option` for a name that no parameter has, `layout` for a dim that cannot be split so, `pipeline`
+ * @throws HeddleError `option` for a name that no parameter has or an axis that is nearly one of the mesh, `layout` for a dim that cannot be split so, `pipeline`
  * for a parameter without a stage.
  */
 export function stateLayouts(
@@ -48,6 +60,10 @@ export function stateLayouts(
 ): StateLayouts {
   const leaves = flattenTree(types.state.params, isTensorType);
   checkNames(rules, leaves.paths);
+  checkAxes(
+    rules.flatMap(({ axes = [] }) => axes),
+    mesh,
+  );
   const everywhere = replicated(mesh);
   const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
@@ -58,12 +74,7 @@ export function stateLayouts(
   const layouts = new Map(
     leaves.leaves.map((type, index): [string, Both] => {
       const name = leaves.paths[index] as string;
-      const found = rules.reduce<ParameterLayout | undefined>(
-        (known, rule) => known ?? rule({ name, ...type }, mesh),
-        undefined,
-      );
-      checkParameterLayout(found, name, pipeline !== undefined, mesh);
-      const both = found === undefined ? { kept: everywhere, used: everywhere } : layoutOf(name, type, found, mesh);
+      const both = placedBy(rules, { name, ...type }, mesh, pipeline !== undefined);
       return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
   );
@@ -83,6 +94,21 @@ export function stateLayouts(
     whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
     isSplit: (place) => [...both.values()].some(({ kept }) => kept[place]?.kind === "shard"),
   };
+}
+
+/**
+ * Where the first rule that has something to say of a parameter keeps it and has it used; else whole everywhere.
+ *
+ * @throws HeddleError as {@link stateLayouts}
+ */
+export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mesh: Mesh, isPipeline = false): Both {
+  const found = rules.reduce<ParameterLayout | undefined>((known, rule) => known ?? rule(parameter, mesh), undefined);
+  checkParameterLayout(found, parameter.name, isPipeline, mesh);
+  checkAxes([...Object.keys(found?.shard ?? {}), ...(found?.gather ?? [])], mesh);
+  const everywhere = replicated(mesh);
+  return found === undefined
+    ? { kept: everywhere, used: everywhere }
+    : layoutOf(parameter.name, parameter, found, mesh);
 }
 
 /** `"a.b.c"`: `"b.c"`, `"c"`. */
@@ -126,10 +152,27 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
 
 function checkNames(rules: readonly LayoutRule[], parameters: readonly string[]): void {
   for (const name of rules.flatMap((rule) => rule.names ?? [])) {
-    if (parameters.includes(name)) continue;
+    if (parameters.some(matching("train: layout", name))) continue;
     const near = nearest(name, parameters);
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
-      hint: near === undefined ? `its parameters are ${parameters.join(", ")}` : `did you mean "${near}"?`,
+      hint: near === undefined ? `its parameters are ${folded(parameters)}` : `did you mean "${near}"?`,
     });
+  }
+}
+
+/** An axis that the mesh has not is passed over, but for a misspelt one. Numbers tell axes apart: model1 is not model2. */
+function checkAxes(named: readonly string[], mesh: Mesh): void {
+  const known = mesh.axes.map(({ name }) => name);
+  for (const name of named) {
+    const near = known.includes(name) ? undefined : nearest(name, known);
+    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
+    if (near === undefined || near.length < 3 || one === other) continue;
+    throw new HeddleError(
+      "option",
+      `train: layout splits over '${name}', the mesh ${formatMesh(mesh)} has no such axis`,
+      {
+        hint: `did you mean '${near}'?`,
+      },
+    );
   }
 }

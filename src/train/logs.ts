@@ -1,23 +1,25 @@
 /** @module An epoch's numbers by the names that Keras gives them, which callbacks watch and files have as columns. */
+
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { listed } from "../util/text.ts";
 import type { EpochRecord, TrainStart } from "./history.ts";
 
 /** Numbers by name: `loss`, each metric, and with a dataset to evaluate on `val_loss` and `val_…` of each metric. */
 export type Logs = { readonly [name: string]: number };
 
 /** The numbers of an epoch. */
-export function logsOf({ loss, metrics, evaluation }: EpochRecord): Logs {
+export function logsOf({ loss, metrics, validation }: EpochRecord): Logs {
   const own = { loss, ...metrics };
-  if (evaluation === undefined) return own;
-  const evaluated = Object.entries({ loss: evaluation.loss, ...evaluation.metrics });
-  return { ...own, ...Object.fromEntries(evaluated.map(([name, value]) => [`val_${name}`, value])) };
+  if (validation === undefined) return own;
+  const validated = Object.entries({ loss: validation.loss, ...validation.metrics });
+  return { ...own, ...Object.fromEntries(validated.map(([name, value]) => [`val_${name}`, value])) };
 }
 
 /** The names that {@link logsOf} will give. */
-export function logNames({ metrics, evaluates }: Pick<TrainStart, "metrics" | "evaluates">): string[] {
+export function logNames({ metrics, validates }: Pick<TrainStart, "metrics" | "validates">): string[] {
   const own = ["loss", ...metrics];
-  return evaluates ? [...own, ...own.map((name) => `val_${name}`)] : own;
+  return validates ? [...own, ...own.map((name) => `val_${name}`)] : own;
 }
 
 /** What a callback watches, and which way it is good. */
@@ -30,8 +32,8 @@ export interface Watched {
 /** Options of callbacks that watch a number. */
 export interface MonitorOptions {
   /**
-   * `"loss"`, the name of a metric, or one of the evaluation: `"val_loss"`, `"val_accuracy"`. Default `"val_loss"` where there is
-   * an evaluation, else `"loss"`.
+   * `"loss"`, the name of a metric, or one of the validation: `"val_loss"`, `"val_accuracy"`. Default `"val_loss"` where there is
+   * a validation, else `"loss"`.
    */
   readonly monitor?: string;
   /**
@@ -49,12 +51,12 @@ export function checkMonitor(what: string, { mode = "auto" }: MonitorOptions): v
 
 /** @throws HeddleError `option` when the training has no number of that name. */
 export function watched(what: string, { monitor, mode = "auto" }: MonitorOptions, start: TrainStart): Watched {
-  const name = monitor ?? (start.evaluates ? "val_loss" : "loss");
+  const name = monitor ?? (start.validates ? "val_loss" : "loss");
   const names = logNames(start);
   if (!names.includes(name)) {
     const near = nearest(name, names);
     throw new HeddleError("option", `${what}: monitor '${name}' is no number of this training`, {
-      hint: near === undefined ? `it has ${names.join(", ")}` : `did you mean '${near}'?`,
+      hint: near === undefined ? `it has ${listed(names, 24)}` : `did you mean '${near}'?`,
     });
   }
   const large = mode === "max" || (mode === "auto" && /acc|auc|precision|recall|f1|top_?k/i.test(name));

@@ -1,19 +1,25 @@
 /** @module The options of `train`, checked. */
+
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
-import type { Loss } from "../losses/index.ts";
-import type { Metrics } from "../metrics/index.ts";
-import type { Layer } from "../nn/index.ts";
+import type { Loss, LossOptions } from "../losses/index.ts";
+import type { CountedMetric, Metrics } from "../metrics/index.ts";
+import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import type { PipelinePlanOptions } from "../program/index.ts";
+import type { Tensor } from "../tensor/index.ts";
+import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
+import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start.ts";
 import { type ClassWeight, checkClassWeight } from "./weights.ts";
@@ -49,23 +55,42 @@ export interface ClipOptions {
   readonly norm?: number;
 }
 
+/** {@link TrainOptions} of a training on several columns, or with a loss for each of several outputs. */
+export type RecordTrainOptions = Omit<TrainOptions, "model" | "loss" | "metrics"> & {
+  readonly model: RecordModel;
+  // biome-ignore lint/suspicious/noExplicitAny: records whose names are the user's
+  readonly loss: NamedLosses | ((output: any, target: any, options?: LossOptions) => Tensor);
+  /** Functions of output and target, of which several are records. */
+  // biome-ignore lint/suspicious/noExplicitAny: records whose names are the user's
+  readonly metrics?: { readonly [name: string]: ((output: any, target: any) => Tensor) | CountedMetric };
+} & ({ readonly input: readonly string[] } | { readonly target: readonly string[] } | { readonly loss: NamedLosses });
+
 /** Options of {@link train}. */
-export interface TrainOptions {
-  readonly model: Layer;
+export interface TrainOptions<Model extends Layer = Layer> {
+  readonly model: Model;
   /** What to learn from: batched, with a column for the input and one for the target. */
   readonly data: Dataset;
+  /**
+   * A function of output and target, a scalar; for a model of several outputs also one for each by name, with weights, each of which is
+   * told: `{ main: losses.softmaxCrossEntropy, aux: { loss: losses.mse, weight: 0.3 } }` ({@link RecordTrainOptions}).
+   */
   readonly loss: Loss;
   readonly optimizer: Optimizer;
+  /**
+   * Which parameters are trained, by a pattern of names (`"head"`, `["**", "!embed"]`) or a function; of the others no gradient is
+   * computed and no optimizer state kept. Default: all but those of `nn.frozen` layers, which are left as they are in any case.
+   */
+  readonly trainable?: Selection;
   /** Times to go through the data. */
   readonly epochs: number;
   /** Of parameters, dropout and shuffling; default 0. */
   readonly seed?: number;
   /** What to evaluate on after every epoch; in batches of the training's size when it is not batched. */
   readonly evaluate?: Dataset;
-  /** Column that the model sees; default `"x"`. */
-  readonly input?: string;
-  /** Column that the loss compares with; default `"y"`. */
-  readonly target?: string;
+  /** Column that the model sees, or several, of which it sees a record by their names; default `"x"`. */
+  readonly input?: string | readonly string[];
+  /** Column that the loss compares with, or several, of which it gets a record; default `"y"`. */
+  readonly target?: string | readonly string[];
   /**
    * Column of weights, one per row, that the losses of the rows are multiplied by: `Σ weight · loss / rows`. Evaluation uses it
    * where its dataset has the column. Metrics are not weighted. Default: none.
@@ -89,7 +114,7 @@ export interface TrainOptions {
    * that is resumed from wins.
    */
   readonly from?: StartValues;
-  /** The first epoch, by which those after it are counted up to `epochs`; default 0. */
+  /** Epochs that count as gone through: the first one has the next number, the last one the number `epochs`. Default 0. */
   readonly initialEpoch?: number;
   /** Dtype of parameters and arithmetic; default `"f32"`. */
   readonly dtype?: "f32" | "f64";
@@ -112,7 +137,7 @@ export interface TrainOptions {
   readonly pipeline?: PipelineTraining;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
-  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports. */
+  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
    * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
@@ -145,6 +170,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "data",
   "loss",
   "optimizer",
+  "trainable",
   "epochs",
   "seed",
   "evaluate",
@@ -174,10 +200,11 @@ const names: readonly (keyof TrainOptions)[] = [
 ];
 
 /** Options with defaults filled in. */
-export interface Settings extends TrainOptions {
+export interface Settings extends Omit<TrainOptions, "loss"> {
+  readonly loss: Loss | NamedLosses;
   readonly seed: number;
-  readonly input: string;
-  readonly target: string;
+  readonly input: ColumnNames;
+  readonly target: ColumnNames;
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
   readonly nan: "error" | "continue" | "skip";
@@ -215,8 +242,9 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
+  for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
   for (const dataset of [options.data, options.evaluate])
-    if (dataset !== undefined) checkColumns(dataset, [input, target]);
+    if (dataset !== undefined) checkColumns(dataset, [...namesIn(input), ...namesIn(target)]);
   if (options.weight !== undefined) checkColumns(options.data, [options.weight], "the option weight");
   if (options.classWeight !== undefined) checkClassWeight(options.classWeight);
   if (options.from !== undefined) checkStart(options.from);
@@ -226,7 +254,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     input,
     target,
     dtype,
-    report,
+    report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
     initialEpoch: options.initialEpoch ?? 0,
@@ -269,7 +297,7 @@ function checkKinds(options: TrainOptions): void {
   const { metrics } = options;
   if (metrics !== undefined && (typeof metrics !== "object" || metrics === null))
     fail("metrics", "a record of names (such as { accuracy: metrics.accuracy })");
-  if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
+  checkLoss(loss);
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
   }
@@ -326,7 +354,7 @@ function checkColumns(dataset: Dataset, wanted: readonly string[], by = "the opt
   for (const name of wanted) {
     if (dataset.columns.has(name)) continue;
     throw new HeddleError("data", `train: ${dataset.name} has no column "${name}"`, {
-      hint: `its columns are ${[...dataset.columns.keys()].join(", ")}; name one with ${by}`,
+      hint: `its columns are ${listed([...dataset.columns.keys()])}; name one with ${by}`,
     });
   }
 }

@@ -1,4 +1,5 @@
 /** @module Training as a pipeline: which parameters are where, and the step that is planned so. */
+
 import {
   type Action,
   localType,
@@ -12,6 +13,7 @@ import {
 import { makeSchedule, stageAxis } from "../program/index.ts";
 import { isOnStage, isTensor, type PipelineOptions, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
 import { batchLayout } from "./feed.ts";
@@ -46,12 +48,12 @@ function stageOfParameters(
   const missing = parameters.find((path) => entryOf(path) === undefined);
   if (missing !== undefined)
     throw new HeddleError("pipeline", `train: pipeline.stages gives parameter '${missing}' no stage`, {
-      hint: `its entries are ${entries.map(([layer]) => `"${layer}"`).join(", ")}`,
+      hint: `its entries are ${listed(entries.map(([layer]) => `"${layer}"`))}`,
     });
   const unused = entries.find((entry) => !parameters.some((path) => entryOf(path)?.[0] === entry[0]));
   if (unused !== undefined)
     throw new HeddleError("pipeline", `train: pipeline.stages names '${unused[0]}', which has no parameters`, {
-      hint: `the parameters are ${parameters.join(", ")}`,
+      hint: `the parameters are ${listed(parameters)}`,
     });
   return (parameter) => entryOf(parameter)?.[1];
 }

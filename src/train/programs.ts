@@ -1,6 +1,7 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
+import { learningRatesAt } from "../optim/index.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -18,6 +19,7 @@ import {
   planPipelineFunction,
 } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
+import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
 import {
@@ -78,7 +80,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     state,
     keyType,
     { shape: [], dtype: "i32" },
-    { shape: [], dtype: settings.dtype },
+    { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
     batchTypes(settings.data, columnNames(settings, settings.data), rows),
     wishTypes(mesh, settings, types),
   ];
@@ -223,11 +225,11 @@ export class Programs {
   /** The model's outputs for a batch. Of a pipeline from values that are whole on every device. */
   prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
     const { settings, types, runtime } = this;
-    return remembered(this.predictions, columnsKey(dataset, [settings.input], rows), () => {
+    return remembered(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
       const mesh = meshOf(runtime);
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
-      const example = forwardExample(types, dataset, [settings.input], rows);
+      const example = forwardExample(types, dataset, namesIn(settings.input), rows);
       return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
     });
   }

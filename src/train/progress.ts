@@ -1,13 +1,13 @@
 /** @module What a training shows on screen: a bar per epoch on a terminal, a few lines per epoch elsewhere. */
 import type { SingleBar } from "cli-progress";
-import colors from "picocolors";
+import type picocolors from "picocolors";
 import { formatCount } from "../util/text.ts";
 import type { EpochRecord } from "./history.ts";
 import { formatMetric, formatNumber } from "./metrics.ts";
 
 /** An epoch that begins. */
 export interface EpochStart {
-  /** Counted from 0. */
+  /** From 1. */
   readonly epoch: number;
   readonly epochs: number;
   readonly batches: number;
@@ -25,9 +25,13 @@ export interface StepProgress {
   readonly loss: number | undefined;
 }
 
+type Colors = typeof picocolors;
+
 /** Shows a training. */
 export interface Reporter {
   line(text: string): void;
+  /** A line that stands out. */
+  warn(text: string): void;
   startEpoch(start: EpochStart): void;
   step(progress: StepProgress): void;
   endEpoch(record: EpochRecord): void;
@@ -38,6 +42,7 @@ export interface Reporter {
 /** Shows nothing. */
 export const silentReporter: Reporter = {
   line: () => {},
+  warn: () => {},
   startEpoch: () => {},
   step: () => {},
   endEpoch: () => {},
@@ -66,11 +71,13 @@ export async function makeReporter(
 ): Promise<Reporter> {
   if (mode === "silent") return silentReporter;
   const stream: LineStream = options.stream ?? process.stdout;
-  // The library is loaded only where a bar is drawn: some bundlers cannot take it in (a module of the CommonJS kind).
+  // What is for terminals is loaded where something is shown, the bar only where one is drawn: some bundlers cannot take it in
+  // (a module of the CommonJS kind).
+  const { default: colors } = await import("picocolors");
   const library = mode !== "lines" && stream.isTTY === true ? await import("cli-progress").catch(() => {}) : undefined;
-  if (library === undefined) return lineReporter(stream, options.unit, options.interval ?? 1000);
+  if (library === undefined) return lineReporter(stream, colors, options.unit, options.interval ?? 1000);
   // Only a terminal's own stream says that it is one.
-  return barReporter(library.default.SingleBar, stream as NodeJS.WriteStream, options.unit);
+  return barReporter(library.default.SingleBar, stream as NodeJS.WriteStream, colors, options.unit);
 }
 
 /** The time of an epoch so far, and what is left of it. */
@@ -102,19 +109,19 @@ export function formatSeconds(seconds: number): string {
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h`;
 }
 
-const title = ({ epoch, epochs }: { epoch: number; epochs: number }): string => `epoch ${epoch + 1}/${epochs}`;
+const title = ({ epoch, epochs }: { epoch: number; epochs: number }): string => `epoch ${epoch}/${epochs}`;
 
 /** The line that stays of an epoch. */
 function summary(start: EpochStart, record: EpochRecord, unit: string): string {
   const metrics = (values: { readonly [name: string]: number }, prefix: string): string[] =>
     Object.entries(values).map(([name, value]) => formatMetric(`${prefix}${name}`, value));
-  const { evaluation } = record;
+  const { validation } = record;
   const parts = [
     title(start),
     `loss ${formatNumber(record.loss)}`,
     ...metrics(record.metrics, ""),
-    ...(evaluation === undefined ? [] : [`test loss ${formatNumber(evaluation.loss)}`]),
-    ...(evaluation === undefined ? [] : metrics(evaluation.metrics, "test ")),
+    ...(validation === undefined ? [] : [`val_loss ${formatNumber(validation.loss)}`]),
+    ...(validation === undefined ? [] : metrics(validation.metrics, "val_")),
     `${formatSeconds(record.seconds)}, ${formatCount(record.examplesPerSecond)} ${unit}/s`,
   ];
   return parts.join("  ");
@@ -122,7 +129,7 @@ function summary(start: EpochStart, record: EpochRecord, unit: string): string {
 
 const linesPerEpoch = 5;
 
-function lineReporter(stream: LineStream, unit: string, interval: number): Reporter {
+function lineReporter(stream: LineStream, colors: Colors, unit: string, interval: number): Reporter {
   let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
   let clock = new Clock(start);
   let written = performance.now();
@@ -132,6 +139,7 @@ function lineReporter(stream: LineStream, unit: string, interval: number): Repor
   };
   return {
     line,
+    warn: (text) => line(colors.yellow(text)),
     startEpoch(next) {
       start = next;
       clock = new Clock(next);
@@ -151,7 +159,7 @@ function lineReporter(stream: LineStream, unit: string, interval: number): Repor
   };
 }
 
-function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, unit: string): Reporter {
+function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, colors: Colors, unit: string): Reporter {
   let start: EpochStart = { epoch: 0, epochs: 0, batches: 0, done: 0 };
   let clock = new Clock(start);
   let bar: SingleBar | undefined;
@@ -166,6 +174,7 @@ function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, unit: st
   };
   return {
     line: print,
+    warn: (text) => print(colors.yellow(text)),
     startEpoch(next) {
       stop();
       start = next;
@@ -173,7 +182,7 @@ function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, unit: st
     },
     step(progress) {
       const texts = clock.texts(progress, unit);
-      if (bar === undefined) bar = openBar(Bar, stream, start, progress.done, texts);
+      if (bar === undefined) bar = openBar(Bar, stream, colors, start, progress.done, texts);
       else bar.update(progress.done, texts);
     },
     endEpoch: (record) => print(summary(start, record, unit)),
@@ -184,6 +193,7 @@ function barReporter(Bar: typeof SingleBar, stream: NodeJS.WriteStream, unit: st
 function openBar(
   Bar: typeof SingleBar,
   stream: NodeJS.WriteStream,
+  colors: Colors,
   start: EpochStart,
   done: number,
   texts: object,

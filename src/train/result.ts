@@ -1,5 +1,7 @@
 /** @module What `train` returns. */
+
 import type { Dataset } from "../data/index.ts";
+import type { OneOrMore } from "../nn/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { called } from "../util/source.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
@@ -9,14 +11,14 @@ import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
 
 /** A trained model, and how it came about. */
-export interface TrainResult {
+export interface TrainResult<Params = Tensors> {
   /**
    * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
    * were trained; `replicate(x)`, called on every worker, makes one whole.
    */
-  readonly params: Tensors;
+  readonly params: Params;
   /** Their moving average, with `ema`; undefined without. */
-  readonly averaged: Tensors | undefined;
+  readonly averaged: Params | undefined;
   /** What layers keep besides. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;
@@ -36,9 +38,9 @@ export interface TrainResult {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first). Where parameters are in parts, every worker must call either.
+   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record. Where parameters are in parts, every worker must call either.
    */
-  predict(input: Dataset | Tensor): Promise<Tensor>;
+  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
   /** Prints a line on rank 0 only. */
   print(text: string): void;
 }
@@ -48,7 +50,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
   const evaluated = run.evaluated();
-  const last = position.history.at(-1)?.evaluation;
+  const last = position.history.at(-1)?.validation;
   // The signal that ended or could have ended the training says nothing of what comes after it.
   const later = { ...parts, signal: new AbortController().signal };
   // Of a pipeline's values, wherever they are; asked for once.
@@ -69,7 +71,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
-    predict: (input) => called(async () => predictWith(later, whole(), input)),
+    predict: (input) => called(async () => (await predictWith(later, whole(), input)) as never),
     print: (text) => {
       if (runtime.rank === 0) console.log(text);
     },

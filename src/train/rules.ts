@@ -6,6 +6,7 @@
 import type { TensorType } from "../ir/shape.ts";
 import type { Mesh } from "../plan/index.ts";
 import { asRecord } from "../util/options.ts";
+import { matching } from "../util/pattern.ts";
 
 /** Where one parameter lives. */
 export interface ParameterLayout {
@@ -25,23 +26,28 @@ export interface Parameter extends TensorType {
 /** Says where a parameter lives; undefined: this rule has nothing to say of it. */
 export interface LayoutRule {
   (parameter: Parameter, mesh: Mesh): ParameterLayout | undefined;
-  /** Names that must be parameters of the model. */
+  /** Patterns of names, each of which must match a parameter of the model. */
   readonly names?: readonly string[];
   /** Axes that it splits over, where the mesh has them. */
   readonly axes?: readonly string[];
 }
 
 /**
- * Splits the parameters named, each dim given over its axis: `layouts.named({ "0.weight": { model: 0 } })`. A weight of
+ * Splits the parameters named, each dim given over its axis: `layouts.named({ "0.weight": { model: 0 } })`. Names are patterns, such as
+ * `"blocks.*.linear1.weight"`, of which the first that matches counts. A weight of
  * a linear layer is `[out, in]`: its columns of outputs are split by dim 0, what it contracts by dim 1 (Shoeybi et al.,
  * "Megatron-LM", 2019). Axes that the mesh does not have are passed over, so that the same file runs without them.
  */
 export function named(dims: { readonly [parameter: string]: { readonly [axis: string]: number } }): LayoutRule {
   asRecord("layouts.named", dims);
   for (const [name, axes] of Object.entries(dims)) asRecord(`layouts.named: '${name}'`, axes);
+  const known = Object.entries(dims).map(([pattern, shard]) => ({
+    matches: matching("layouts.named", pattern),
+    shard,
+  }));
   const rule = ({ name }: Parameter): ParameterLayout | undefined => {
-    const found = dims[name];
-    return found === undefined ? undefined : { shard: found };
+    const found = known.find(({ matches }) => matches(name));
+    return found === undefined ? undefined : { shard: found.shard };
   };
   return Object.assign(rule, {
     names: Object.keys(dims),

@@ -1,12 +1,14 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
+
 import { reportToLauncher } from "../comm/launcher.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { learningRateAt, schedules } from "../optim/index.ts";
+import { learningRateAt, learningRatesAt, schedules } from "../optim/index.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
+import { listed } from "../util/text.ts";
 import type { Ending, StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
@@ -71,27 +73,29 @@ export class Run {
     this.key = key;
     this.position = position;
     this.savedAt = position.steps;
-    this.schedule?.restart();
+    for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
   }
 
-  /** A learning rate that follows what comes out. */
-  private get schedule(): schedules.PlateauSchedule | undefined {
-    const { learningRate } = this.parts.settings.optimizer;
-    return schedules.isPlateau(learningRate) ? learningRate : undefined;
+  /** Learning rates that follow what comes out. */
+  private get schedules(): readonly schedules.PlateauSchedule[] {
+    const { optimizer } = this.parts.settings;
+    const rates = (optimizer.parts ?? [optimizer]).map(({ learningRate }) => learningRate);
+    // Groups may share one.
+    return [...new Set(rates.filter(schedules.isPlateau))];
   }
 
   /** Tells it of an epoch: of the evaluation, where there is one. */
   private observe(record: EpochRecord): void {
-    const { schedule } = this;
-    if (schedule === undefined) return;
-    const { loss, metrics } = record.evaluation ?? record;
-    const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
-    if (value === undefined)
-      throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
-        hint: `metrics are loss, ${Object.keys(metrics).join(", ")}`,
-      });
-    schedule.observe(value);
+    const { loss, metrics } = record.validation ?? record;
+    for (const schedule of this.schedules) {
+      const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
+      if (value === undefined)
+        throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
+          hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
+        });
+      schedule.observe(value);
+    }
   }
 
   /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
@@ -118,13 +122,13 @@ export class Run {
     const { settings, types, runtime, reporter, ending } = this.parts;
     const { epoch, steps, history } = this.position;
     const start = {
-      epoch,
+      epoch: epoch + 1,
       epochs: settings.epochs,
       steps,
       history: [...history],
       resumed: this.resumed,
-      metrics: Object.keys(types.metrics),
-      evaluates: settings.evaluate !== undefined,
+      metrics: [...types.metricSizes.keys()],
+      validates: settings.evaluate !== undefined,
       rank: runtime.rank,
       print: reporter.line,
     };
@@ -158,7 +162,7 @@ export class Run {
     const started = performance.now();
     const done = position.batch;
     reporter.startEpoch({
-      epoch: position.epoch,
+      epoch: position.epoch + 1,
       epochs: settings.epochs,
       batches: settings.data.batchesPerEpoch,
       done,
@@ -213,14 +217,14 @@ export class Run {
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
-    const scalars = [this.scalar("i32", step), this.scalar(settings.dtype, learningRate)] as const;
-    // Counted as every message to users counts: from 1.
+    const scalars = [this.scalar("i32", step), this.rates(step)] as const;
     reportToLauncher({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
     const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
-    const record = { step, epoch: position.epoch, batch: batch.step, learningRate };
+    // Counted as all that users are told: from 1.
+    const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown => refusedIn(error, placeOfStep(record, settings), batch, settings);
     const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(...inputs), refused);
     this.values = values;
@@ -312,7 +316,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", () => predictWith(parts, seen, input)),
+      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
       dispose: () => disposeState(values),
     };
   }
@@ -327,17 +331,17 @@ export class Run {
     const { settings, reporter } = this.parts;
     const { position } = this;
     const { loss, metrics } = position.tally.means(this.parts.types.metrics);
-    const evaluation =
+    const validation =
       settings.evaluate === undefined
         ? undefined
         : await evaluateDataset(this.parts, this.evaluated(), settings.evaluate);
     const record: EpochRecord = {
-      epoch: position.epoch,
+      epoch: position.epoch + 1,
       steps: position.steps,
       loss,
       metrics,
       rejected: position.tally.rejected,
-      evaluation,
+      validation,
       seconds,
       examplesPerSecond: examples / seconds,
       learningRate: this.lastRate,
@@ -381,10 +385,26 @@ export class Run {
     this.savedAt = this.position.steps;
   }
 
-  private scalar(dtype: "i32" | "f32" | "f64", value: number): Tensor {
+  /** The learning rates of a step, as the optimizer takes them. */
+  private rates(step: number): Tensor {
+    const { optimizer, dtype } = this.parts.settings;
+    const { shape, values } = learningRatesAt(optimizer, step);
+    return this.known(
+      dtype,
+      values.map((rate) => this.position.rateScale * rate),
+      shape,
+    );
+  }
+
+  private scalar(dtype: "i32", value: number): Tensor {
+    return this.known(dtype, [value], []);
+  }
+
+  /** Values that every device has. */
+  private known(dtype: "i32" | "f32" | "f64", values: readonly number[], shape: readonly number[]): Tensor {
     const { runtime } = this.parts;
-    const data: TypedArray = dtypes[dtype].create([value]);
-    return distribute(runtime, data, { shape: [], dtype }, replicated(meshOf(runtime)));
+    const data: TypedArray = dtypes[dtype].create(values);
+    return distribute(runtime, data, { shape, dtype }, replicated(meshOf(runtime)));
   }
 }
 

@@ -1,9 +1,11 @@
 /** @module Values to begin a training with, in place of the model's own. */
+
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, nearest } from "../util/options.ts";
+import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { ModelTypes, TrainState } from "./functions.ts";
@@ -13,8 +15,13 @@ import { wholeData } from "./state.ts";
 
 /** Where a training begins; a `TrainResult` is one. */
 export interface StartValues {
-  /** As a tree in the form of the model's own. */
+  /** As a tree in the form of the model's own, or with `only` in part. */
   readonly params: Tensors;
+  /**
+   * Which of the model's parameters, and of what layers keep, are taken, by a pattern of their names, such as `"body"`; the others begin as
+   * the model's own, whatever else `params` and `state` hold. Not with `optimizerState`. Default: all, which must then be there.
+   */
+  readonly only?: Pattern;
   /** What layers keep; default as the model makes it. */
   readonly state?: Tensors;
   /** What the same optimizer kept; default as it begins. */
@@ -29,6 +36,15 @@ export interface StartValues {
 export function checkStart(from: StartValues): void {
   if (typeof from !== "object" || from === null || typeof from.params !== "object")
     throw new HeddleError("option", `train: from must be { params, … } or an earlier result, got ${shown(from)}`);
+  if (from.only !== undefined) matching("train: from.only", from.only);
+  if (from.only !== undefined && from.optimizerState !== undefined)
+    throw new HeddleError(
+      "option",
+      "train: from.only takes a part of the parameters, which optimizerState does not go with",
+      {
+        hint: "leave out optimizerState: from: { params: result.params, only: … }",
+      },
+    );
   for (const name of ["steps", "epochs"] as const)
     if (from[name] !== undefined) checkInteger("train", `from.${name}`, from[name], 0);
 }
@@ -52,7 +68,10 @@ export async function startValues(
     if (tree === undefined) continue;
     const flat = flattenTree(tree, isTensor);
     const wanted = flattenTree(types.state[group], isTensorType);
-    checkNames(group, flat.paths, wanted.paths);
+    const taken = takenNames(group, from.only, wanted.paths);
+    const isTaken = (path: string): boolean => taken.has(path);
+    checkNames(group, from.only === undefined ? flat.paths : flat.paths.filter(isTaken), wanted.paths.filter(isTaken));
+    const own = flattenTree(made[group], isTensor).leaves;
     const put = async (path: string, type: TensorType): Promise<Tensor> => {
       const leaf = flat.leaves[flat.paths.indexOf(path)] as Tensor;
       if (!sameType(leaf, type))
@@ -65,11 +84,18 @@ export async function startValues(
     const leaves: Tensor[] = [];
     // One after the other: what is kept in parts is gathered, by all workers in one order.
     for (const [index, path] of wanted.paths.entries())
-      leaves.push(await put(path, wanted.leaves[index] as TensorType));
-    for (const leaf of flattenTree(made[group], isTensor).leaves) leaf.dispose();
+      leaves.push(isTaken(path) ? await put(path, wanted.leaves[index] as TensorType) : (own[index] as Tensor));
+    for (const leaf of own) if (!leaves.includes(leaf)) leaf.dispose();
     values[group] = unflattenTree(wanted.shape, leaves) as Tensors;
   }
   return values;
+}
+
+/** The names that are taken. @throws HeddleError `option` for a pattern that matches no parameter. */
+function takenNames(group: string, only: Pattern | undefined, names: readonly string[]): ReadonlySet<string> {
+  if (only === undefined) return new Set(names);
+  if (group === "params") checkMatches("train: from.only", only, names);
+  return new Set(names.filter(matching("train: from.only", only)));
 }
 
 function checkNames(group: string, given: readonly string[], wanted: readonly string[]): void {
@@ -78,12 +104,12 @@ function checkNames(group: string, given: readonly string[], wanted: readonly st
   const missing = wanted.find((path) => !given.includes(path));
   if (missing !== undefined)
     throw new HeddleError("tree", `train: from: ${group} has no '${missing}'`, {
-      hint: `it has ${given.join(", ") || "nothing"}`,
+      hint: `it has ${folded(given)}; to begin with a part, say which: from: { params, only: "body" }`,
     });
   const extra = given.find((path) => !wanted.includes(path));
   if (extra === undefined) return;
   const near = nearest(extra, wanted);
   throw new HeddleError("tree", `train: from: ${group} has '${extra}', which this run has not`, {
-    hint: near === undefined ? `this run has ${wanted.join(", ") || "nothing"}` : `did you mean '${near}'?`,
+    hint: near === undefined ? `this run has ${folded(wanted)}` : `did you mean '${near}'?`,
   });
 }

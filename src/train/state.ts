@@ -191,7 +191,7 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   tally.examples = stored.examples;
   tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
-  const records = history.map((record) => ({ ...record, evaluation: record.evaluation ?? undefined }));
+  const records = history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
   const { epoch, step: batch } = position;
   return { steps: step, epoch, batch, tally, history: records, orderOffset, rateScale };
 }

@@ -3,7 +3,7 @@
 import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { countProgram, type Program } from "../program/index.ts";
-import { formatBytes, formatCount } from "../util/text.ts";
+import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
@@ -55,12 +55,20 @@ function sharded({ plan }: SummaryInput): Line {
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const names = (values: readonly PlannedValue[]): string =>
-    values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`).join(", ");
+    listed(values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`));
   if (split.length === 0) return ["sharded", `nothing; a batch is ${names(batch)}`];
-  const placement = split[0]?.layout.find(({ kind }) => kind === "shard") as Placement & { kind: "shard" };
-  const each = placement.sizes?.join(" + ") ?? rows / batchParts(plan.mesh);
-  const where = placement.sizes === undefined ? "on each device" : "on the devices";
-  return ["sharded", `${names(split)} by row, ${each} of ${rows} rows ${where}; all else on every device`];
+  const of = (group: string): PlannedValue[] => split.filter(({ name }) => name.startsWith(`${group}.`));
+  const [columns, params, kept] = [of("batch"), of("params"), [...of("optimizer"), ...of("state")]];
+  const placement = columns[0]?.layout.find(({ kind }) => kind === "shard") as Placement & { kind: "shard" };
+  const each = placement?.sizes?.join(" + ") ?? rows / batchParts(plan.mesh);
+  const where = placement?.sizes === undefined ? "on each device" : "on the devices";
+  const beside = kept.length === 0 ? "" : `, and ${plural(kept.length, "value")} kept beside them`;
+  const parts = [
+    ...(columns.length === 0 ? [] : [`${names(columns)} by row, ${each} of ${rows} rows ${where}`]),
+    ...(params.length === 0 ? [] : [`${names(params)} in parts${beside}`]),
+    "all else on every device",
+  ];
+  return ["sharded", parts.join("; ")];
 }
 
 function communicated({ plan }: SummaryInput): Line {

@@ -1,7 +1,7 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import colors from "picocolors";
+import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
@@ -9,18 +9,20 @@ import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.t
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
+import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
+import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
-import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { pipelineMesh } from "./pipeline.ts";
 import { planAndEnd } from "./plan-text.ts";
 import { Programs } from "./programs.ts";
@@ -32,6 +34,7 @@ import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
+import { suspicions } from "./suspicions.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
 
 /**
@@ -45,8 +48,10 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
  * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
-export function train(options: TrainOptions): Promise<TrainResult> {
-  return called(() => trained(options));
+export function train(options: RecordTrainOptions): Promise<TrainResult>;
+export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>>;
+export function train(options: TrainOptions | RecordTrainOptions): Promise<TrainResult> {
+  return called(() => trained(options as TrainOptions));
 }
 
 async function trained(options: TrainOptions): Promise<TrainResult> {
@@ -118,6 +123,7 @@ async function endProfile(runtime: Runtime): Promise<never> {
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { executor, pipeline } = settings;
+  refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
@@ -132,7 +138,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
 }
 
 function reporterFor(settings: Settings): Promise<Reporter> {
-  const rank = settings.data.columns.get(settings.input)?.shape.length;
+  const rank = settings.data.columns.get(namesIn(settings.input)[0] as string)?.shape.length;
   return makeReporter(settings.report, { unit: rank === 4 ? "images" : "examples" });
 }
 
@@ -143,7 +149,9 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { reporter } = given;
   await agree(given);
   summarise(given);
-  const warn = (text: string): void => reporter.line(colors.yellow(text));
+  if (reporter !== silentReporter)
+    for (const line of await suspicions(given.settings, meshOf(given.runtime))) reporter.warn(line);
+  const { warn } = reporter;
   const folder: { lock?: FolderLock } = {};
   try {
     const checkpoint = await prepareCheckpoints(given, warn, folder);
@@ -219,7 +227,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
   });
   for (const line of lines) reporter.line(line);
-  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.line(colors.yellow(line));
+  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);
 }
 
 /**
@@ -244,7 +252,7 @@ async function prepareCheckpoints(
     if (checkpoint === undefined && resumeFrom !== settings.checkpoint?.directory && !existsSync(resumeFrom))
       throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
     if (checkpoint === undefined)
-      reporter.line(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+      reporter.warn(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
     return checkpoint?.path ?? "";
   };
   // Also where nothing is wanted: ranks that differ in it would wait for each other.

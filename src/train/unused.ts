@@ -2,7 +2,7 @@
 
 import { formatType } from "../ir/shape.ts";
 import type { Plan, PlannedValue } from "../plan/index.ts";
-import { formatCount } from "../util/text.ts";
+import { formatCount, listed } from "../util/text.ts";
 import { dataAxis } from "./feed.ts";
 import type { LayoutRule } from "./rules.ts";
 
@@ -24,7 +24,7 @@ export function unusedAxes(plan: Plan, rules: readonly LayoutRule[] = []): Unuse
   const shared = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
-  const columns = batch.map(({ name, type }) => `${name.slice("batch.".length)} ${formatType(type)}`).join(", ");
+  const columns = listed(batch.map(({ name, type }) => `${name.slice("batch.".length)} ${formatType(type)}`));
   return plan.mesh.axes.flatMap(({ name, size }, place) => {
     const split = shared.some(({ layout }) => layout[place]?.kind === "shard");
     if (size === 1 || split) return [];

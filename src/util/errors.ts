@@ -1,4 +1,5 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
+import type { ErrorCode } from "./error-codes.ts";
 import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
 /** What can be attached to a {@link HeddleError}. */
@@ -13,19 +14,22 @@ export interface HeddleErrorOptions {
 /**
  * An error a user can act on.
  *
- * `code` is stable and lower-case (`"shape"`, `"dtype"`, `"layout"`, `"file"`, …); `message` names the op, shapes,
+ * `code` is stable (`"shape"`, `"dtype"`, `"file"`, …; docs/errors.md has all); `message` names the op, shapes,
  * dtypes and values concerned.
  */
 export class HeddleError extends Error {
-  readonly code: string;
+  /** What kind of mistake it is. */
+  readonly code: ErrorCode;
+  /** What the user can do, one sentence; part of the message. */
   readonly hint: string | undefined;
+  /** The user's line, as `file:line:column`; part of the message. */
   readonly where: string | undefined;
   /** Whether `where` was given, and is not just the innermost of the user's calls when this was thrown. */
   readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
 
-  constructor(code: string, message: string, options: HeddleErrorOptions = {}) {
+  constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
     // Errors of a kind of their own, such as those of peers, come from no call of the user.
     const where = options.where ?? (new.target === HeddleError ? describePosition(capturePosition()) : undefined);
     const place = where === undefined ? "" : `\n  at ${where}`;

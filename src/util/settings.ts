@@ -5,65 +5,37 @@
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
 
-/** What the environment says; undefined where it says nothing (an empty variable counts as none). */
+/** What the environment says, as {@link meanings} has it; undefined where it says nothing (an empty variable counts as none). */
 export interface Environment {
-  /** `HEDDLE_EXECUTOR`: what computes. */
   readonly executor: "native" | "reference" | undefined;
-  /** `HEDDLE_NATIVE`: `off` leaves the native core out. */
   readonly native: "on" | "off" | undefined;
-  /** `HEDDLE_ISA`: the instruction set that native kernels use. */
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
-  /** `HEDDLE_JIT`: `off` leaves generated kernels out. The native core reads it; here it is only checked. */
   readonly jit: "on" | "off" | undefined;
-  /** `HEDDLE_THREADS`: threads of this process. */
+  readonly finalize: "at-once" | "late" | undefined;
   readonly threads: number | undefined;
-  /** `HEDDLE_MEMORY`: bytes that this process may use. */
   readonly memory: number | undefined;
-  /** `HEDDLE_RESUME`: `1` goes on from the newest checkpoint. */
   readonly resume: boolean;
-  /** `HEDDLE_TIMEOUT`: seconds that a worker waits for another. */
+  readonly quiet: boolean;
   readonly timeout: number | undefined;
-  /**
-   * `HEDDLE_TRANSPORT`: what carries data between workers. `auto` (the default) is memory between workers of one host, if
-   * it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error.
-   */
   readonly transport: "auto" | "tcp" | "shared" | undefined;
-  /**
-   * `HEDDLE_OVERLAP`: which collectives are under way beside the computation: with `on` (the default) those where it pays,
-   * with `all` those that can be, with `off` none.
-   */
   readonly overlap: "on" | "off" | "all" | undefined;
-  /** `HEDDLE_MESH`: the mesh where a program names none, such as `data=2,model=2`. */
   readonly mesh: string | undefined;
-  /** `HEDDLE_WORKERS`: addresses of waiting workers, which this process then drives. */
   readonly workers: readonly string[] | undefined;
-  /** `HEDDLE_WORKERS_SECRET`: what a driver and waiting workers know of each other. */
   readonly workersSecret: string | undefined;
-  /** `HEDDLE_PLAN`: the mesh of a plan to print instead of training. */
   readonly plan: string | undefined;
-  /** `HEDDLE_PLAN_AS`: what of the plan is printed. */
   readonly planAs: "summary" | "graph" | "program" | "json" | "stablehlo" | undefined;
-  /** `HEDDLE_PROFILE`: what `heddle profile` asks of a worker, as JSON. */
   readonly profile: string | undefined;
-  /** `HEDDLE_DATA`: the folder of datasets. */
   readonly data: string | undefined;
-  /** `HEDDLE_RUN_ID`, which tells runs apart. */
   readonly runId: string | undefined;
-  /** `HEDDLE_LAUNCHER`: the process that started this one. */
   readonly launcher: number | undefined;
-  /** `HEDDLE_EPOCH`: the membership epoch. */
+  readonly worker: number | undefined;
+  readonly alone: boolean;
   readonly epoch: number;
-  /** `HEDDLE_SECRET`, with which workers authenticate. */
   readonly secret: string | undefined;
-  /** `HEDDLE_RUN_DIR`: the folder of the run's flight records. */
   readonly runDirectory: string | undefined;
-  /** `WORLD_SIZE`: number of processes. */
   readonly world: number;
-  /** `RANK`: number of this process. */
   readonly rank: number | undefined;
-  /** `MASTER_ADDR`: where the store listens. */
   readonly host: string | undefined;
-  /** `MASTER_PORT`. */
   readonly port: number | undefined;
 }
 
@@ -116,9 +88,11 @@ const readers = {
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
+  HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: whole(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
+  HEDDLE_QUIET: oneOf("0", "1"),
   HEDDLE_TIMEOUT: whole(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
@@ -134,6 +108,8 @@ const readers = {
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
   HEDDLE_LAUNCHER: whole(1, 2 ** 31 - 1),
+  HEDDLE_WORKER: whole(1, 2 ** 31 - 1),
+  HEDDLE_ALONE: oneOf("0", "1"),
   HEDDLE_EPOCH: whole(0, 2 ** 31 - 1),
   HEDDLE_SECRET: text,
   HEDDLE_RUN_DIR: text,
@@ -144,13 +120,60 @@ const readers = {
 } as const;
 
 type Name = keyof typeof readers;
+
+/** What each variable says. Those with `run` are set by Heddle's commands for the processes that they start. */
+export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
+  HEDDLE_EXECUTOR: { says: "what computes: the native core or, slowly, the reference executor; `auto` is the default" },
+  HEDDLE_NATIVE: { says: "`off` leaves the native core out" },
+  HEDDLE_ISA: { says: "the instruction set that native kernels use; default the best of the processor" },
+  HEDDLE_JIT: { says: "`off` leaves generated kernels out" },
+  HEDDLE_FINALIZE: {
+    says: "`late` gives memory back when the event loop turns, `at-once` within the collection; by default as the runtime can do",
+  },
+  HEDDLE_THREADS: { says: "threads of this process; default its share of the cores" },
+  HEDDLE_MEMORY: { says: "bytes that this process may use; what needs more is refused before it runs" },
+  HEDDLE_RESUME: { says: "`1` goes on from the newest checkpoint, as `--resume`" },
+  HEDDLE_QUIET: { says: "`1` has trainings report nothing, whatever they say themselves, as `--quiet`" },
+  HEDDLE_TIMEOUT: { says: "seconds that a worker waits for another" },
+  HEDDLE_TRANSPORT: {
+    says: "what carries data between workers: `auto` (the default) is memory between workers of one host, if it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error",
+  },
+  HEDDLE_OVERLAP: {
+    says: "which collectives are under way beside the computation: with `on` (the default) those where it pays, with `all` those that can be, with `off` none",
+  },
+  HEDDLE_MESH: { says: "the mesh where a program names none, as `--mesh`" },
+  HEDDLE_WORKERS: { says: "addresses of waiting workers, which this process then drives, as `--on`" },
+  HEDDLE_WORKERS_SECRET: { says: "what a driver and waiting workers know of each other" },
+  HEDDLE_PLAN: { says: "the mesh of a plan to print instead of training", by: "run" },
+  HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
+  HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
+  HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
+  HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },
+  HEDDLE_LAUNCHER: { says: "the process that started this one", by: "run" },
+  HEDDLE_WORKER: {
+    says: "the worker that this process descends from, which set it: messages to the launcher are that one's",
+    by: "run",
+  },
+  HEDDLE_ALONE: { says: "`1` makes every process a run of its own, whatever another launcher says of rank and size" },
+  HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
+  HEDDLE_SECRET: { says: "what workers authenticate with", by: "run" },
+  HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
+  WORLD_SIZE: { says: "number of processes", by: "run" },
+  RANK: { says: "number of this process", by: "run" },
+  MASTER_ADDR: { says: "where the store of the run listens", by: "run" },
+  MASTER_PORT: { says: "its port", by: "run" },
+};
+
+/** What a variable may be, in words. */
+export const legalOf = (name: Name): string => readers[name].legal;
+
 type ValueOf<N extends Name> = NonNullable<ReturnType<(typeof readers)[N]["read"]>>;
 
 /** Read by scripts and tests of a clone, not by the library. */
 const ofClones = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
 
 /** The variables of this process; none in a browser. */
-const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
+export const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
 
 /**
  * Reads the environment.
@@ -168,14 +191,18 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     });
   };
   const executor = value("HEDDLE_EXECUTOR");
+  const alone = value("HEDDLE_ALONE") === "1";
+  const [world, rank] = [value("WORLD_SIZE") ?? 1, value("RANK")];
   return {
     executor: executor === "auto" ? undefined : executor,
     native: value("HEDDLE_NATIVE"),
     isa: value("HEDDLE_ISA"),
     jit: value("HEDDLE_JIT"),
+    finalize: value("HEDDLE_FINALIZE"),
     threads: value("HEDDLE_THREADS"),
     memory: value("HEDDLE_MEMORY"),
     resume: value("HEDDLE_RESUME") === "1",
+    quiet: value("HEDDLE_QUIET") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
     overlap: value("HEDDLE_OVERLAP"),
@@ -188,14 +215,26 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     data: value("HEDDLE_DATA"),
     runId: value("HEDDLE_RUN_ID"),
     launcher: value("HEDDLE_LAUNCHER"),
+    worker: value("HEDDLE_WORKER"),
+    alone,
     epoch: value("HEDDLE_EPOCH") ?? 0,
     secret: value("HEDDLE_SECRET"),
     runDirectory: value("HEDDLE_RUN_DIR"),
-    world: value("WORLD_SIZE") ?? 1,
-    rank: value("RANK"),
+    world: alone ? 1 : world,
+    rank: alone ? undefined : rank,
     host: value("MASTER_ADDR"),
     port: value("MASTER_PORT"),
   };
+}
+
+/** Tells the processes that this one starts that they are no workers of its launcher, though they inherit its variables. */
+export function setWorker(): void {
+  process.env["HEDDLE_WORKER"] = String(process.pid);
+}
+
+/** Sets what the native core then reads. Of a thread it sees nothing: threads have a copy of the variables. */
+export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
+  process.env.HEDDLE_FINALIZE = when;
 }
 
 /** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */

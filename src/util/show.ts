@@ -1,5 +1,7 @@
 /** @module What users passed, in a few words, for messages. */
 
+import { listed } from "./text.ts";
+
 /** A value as messages show it. */
 export function shown(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
@@ -9,5 +11,5 @@ export function shown(value: unknown): string {
   if (typeof value !== "object" || value === null) return String(value);
   const name = Object.getPrototypeOf(value)?.constructor?.name as string | undefined;
   if (name !== undefined && name !== "Object") return name === "Tensor" ? String(value) : `a ${name}`;
-  return `{ ${Object.keys(value).join(", ")} }`;
+  return `{ ${listed(Object.keys(value))} }`;
 }

@@ -53,6 +53,12 @@ export function formatCount(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** Names one after another; of more than `most` the first ones and how many there are: `"a, b, … (18,000 in all)"`. */
+export function listed(names: readonly string[], most = 8): string {
+  if (names.length <= most) return names.join(", ");
+  return `${names.slice(0, most - 1).join(", ")}, … (${formatCount(names.length)} in all)`;
+}
+
 /** Rows as lines of aligned cells, indented by two; the columns of `right` are flush right. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
   const widths = (rows[0] ?? []).map((_cell, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));

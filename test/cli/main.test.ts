@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { describe, expect, test } from "vitest";
 import { workerScript } from "../launch/launcher.ts";
-import { heddle as heddleWith } from "./heddle-process.ts";
+import { heddle as heddleWith, script } from "./heddle-process.ts";
 
 const heddle = (...args: string[]) => heddleWith(args);
 
@@ -34,6 +34,16 @@ describe("heddle run", () => {
       "WORLD_SIZE=1",
     ]);
     expect({ status, stderr }).toEqual({ status: 5, stderr: "heddle: the script ended with exit status 5\n" });
+  });
+
+  test("--quiet leaves what the script itself prints, and errors", () => {
+    const trains = script("trains.ts");
+    expect(heddle("run", "--quiet", trains, "--", "lines")).toEqual({
+      status: 0,
+      stdout: "before train\n",
+      stderr: "",
+    });
+    expect(heddle("run", "--quiet", workerScript, "--", "throw:wrong").stderr).toContain("TypeError: wrong");
   });
 
   test("an error of the script is told with its place", () => {

@@ -56,6 +56,12 @@ const mistakes: Mistake[] = [
       ),
     }),
   ),
+  {
+    args: ["run", workerScript, "--workers", "2"],
+    variables: { OMPI_COMM_WORLD_SIZE: "2", OMPI_COMM_WORLD_RANK: "0" },
+    status: 2,
+    says: /^heddle: the environment says that this process is one of 2 \(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0: /,
+  },
   { args: ["run", workerScript, "--", "throw:wrong"], status: 1, says: /TypeError: wrong/ },
   { args: ["plan", workerScript, ...mesh], status: 1, says: /ended without calling train\(\)/ },
   { args: ["doctor"], variables: { HEDDLE_ISA: "mmx" }, status: 1, says: /^$/ },
@@ -104,6 +110,11 @@ describe("a file that does not start is told with its place", () => {
       name: "package.ts",
       text: 'import { x } from "hedle";\nconsole.log(x);\n',
       says: /package\.ts:1:19: the package 'hedle' is not installed\n.*\n.*\n {2}hint: did you mean 'heddle'\?\n$/,
+    },
+    {
+      name: "condition.ts",
+      text: 'import { tensor } from "heddle";\n\nconst x = tensor(1);\nconsole.log(x.gt(0) ? 1 : 2);\n',
+      says: /\? : on bool\[\]: a tensor is an object, and so true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
     },
   ])("$name", ({ name, text, says }) => {
     writeFileSync(join(folder, name), text);

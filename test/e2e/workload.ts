@@ -75,7 +75,7 @@ const result = await train({
     : { checkpoint: { directory: options.directory, every: options.every ?? "epoch" } }),
   callbacks: {
     onStep: ({ step, loss }) => {
-      if (process.env["RANK"] !== "1" && (step < 5 || step % 50 === 49)) console.log(`step ${step} loss ${loss}`);
+      if (process.env["RANK"] !== "1" && (step <= 5 || step % 50 === 0)) console.log(`step ${step} loss ${loss}`);
     },
   },
 });

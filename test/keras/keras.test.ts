@@ -154,12 +154,12 @@ describe("fit", () => {
       report: "silent",
     });
     expect(await bits(model.params)).toEqual(await bits(plain.params));
-    expect(epoch).toEqual([0, 1]);
+    expect(epoch).toEqual([1, 2]);
     expect(history).toEqual({
       loss: plain.history.map(({ loss }) => loss),
       accuracy: plain.history.map(({ metrics }) => metrics["accuracy"]),
-      val_loss: plain.history.map(({ evaluation }) => evaluation?.loss),
-      val_accuracy: plain.history.map(({ evaluation }) => evaluation?.metrics["accuracy"]),
+      val_loss: plain.history.map(({ validation }) => validation?.loss),
+      val_accuracy: plain.history.map(({ validation }) => validation?.metrics["accuracy"]),
     });
     expect(await model.evaluate(all.skip(40), { batchSize: 3 })).toEqual({
       loss: expect.closeTo(history["val_loss"]?.[1] as number, 5),
@@ -202,7 +202,7 @@ describe("fit", () => {
     const path = join(folder, "under-way.safetensors");
     const watch: Callbacks = {
       onEpoch: async ({ epoch }) => {
-        if (epoch !== 0) return;
+        if (epoch !== 1) return;
         found.push(await model.evaluate(x, y), await (await model.predict(x)).data());
         await model.saveWeights(path);
         await expect(model.fit(x, y)).rejects.toMatchObject({ code: "busy" });
@@ -213,7 +213,7 @@ describe("fit", () => {
       model.fit(x, y, {
         ...quiet,
         epochs: 3,
-        callbacks: [watch, { onEpoch: ({ epoch }) => (epoch === 1 ? Promise.reject(new Error("enough")) : undefined) }],
+        callbacks: [watch, { onEpoch: ({ epoch }) => (epoch === 2 ? Promise.reject(new Error("enough")) : undefined) }],
       }),
     ).rejects.toThrow("enough");
     expect(await bits(model.params)).toEqual(before);
@@ -229,7 +229,7 @@ describe("fit", () => {
     const stop = callbacks.earlyStopping({ monitor: "loss", mode: "max", patience: 2 });
     const rate = callbacks.reduceLROnPlateau({ monitor: "loss", mode: "max", patience: 1, factor: 0.5 });
     const { epoch, epochs } = await model.fit(x, y, { ...quiet, initialEpoch: 3, epochs: 20, callbacks: [stop, rate] });
-    expect(epoch).toEqual([3, 4, 5]);
+    expect(epoch).toEqual([4, 5, 6]);
     expect(epochs.map(({ learningRate }) => learningRate)).toEqual([0.001, 0.001, 0.0005]);
   });
 });

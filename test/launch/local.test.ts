@@ -65,6 +65,20 @@ describe("a run that goes well", () => {
     for (const [index, value] of first.entries()) expect(second[index]).not.toBe(value);
   });
 
+  test("what a script forks is no worker: it lives on, sends no messages and reports its own errors", async () => {
+    const { code, stdout, stderr } = await launch({ args: ["fork"] }).ended;
+    const ended = "child ended: 1 null, Error: of the child\n";
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: ended, stderr: "" });
+  });
+
+  test("workers that never meet are told of it at the end, unless the run failed", async () => {
+    const errors = async (...args: string[]) => (await launch({ workers: 2, args }).ended).stderr;
+    const [apart, met, failed] = await Promise.all([errors("print:a"), errors("1/join"), errors("1/exit:3")]);
+    expect(apart).toMatch(/^heddle: the 2 workers never met: each ran the whole file for itself.*\n.*docs\/loops\.md/);
+    expect(met).toBe("");
+    expect(failed).not.toContain("never met");
+  });
+
   test("TypeScript runs as it is, with arguments", async () => {
     const { code, stdout, stderr } = await launch({ file: typedScript, args: ["a", "--b"] }).ended;
     expect(stderr).toBe("");

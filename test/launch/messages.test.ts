@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { errorMessage, parseWorkerMessage, reportToLauncher } from "../../src/comm/launcher.ts";
 import { copyLines } from "../../src/launch/output.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "../../src/launch/report.ts";
@@ -8,6 +8,7 @@ import { HeddleError } from "../../src/util/errors.ts";
 describe("messages from workers", () => {
   test.each([
     { type: "progress", step: 3 },
+    { type: "join" },
     { type: "plan", text: "plan" },
     { type: "temporary", path: "/a/b.tmp", done: false },
     { type: "error", message: "no" },
@@ -33,9 +34,24 @@ describe("messages from workers", () => {
     expect(parseWorkerMessage(value)).toBeUndefined();
   });
 
-  test("without a launcher nothing happens", () => {
-    expect(() => reportToLauncher({ type: "temporary", path: "/a/b.tmp", done: false })).not.toThrow();
-    reportToLauncher({ type: "temporary", path: "/a/b.tmp", done: true });
+  test("go to the launcher alone, not to whoever else has forked this process", () => {
+    const sent: unknown[] = [];
+    const { send, connected } = process;
+    Object.assign(process, { send: (message: unknown) => sent.push(message), connected: true });
+    try {
+      for (const parent of ["", String(process.pid), String(process.ppid)]) {
+        vi.stubEnv("HEDDLE_LAUNCHER", parent);
+        reportToLauncher({ type: "temporary", path: "/a/b.tmp", done: true });
+        reportToLauncher({ type: "progress", step: Number(parent) });
+      }
+    } finally {
+      Object.assign(process, { send, connected });
+      vi.unstubAllEnvs();
+    }
+    expect(sent).toEqual([
+      { type: "temporary", path: "/a/b.tmp", done: true },
+      { type: "progress", step: process.ppid },
+    ]);
   });
 
   test("an error for users is told by its message, any other in full", () => {

@@ -188,7 +188,7 @@ test("in a training, over every row, on one device and on two, in parts too", as
     return actual + found === 0 ? 0 : (2 * (row[c] as number)) / (actual + found);
   });
   const { loss, metrics: found } = await one.evaluate(task.evaluate);
-  expect(found).toEqual(one.history[1]?.evaluation?.metrics);
+  expect(found).toEqual(one.history[1]?.validation?.metrics);
   expect(found["f1"]).toBeCloseTo(each.reduce((sum, x) => sum + x, 0) / 3, 12);
   expect(found["perplexity"]).toBeCloseTo(Math.exp(loss), 9);
   for (const more of [{ mesh: mesh({ data: 2 }) }, { accumulate: 4 }]) {
@@ -197,8 +197,8 @@ test("in a training, over every row, on one device and on two, in parts too", as
       for (const [name, value] of Object.entries(one.history[epoch]?.metrics as object)) {
         expect(other.history[epoch]?.metrics[name], name).toBeCloseTo(value, 9);
       }
-      expect(other.history[epoch]?.evaluation?.metrics["f1"]).toBeCloseTo(
-        one.history[epoch]?.evaluation?.metrics["f1"] as number,
+      expect(other.history[epoch]?.validation?.metrics["f1"]).toBeCloseTo(
+        one.history[epoch]?.validation?.metrics["f1"] as number,
         12,
       );
     }

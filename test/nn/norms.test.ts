@@ -69,7 +69,7 @@ function lowered(fn: (...given: never[]) => unknown, example: readonly unknown[]
   return lowerProgram(program, { slots: 2 });
 }
 
-test.each([
+test.each<[string, nn.Layer, number]>([
   ["layerNorm", nn.layerNorm(), 1],
   ["rmsNorm", nn.rmsNorm(), 1],
 ])("%s is one walk over rows", (_name, layer, count) => {

@@ -79,7 +79,10 @@ function prepared(one: Case): { params: Params; run: Run } {
     const variables = { params, state: made.state };
     if ("run" in layer) {
       const lengths = one.lengths === undefined ? {} : { lengths: tensor(one.lengths, { dtype: "i32" }) };
-      const { y, final } = (layer as nn.RecurrentLayer).run(variables, x as Tensor, { ...states(more), ...lengths });
+      const { y, final } = (layer as nn.RecurrentLayer).run(variables as never, x as Tensor, {
+        ...states(more),
+        ...lengths,
+      });
       return { outputs: [y, final.h, ...(final.c ? [final.c] : [])], state: {} };
     }
     if ("step" in layer) {

@@ -177,6 +177,7 @@ const withoutPeer: { readonly [op: string]: string } = {
 /** Functions of tensors that no case calls, and why. */
 const uncalled: { readonly [name: string]: string } = {
   tensor: "makes the inputs of every case",
+  allClose: "gives a promise of a boolean; test/tensor/pick.test.ts",
   linspace: "is NumPy's, whose numbers are in test/tensor/create.test.ts",
 };
 

@@ -38,7 +38,7 @@ const writers: { readonly [page: string]: (folder: string) => Promise<void> } = 
   // A network of two layers by names of PyTorch's, and Caffe's LeNet with fewer steps.
   async "docs/interchange.md"(folder) {
     const { params } = layers.init(random.key(0), image);
-    await io.saveTensors(join(folder, "net.safetensors"), { fc1: params["1"], fc2: params["3"] } as typeof params);
+    await io.saveTensors(join(folder, "net.safetensors"), { fc1: params["1"], fc2: params["3"] });
     const caffe = join(root, "examples/caffe");
     copyFileSync(join(caffe, "lenet_train_test.prototxt"), join(folder, "lenet_train_test.prototxt"));
     const solver = readFileSync(join(caffe, "lenet_solver.prototxt"), "utf8");

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,9 +36,9 @@ function run(command: string, args: readonly string[], cwd: string): string {
   return stdout;
 }
 
-/** The tarballs as they would be published: the package, and the native one where it is built. */
+/** The tarballs as npm would publish them: the package, and the native one where it is built. */
 const pack = (): string[] =>
-  run(process.execPath, [join(root, "scripts/pack.mjs"), "--out", project], root)
+  run(process.execPath, [join(root, "scripts/pack.mjs"), "--out", project, "--check"], root)
     .trim()
     .split("\n");
 
@@ -57,6 +58,36 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
     const files = readdirSync(join(app, "node_modules/heddle"));
     const expected = ["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "package.json"];
     expect(files.filter((name) => name !== "node_modules").sort()).toEqual(expected);
+  });
+
+  test("its README leads to files that are packed, or to the repository's", () => {
+    const { repository, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      readonly repository: { readonly url: string };
+      readonly version: string;
+    };
+    const home = repository.url.replace(/^git\+|\.git$/g, "");
+    const readme = readFileSync(join(app, "node_modules/heddle/README.md"), "utf8");
+    const links = [...readme.matchAll(/\]\(([^)\s]+)|(?:src|href)="([^"]+)/g)].map(
+      ([, link, html]) => link ?? html ?? "",
+    );
+    expect(links.length).toBeGreaterThan(5);
+    for (const link of links.filter((each) => !each.startsWith("#"))) {
+      const [, path] = new RegExp(`^${home}/(?:blob|raw)/v${version}/([^#]+)`).exec(link) ?? [];
+      const found = /^[a-z]+:/.test(link)
+        ? path === undefined || existsSync(join(root, path))
+        : existsSync(join(app, "node_modules/heddle", link.replace(/#.*/, "")));
+      expect({ link, found }).toEqual({ link, found: true });
+    }
+  });
+
+  test("takes less than 40 MB with all that it needs", () => {
+    // esbuild links its program into place: a file of two names is on the disk once.
+    const sizes = new Map<number, number>();
+    for (const file of readdirSync(join(app, "node_modules"), { recursive: true, withFileTypes: true })) {
+      const { ino, size } = statSync(join(file.parentPath, file.name));
+      if (file.isFile()) sizes.set(ino, size);
+    }
+    expect([...sizes.values()].reduce((sum, size) => sum + size, 0) / 1e6).toBeLessThan(40);
   });
 
   test("asks for the native packages of its own version, as npm finds them by platform", () => {
@@ -81,7 +112,10 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
     run(process.execPath, ["imports.mjs"], app);
   });
 
-  test("its types are whole by themselves: libraries checked, none of Node's types", () => {
+  test.each([
+    { types: [], with: "none of Node's types" },
+    { types: ["node"], with: "Node's types" },
+  ])("its types are whole: libraries checked, $with", ({ types }) => {
     const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { exports: object };
     const names = Object.keys(exports).filter((name) => !name.endsWith(".json"));
     const imports = names.map(
@@ -94,7 +128,8 @@ describe.skipIf(!built)("the package, installed into an empty project without Ru
       strict: true,
       skipLibCheck: false,
       noEmit: true,
-      types: [],
+      types,
+      typeRoots: [join(root, "node_modules/@types")],
     };
     writeFileSync(join(app, "tsconfig.json"), JSON.stringify({ compilerOptions: options, files: ["types.ts"] }));
     run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", "."], app);

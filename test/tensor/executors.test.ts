@@ -65,6 +65,17 @@ const rows: readonly (readonly [
         2,
       ],
       [
+        `${shape} donated by its name; what is beside it stays`,
+        async (make) => {
+          const given = { state: { a: make(shape, 1) }, x: make(shape, 2) };
+          const step = jit(({ state, x }: typeof given) => ({ a: state.a.add(x) }), { donate: ["state"] });
+          step(given);
+          expect(await given.x.data()).toContain(2);
+          return given.state.a.data();
+        },
+        "disposed",
+      ],
+      [
         `${shape} donated, and used as another argument`,
         (make) => {
           const x = make(shape, 1);

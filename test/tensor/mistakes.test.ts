@@ -314,6 +314,12 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     /argument 3 is to be donated/,
   ],
   [
+    "a donation of no field",
+    () => jit(({ x }: { x: unknown }) => x, { donate: ["state"] })({ x: tensor(1) }),
+    "option",
+    /'state' is to be donated, but the first argument has no such tensors\n[\s\S]*it is \{ x \}/,
+  ],
+  [
     "a tree for a type",
     () => h.evalShape((x: unknown) => x, { a: tensor(1) }),
     "argument",

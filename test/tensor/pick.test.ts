@@ -1,6 +1,7 @@
-/** One slice along a dim. */
+/** One slice along a dim, indexing by `at`, and comparisons of whole tensors. */
 import { expect, test } from "vitest";
-import { grad, pick, type Tensor, tensor, vmap } from "../../src/tensor/index.ts";
+import * as functions from "../../src/tensor/functions.ts";
+import { allClose, at, grad, type IndexLike, pick, Tensor, tensor, vmap } from "../../src/tensor/index.ts";
 
 const x = tensor([
   [1, 2, 3],
@@ -29,4 +30,50 @@ test("what is not there", () => {
   expect(() => pick(x, -3, 0)).toThrow(/^pick: index -3 is not in \[-2, 1\], dim 0/);
   expect(() => pick(x, 0.5)).toThrow(/^pick: index must be a whole number/);
   expect(() => pick(x, 0, 2)).toThrow(/^pick: dim 2 is not in \[-2, 1\]/);
+});
+
+test.each([
+  [[2], /^at: index 2 is not in \[-2, 1\], dim 0 of f32\[2,3\]/],
+  [[":", -4], /^at: index -4 is not in \[-3, 2\], dim 1/],
+  [[0, 0, 0], /^at: 3 indices are given for the 2 dims of \[2,3\]/],
+  [["...", "..."], /^at: "\.\.\." can stand once/],
+  [["1"], /^at: dim 0 cannot take "1"/],
+  [["::0"], /^at: dim 0 cannot take "::0"/],
+  [[0.5], /^at: dim 0 cannot take 0.5/],
+  [[null], /^at: dim 0 cannot take null/],
+  [[tensor([0, 1])], /^at: indices are i32, got Tensor\(f32\[2\]\)/],
+  [[tensor([true, false])], /^at: indices are i32.*\n.*booleanMask/s],
+])("at refuses case %#", (indices, message) => {
+  expect(() => at(x, ...(indices as IndexLike[]))).toThrow(message);
+});
+
+test("an index of a tensor that is outside is told as it was given", async () => {
+  await expect(async () => x.at(":", tensor([0, -4], { dtype: "i32" })).data()).rejects.toThrow(
+    "at: index -4 at position 1 is outside [-3, 3)",
+  );
+});
+
+test("whole tensors are close or not", async () => {
+  expect(await allClose(x, x.add(1e-7))).toBe(true);
+  expect(await allClose(x, x.add(1e-2))).toBe(false);
+  expect(await allClose(x, 1, { atol: 5 })).toBe(true);
+  await expect(allClose(x, tensor([1, 2]))).rejects.toThrow(/isClose/);
+});
+
+test("methods are the functions of their names", () => {
+  const told = (call: () => unknown): unknown => {
+    try {
+      const made = call();
+      return made instanceof Tensor ? made.arraySync() : JSON.stringify(made, (_key, part) => part?.shape ?? part);
+    } catch (error) {
+      return String(error);
+    }
+  };
+  const methods = Object.getOwnPropertyNames(Tensor.prototype).filter((name) => name in functions);
+  expect(methods.length).toBeGreaterThan(110);
+  const call = (owner: object, name: string, given: readonly unknown[]): unknown =>
+    told(() => (owner as unknown as Record<string, (...args: unknown[]) => unknown>)[name]?.(...given));
+  for (const name of methods)
+    for (const rest of [[], [x], [1], [[1, 0]]])
+      expect(call(x, name, rest), name).toEqual(call(functions, name, [x, ...rest]));
 });

@@ -40,7 +40,7 @@ test("mljs/matrix#203: singular values of a wide matrix of rank 1", async () => 
 
 test("an item of several elements is told of the line that asks, wherever it is awaited", async () => {
   const line = (error: unknown): number => Number(/reports\.test\.ts:(\d+)/.exec((error as Error).message)?.[1]);
-  const here = line(new HeddleError("x", "here"));
+  const here = line(new HeddleError("internal", "here"));
   const asked = tensor([1, 2]).item();
   const told = await asked.then(
     () => undefined,

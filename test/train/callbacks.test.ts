@@ -22,14 +22,14 @@ import { bars, options } from "./synthetic.ts";
 const folder = mkdtempSync(join(tmpdir(), "heddle-callbacks-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const record = (epoch: number, loss: number, rate: number, evaluation?: number): EpochRecord => ({
+const record = (epoch: number, loss: number, rate: number, validation?: number): EpochRecord => ({
   epoch,
-  steps: epoch + 1,
+  steps: epoch,
   loss,
   metrics: { accuracy: 1 - loss },
   rejected: 0,
-  evaluation:
-    evaluation === undefined ? undefined : { loss: evaluation, metrics: { accuracy: 1 - evaluation }, examples: 1 },
+  validation:
+    validation === undefined ? undefined : { loss: validation, metrics: { accuracy: 1 - validation }, examples: 1 },
   seconds: 0.5,
   examplesPerSecond: 2,
   learningRate: rate,
@@ -48,8 +48,8 @@ interface Driven {
 /** Calls callbacks as a training does whose loss (and that of its evaluation) goes like this. */
 async function drive(one: Callbacks, losses: readonly number[], given: Partial<TrainStart> = {}): Promise<Driven> {
   const start: TrainStart = {
-    ...{ epoch: 0, epochs: losses.length, steps: 0, history: [], resumed: false, rank: 0, print: () => {} },
-    ...{ metrics: ["accuracy"], evaluates: true },
+    ...{ epoch: 1, epochs: losses.length, steps: 0, history: [], resumed: false, rank: 0, print: () => {} },
+    ...{ metrics: ["accuracy"], validates: true },
     ...given,
   };
   const driven: Driven = { epochs: 0, rates: [], restored: undefined, kept: 0 };
@@ -86,16 +86,22 @@ async function drive(one: Callbacks, losses: readonly number[], given: Partial<T
 describe("earlyStopping", () => {
   test("restoreBest puts the best epoch back, stopped or not, and gives all copies back", async () => {
     const make = () => callbacks.earlyStopping({ patience: 2, restoreBest: true });
-    expect(await drive(make(), [3, 1, 2, 2, 0])).toMatchObject({ epochs: 4, restored: 2, kept: 0 });
+    const lines: string[] = [];
+    const print = (text: string): void => void lines.push(text);
+    expect(await drive(make(), [3, 1, 2, 2, 0], { print })).toMatchObject({ epochs: 4, restored: 2, kept: 0 });
+    expect(lines).toEqual([
+      "no better val_loss for 2 epochs: ending after epoch 4",
+      "earlyStopping: restored the values of epoch 2, val_loss 1.0000",
+    ]);
     expect(await drive(make(), [3, 1, 2])).toMatchObject({ epochs: 3, restored: 2, kept: 0 });
   });
 
   test("goes on from the epochs before a resume, and is fresh in another training", async () => {
     const one = callbacks.earlyStopping({ patience: 3, restoreBest: true });
-    const history = [record(0, 1, 1, 1), record(1, 2, 1, 2)];
+    const history = [record(1, 1, 1, 1), record(2, 2, 1, 2)];
     const lines: string[] = [];
     const print = (text: string): void => void lines.push(text);
-    expect((await drive(one, [2, 2, 2], { epoch: 2, history, resumed: true, print })).epochs).toBe(2);
+    expect((await drive(one, [2, 2, 2], { epoch: 3, history, resumed: true, print })).epochs).toBe(2);
     expect(lines.at(-1)).toMatch(/epoch 1 was the best, before the training was resumed/);
     expect((await drive(one, [2, 2, 2, 2])).epochs).toBe(4);
   });
@@ -125,20 +131,20 @@ describe("csvLogger", () => {
     const one = callbacks.csvLogger({ path: file("plain") });
     await drive(one, [0.5, 0.25]);
     await drive(one, [0.125]);
-    expect(readFileSync(file("plain"), "utf8")).toBe(header + line(0, 0.5) + line(1, 0.25) + line(0, 0.125));
+    expect(readFileSync(file("plain"), "utf8")).toBe(header + line(1, 0.5) + line(2, 0.25) + line(1, 0.125));
     await drive(callbacks.csvLogger({ path: file("plain"), append: false, separator: ";" }), [0.5]);
-    expect(readFileSync(file("plain"), "utf8")).toBe((header + line(0, 0.5)).replaceAll(",", ";"));
+    expect(readFileSync(file("plain"), "utf8")).toBe((header + line(1, 0.5)).replaceAll(",", ";"));
     await drive(one, [0.5], { rank: 1 });
-    expect(readFileSync(file("plain"), "utf8")).toContain("0;0.5");
+    expect(readFileSync(file("plain"), "utf8")).toContain("1;0.5");
   });
 
   test("after a resume the epochs that are trained again stand there once", async () => {
     const path = file("resumed");
     await drive(callbacks.csvLogger({ path }), [0.5, 0.25, 0.125]);
     // What a kill left of a line.
-    appendFileSync(path, "3,0.0");
-    await drive(callbacks.csvLogger({ path }), [0.75], { epoch: 1, resumed: true });
-    expect(readFileSync(path, "utf8")).toBe(header + line(0, 0.5) + line(1, 0.75));
+    appendFileSync(path, "4,0.0");
+    await drive(callbacks.csvLogger({ path }), [0.75], { epoch: 2, resumed: true });
+    expect(readFileSync(path, "utf8")).toBe(header + line(1, 0.5) + line(2, 0.75));
   });
 
   test("refuses a file with other columns", async () => {
@@ -170,7 +176,7 @@ describe("csvLogger", () => {
       code: "disk",
       message: expect.stringMatching(/csvLogger: cannot write .*full\/log\.csv: the disk is full/),
     });
-    expect(readFileSync(path, "utf8")).toBe(header + line(0, 0.5));
+    expect(readFileSync(path, "utf8")).toBe(header + line(1, 0.5));
   });
 });
 
@@ -178,7 +184,7 @@ describe("in a training", () => {
   test("values of the best epoch end up in the result and in the file; events by epoch", async () => {
     const path = join(folder, "best-{epoch:03d}-{val_loss:.1f}.safetensors");
     const found: number[] = [];
-    const epochs: Callbacks = { onEpoch: ({ evaluation }) => void found.push(evaluation?.loss as number) };
+    const epochs: Callbacks = { onEpoch: ({ validation }) => void found.push(validation?.loss as number) };
     const given = { data: bars(60).shuffle().batch(16), evaluate: bars(30, { seed: 3 }), epochs: 3 };
     const plain = await train(options(given));
     const directory = join(folder, "events");
@@ -208,7 +214,7 @@ describe("in a training", () => {
     const board = () => callbacks.tensorBoard({ directory, updateFrequency: 1 });
     const stopped = {
       onStep: ({ step }: { step: number }) => {
-        if (step === 7) throw new Error("killed");
+        if (step === 8) throw new Error("killed");
       },
     };
     await expect(train(options({ ...given, callbacks: [board(), stopped] }))).rejects.toThrow("killed");
@@ -217,9 +223,9 @@ describe("in a training", () => {
       readFileSync(join(directory, part, readdirSync(join(directory, part)).sort().at(-1) as string));
     const startOf = (step: number) =>
       Buffer.from(encodeEvent({ wallTime: 0, step, value: { kind: "start" } })).subarray(9);
-    // A checkpoint is written after 4 steps, which are an epoch; both count from 0.
-    expect(file("train").includes(startOf(4))).toBe(true);
-    expect(file("validation").includes(startOf(1))).toBe(true);
+    // A checkpoint is written after 4 steps, which are an epoch; both count from 1.
+    expect(file("train").includes(startOf(5))).toBe(true);
+    expect(file("validation").includes(startOf(2))).toBe(true);
   });
 
   test.each<[string, () => Callbacks, RegExp]>([

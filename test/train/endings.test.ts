@@ -46,7 +46,7 @@ describe.skipIf("error" in loadNative())("one of two ranks", { timeout: 60_000 }
     expect(stderr).toMatch(/\n {2}then rank 0 failed[^\n]*rank 1 closed its connection/);
   });
 
-  // Step 3 is known when step 5 is next: its sum ends the run after 7; the epoch has 8 steps.
+  // Step 4 is known when step 6 is next: its sum ends the run after 7; the epoch has 8 steps.
   const trained = ["trained 7 steps, 0 epochs"];
   test.each([
     ["1:stop", [trained, trained]],

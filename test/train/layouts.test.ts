@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
 import { isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
+import { stateLayouts } from "../../src/train/layouts.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
 import { unusedAxes } from "../../src/train/unused.ts";
@@ -194,12 +195,32 @@ describe("mistakes", () => {
     await expect(train(task({ layout }))).rejects.toThrow("train: layout is not a rule");
   });
 
-  test("a mesh whose axis is misspelt: the plan says which one the layout splits over", () => {
+  test.each([
+    [{ modle: 2 }, layouts.named({ "8.bias": { model: 0 } }), "'model', the mesh modle=2"],
+    [{ data: 2 }, layouts.fullySharded("dta"), "'dta', the mesh data=2"],
+    [{ data: 1 }, layouts.fullySharded("dta"), "'dta', the mesh data=1"],
+    [{ model: 2 }, layouts.named({ "8.bias": { modle: 0 } }), "'modle', the mesh model=2"],
+    [{ model: 2 }, () => ({ shard: { modell: 0 } }), "'modell', the mesh model=2"],
+    [{ data: 2 }, () => ({ shard: { data: 0 }, gather: ["daat"] }), "'daat', the mesh data=2"],
+  ])("an axis that is nearly one of the mesh is misspelt: %j", (axes, layout, says) => {
+    const model = nn.sequential(
+      ...[nn.flatten(), nn.relu(), nn.relu(), nn.linear(4), nn.relu(), nn.relu(), nn.relu(), nn.relu(), nn.linear(3)],
+    );
+    const settings = resolveOptions(task({ model, layout: layout as layouts.LayoutRule }));
+    const near = Object.keys(axes)[0];
+    expect(() => stateLayouts(settings, modelTypes(settings), mesh(axes))).toThrow(
+      new RegExp(`layout splits over ${says} has no such axis.*did you mean '${near}'`, "s"),
+    );
+  });
+
+  test("other axes are passed over, with a reason where nothing is split instead", () => {
     const settings = resolveOptions(task({ layout: pair }));
-    const { plan } = planStep(settings, modelTypes(settings), mesh({ modle: 2 }));
+    const { plan } = planStep(settings, modelTypes(settings), mesh({ tensor: 2 }));
     const [unused] = unusedAxes(plan, settings.layoutRules);
-    expect(unused).toMatchObject({ axis: "modle", size: 2 });
-    expect(unused?.reason).toMatch(/nothing over 'modle' \(the layout splits over model\)$/);
+    expect(unused).toMatchObject({ axis: "tensor", size: 2 });
+    expect(unused?.reason).toMatch(/nothing over 'tensor' \(the layout splits over model\)$/);
+    const numbered = resolveOptions(task({ layout: layouts.fullySharded("data2") }));
+    expect(() => stateLayouts(numbered, modelTypes(numbered), mesh({ data1: 2, xy: 1 }))).not.toThrow();
   });
 
   test.each([

@@ -64,7 +64,7 @@ describe.skipIf("error" in binding)("native", { timeout: 60_000 }, () => {
       report: "silent",
     });
     expect(result.accuracy).toBeGreaterThan(0.9);
-    expect(result.history[0]?.evaluation?.examples).toBe(10_000);
+    expect(result.history[0]?.validation?.examples).toBe(10_000);
   });
 
   test("the columns of a batch may be any of the stored dtypes", async () => {

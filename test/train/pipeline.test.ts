@@ -48,8 +48,8 @@ async function trained(more: Partial<TrainOptions>): Promise<Trained> {
   const values = await Promise.all(leaves.map(async (leaf: Tensor) => Array.from(await replicate(leaf).data())));
   return {
     losses: steps.map(({ loss }) => loss),
-    evaluations: result.history.flatMap(({ evaluation }) =>
-      evaluation === undefined ? [] : [evaluation.loss, evaluation.metrics["accuracy"] as number],
+    evaluations: result.history.flatMap(({ validation }) =>
+      validation === undefined ? [] : [validation.loss, validation.metrics["accuracy"] as number],
     ),
     values: values.flat(),
     checkpoint: result.checkpoint,

@@ -1,5 +1,5 @@
 /** Training by the `heddle` command: processes, signals, plans, resumed runs. */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,6 +37,23 @@ async function trained(workers: number, settings: object, ...flags: string[]): P
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
 }
+
+describe.skipIf(!native)("a loop of one's own", () => {
+  const script = fileURLToPath(new URL("./scripts/own.ts", import.meta.url));
+  const run = async (...args: string[]): Promise<string> => {
+    const { status, stdout, stderr } = await started(["run", script, ...args]).ended;
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    return stdout;
+  };
+
+  test("two workers give the bits of two devices in one process, and save the same file", async () => {
+    const [virtual, real] = [join(directory, "virtual"), join(directory, "real")];
+    const told = await run("--", "2", virtual);
+    expect(JSON.parse(told)).toMatchObject({ losses: { length: 8 }, outputs: 1 });
+    expect(await run("--workers", "2", "--", "", real)).toBe(told);
+    expect(readFileSync(real)).toEqual(readFileSync(virtual));
+  });
+});
 
 describe("heddle plan", () => {
   test("prints five lines and the plan, and trains nothing", async () => {

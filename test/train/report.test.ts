@@ -62,12 +62,12 @@ describe("reporters", () => {
   }
 
   const record: EpochRecord = {
-    epoch: 0,
+    epoch: 1,
     steps: 100,
     loss: 0.25,
     metrics: { accuracy: 0.9 },
     rejected: 0,
-    evaluation: { loss: 0.3, metrics: { accuracy: 0.875 }, examples: 8 },
+    validation: { loss: 0.3, metrics: { accuracy: 0.875 }, examples: 8 },
     seconds: 2,
     examplesPerSecond: 1234,
     learningRate: 0.1,
@@ -76,7 +76,7 @@ describe("reporters", () => {
   async function epoch(mode: "auto" | "bar" | "lines" | "silent", isTTY: boolean): Promise<string> {
     const output = stream(isTTY);
     const reporter = await makeReporter(mode, { unit: "images", stream: output.stream, interval: 0 });
-    reporter.startEpoch({ epoch: 0, epochs: 3, batches: 100, done: 0 });
+    reporter.startEpoch({ epoch: 1, epochs: 3, batches: 100, done: 0 });
     for (let done = 1; done <= 100; done++)
       reporter.step({ done, examples: done * 8, loss: done < 3 ? undefined : 0.5 });
     reporter.endEpoch(record);
@@ -86,7 +86,7 @@ describe("reporters", () => {
   }
 
   const last =
-    "epoch 1/3  loss 0.2500  accuracy 90.00 %  test loss 0.3000  test accuracy 87.50 %  2.0 s, 1,234 images/s\nthe end\n";
+    "epoch 1/3  loss 0.2500  accuracy 90.00 %  val_loss 0.3000  val_accuracy 87.50 %  2.0 s, 1,234 images/s\nthe end\n";
 
   test("plain lines, about five per epoch", async () => {
     const text = await epoch("auto", false);
@@ -115,7 +115,7 @@ describe("reporters", () => {
   test("an epoch of fewer batches than lines", async () => {
     const output = stream(false);
     const reporter = await makeReporter("lines", { unit: "examples", stream: output.stream, interval: 0 });
-    reporter.startEpoch({ epoch: 0, epochs: 1, batches: 2, done: 0 });
+    reporter.startEpoch({ epoch: 1, epochs: 1, batches: 2, done: 0 });
     for (const done of [1, 2]) reporter.step({ done, examples: done, loss: undefined });
     expect(output.text().split("\n")).toHaveLength(2);
   });

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Callbacks, type EpochRecord, optim, type TrainOptions, type TrainResult, train } from "heddle";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { listCheckpoints, loadCheckpoint } from "../../src/train/checkpoint.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 
@@ -42,9 +42,9 @@ const withoutTimes = (history: readonly EpochRecord[]): unknown[] =>
   history.map(({ seconds: _seconds, examplesPerSecond: _rate, ...record }) => record);
 
 test.each([
-  ["in the middle of an epoch", 1, 5],
-  ["after an epoch", "epoch", 6],
-  ["before the last, short batch", 1, 2],
+  ["in the middle of an epoch", 1, 6],
+  ["after an epoch", "epoch", 7],
+  ["before the last, short batch", 1, 3],
 ] as const)("a run resumed %s gives the bits of one that was never interrupted", async (_where, every, at) => {
   const whole = await train(base({ checkpoint: { directory: join(directory, "whole"), every } }));
   const checkpoint = { directory: join(directory, "parts"), every };
@@ -118,4 +118,14 @@ test.each([
 test("a path that does not exist", async () => {
   const resume = join(directory, "step-00000001.safetensors");
   await expect(train(base({ resume }))).rejects.toThrow(/there is no checkpoint .*step-00000001\.safetensors/);
+});
+
+test("a resume that finds nothing says so and starts at the beginning", async () => {
+  const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  const checkpoint = { directory: join(directory, "none") };
+  const result = await train(options({ checkpoint, resume: true, epochs: 1, report: "lines" }));
+  const lines = written.mock.calls.map(([text]) => String(text)).join("");
+  written.mockRestore();
+  expect(lines).toContain(`no checkpoint in ${checkpoint.directory} yet: starting at the beginning`);
+  expect(result.history).toHaveLength(1);
 });

@@ -32,7 +32,7 @@ describe.each(executors)("%s", (executor) => {
           checkpoint: { directory: join(folder, `${executor}-${devices}`), every: 4 },
           callbacks: {
             onStep: ({ step }, control) => {
-              if (step !== 2) return;
+              if (step !== 3) return;
               snapshot = control.snapshot();
               beside.push(snapshot.evaluate(seen), snapshot.predict(seen), values(snapshot.optimizerState));
             },

@@ -1,4 +1,17 @@
-import { type Callbacks, data, keras, losses, nn, optim, type StepRecord, type Tensor, tensor, train } from "heddle";
+import {
+  type Callbacks,
+  data,
+  keras,
+  layouts,
+  losses,
+  nn,
+  optim,
+  type StepRecord,
+  type Tensor,
+  type TrainOptions,
+  tensor,
+  train,
+} from "heddle";
 import { describe, expect, test, vi } from "vitest";
 import { mesh } from "../../src/plan/index.ts";
 import { isTensor } from "../../src/tensor/index.ts";
@@ -20,7 +33,7 @@ describe("training", () => {
     expect(result.history).toHaveLength(6);
     expect(last?.loss).toBeLessThan((first?.loss as number) / 2);
     expect(result.accuracy).toBeGreaterThan(0.8);
-    expect(result.accuracy).toBe(last?.evaluation?.metrics["accuracy"]);
+    expect(result.accuracy).toBe(last?.validation?.metrics["accuracy"]);
     expect(result.steps).toBe(6 * 10);
   });
 
@@ -38,9 +51,9 @@ describe("training", () => {
     // Three batches of 16, and a last one of 12.
     const { history } = await train(options({ callbacks, epochs: 1 }));
     const sizes = [16, 16, 16, 12];
-    const weighted = steps.reduce((sum, { loss, batch }) => sum + loss * (sizes[batch] as number), 0) / 60;
+    const weighted = steps.reduce((sum, { loss, batch }) => sum + loss * (sizes[batch - 1] as number), 0) / 60;
     expect(steps.map(({ step, batch, learningRate }) => [step, batch, learningRate])).toEqual(
-      [0, 1, 2, 3].map((n) => [n, n, 0.2]),
+      [1, 2, 3, 4].map((n) => [n, n, 0.2]),
     );
     expect(history[0]?.loss).toBeCloseTo(weighted, 12);
   });
@@ -105,7 +118,7 @@ describe("training", () => {
         },
       }),
     );
-    expect(Object.keys(result.history[0]?.evaluation?.metrics ?? {})).toEqual(["top2", "margin"]);
+    expect(Object.keys(result.history[0]?.validation?.metrics ?? {})).toEqual(["top2", "margin"]);
     await expect(train(options({ metrics: { mean: (output) => output.mean() } }))).rejects.toThrow(
       /metric mean gives f32\[\], not one value per example/,
     );
@@ -217,7 +230,7 @@ describe("ends", () => {
     const callbacks: Callbacks = {
       onStep: ({ step }) => {
         seen.push(step);
-        if (step === 2) controller.abort(new Error("enough"));
+        if (step === 3) controller.abort(new Error("enough"));
       },
     };
     await expect(train(options({ callbacks, signal: controller.signal, epochs: 50 }))).rejects.toThrow("enough");
@@ -226,10 +239,10 @@ describe("ends", () => {
   });
 
   test("a callback can end it well", async () => {
-    const callbacks: Callbacks = { onEpoch: ({ epoch }, control) => (epoch === 1 ? control.stop() : undefined) };
+    const callbacks: Callbacks = { onEpoch: ({ epoch }, control) => (epoch === 2 ? control.stop() : undefined) };
     expect((await train(options({ callbacks, epochs: 10 }))).history).toHaveLength(2);
     const early = await train(
-      options({ callbacks: { onStep: ({ step }, control) => (step === 1 ? control.stop() : undefined) } }),
+      options({ callbacks: { onStep: ({ step }, control) => (step === 2 ? control.stop() : undefined) } }),
     );
     // The step after next would carry the wish; the epoch of four steps ends before.
     expect(early.history).toHaveLength(1);
@@ -245,15 +258,30 @@ describe("ends", () => {
 });
 
 describe("what is shown", () => {
-  test("five lines of plan, then at most five lines per epoch", async () => {
+  async function printed(more: Partial<TrainOptions>): Promise<string[]> {
     const write = vi.spyOn(process.stdout, "write").mockReturnValue(true);
-    await train(options({ report: "lines", data: bars(160).batch(8), epochs: 1, mesh: mesh({ data: 2 }) }));
-    const lines = write.mock.calls
-      .map(([text]) => String(text))
-      .join("")
-      .trimEnd()
-      .split("\n");
+    await train(options({ report: "lines", mesh: mesh({ data: 2 }), ...more }));
+    const text = write.mock.calls.map(([part]) => String(part)).join("");
     write.mockRestore();
+    return text.trimEnd().split("\n");
+  }
+
+  test("lists of names are folded, whatever the number of parameters", async () => {
+    const model = nn.sequential(nn.flatten(), ...Array.from({ length: 20 }, () => nn.linear(4)));
+    const more = { model, optimizer: optim.adam({ learningRate: 1e-3 }), epochs: 0 };
+    const lines = await printed({ ...more, layout: layouts.fullySharded("data") });
+    expect(lines[1]).toMatch(
+      /x .* by row, 8 of 16 rows on each device; 1\.weight f32\[4,64\], .*, … \(40 in all\) in parts, and 80 values kept/,
+    );
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(400);
+    const from = { params: {} };
+    await expect(train(options({ ...more, from }))).rejects.toThrow(/params has no '1\.weight'/);
+    const params = Object.fromEntries(Array.from({ length: 99 }, (_one, index) => [`a${index}`, tensor(0)]));
+    await expect(train(options({ ...more, from: { params } }))).rejects.toThrow(/it has a\d+, .*… \(99 in all\)/);
+  });
+
+  test("five lines of plan, then at most five lines per epoch", async () => {
+    const lines = await printed({ data: bars(160).batch(8), epochs: 1 });
     expect(lines.slice(0, 5).map((line) => line.split(/ {2,}| /)[0])).toEqual([
       "workers",
       "sharded",

@@ -10,7 +10,7 @@ const x = tensor([1, 2]);
 export async function training(): Promise<void> {
   const result = await train({ model, data: batches, loss, optimizer, epochs: 1 });
   result.accuracy satisfies number | undefined;
-  result.history.map((record) => record.evaluation?.loss satisfies number | undefined);
+  result.history.map((record) => record.validation?.loss satisfies number | undefined);
   (await result.predict(batches)) satisfies Tensor;
 
   // @ts-expect-error there is no option 'epoch'

@@ -68,7 +68,7 @@ describe.each(features)("%s", (_feature, more) => {
       return [
         ...(await numbers(result.params)),
         ...(await numbers(result.averaged)),
-        result.history[2]?.evaluation?.loss as number,
+        result.history[2]?.validation?.loss as number,
       ];
     };
     const one = await run({});
@@ -168,7 +168,7 @@ test("a rate that follows the loss falls after the epoch that says so, in a resu
       const callbacks = { onStep: ({ learningRate }: { learningRate: number }) => void rates.push(learningRate) };
       const optimizer = optim.sgd({ learningRate });
       const result = await train(task({ optimizer, callbacks, evaluate: bars(30, { seed: 9 }), epochs: 8, ...more }));
-      const accuracies = result.history.map(({ evaluation }) => evaluation?.metrics["accuracy"] as number);
+      const accuracies = result.history.map(({ validation }) => validation?.metrics["accuracy"] as number);
       return { rates, accuracies, params: await numbers(result.params) };
     };
     const whole = await run({});

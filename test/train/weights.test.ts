@@ -100,7 +100,7 @@ describe("weights", () => {
 
   test("evaluation weighs rows where its dataset has weights, and no classes", async () => {
     const result = await run({ weight: "w", classWeight, evaluate: dataset(4) });
-    expect(result.history[0]?.evaluation?.loss).toBeCloseTo(mean(numbers(rows, () => 1)), 12);
+    expect(result.history[0]?.validation?.loss).toBeCloseTo(mean(numbers(rows, () => 1)), 12);
     expect((await result.evaluate(weighted(3))).loss).toBeCloseTo(mean(weight), 12);
   });
 

@@ -19,6 +19,7 @@ describe("the environment", () => {
     [{ HEDDLE_OVERLAP: "off" }, { overlap: "off" }],
     [{ HEDDLE_TRANSPORT: "tcp" }, { transport: "tcp" }],
     [{ HEDDLE_RESUME: "0" }, { resume: false }],
+    [{ HEDDLE_QUIET: "1" }, { quiet: true }],
     [{ HEDDLE_MESH: "data=2:1,model=2" }, { mesh: "data=2:1,model=2" }],
     [{ HEDDLE_PLAN: "data=8,model=4" }, { plan: "data=8,model=4" }],
     [

@@ -60,10 +60,18 @@ pub fn memory() -> MemoryUse {
 /// turns next. Else a loop that never awaits could not get back the memory of tensors it has dropped.
 const FINALIZE_AT_ONCE: i32 = i32::MAX;
 
-/// Asked by Node when it loads the addon. A finalizer may do nothing that allocates in JavaScript.
+/// The version of an addon that names none.
+const FINALIZE_LATE: i32 = 8;
+
+/// Asked by Node when it loads the addon. A finalizer may do nothing that allocates in JavaScript; older Nodes end the
+/// process where it deletes its own reference, as all do: of those the loader says so (src/runtime/native/binding.ts).
 #[no_mangle]
 pub extern "C" fn node_api_module_get_api_version_v1() -> i32 {
-    FINALIZE_AT_ONCE
+    if std::env::var_os("HEDDLE_FINALIZE").is_some_and(|when| when == "late") {
+        FINALIZE_LATE
+    } else {
+        FINALIZE_AT_ONCE
+    }
 }
 
 /// A number from JavaScript as a count of bytes or elements.

@@ -63,14 +63,21 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     const LOWEST: Self;
     /// Identity of min.
     const HIGHEST: Self;
+    /// Whether kernels that are generic over all numbers have code of their own for AVX-512: those of f32, the dtype of
+    /// networks. What others gain by it is not worth a third of the work of compiling.
+    const WIDE: bool = false;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
     /// Whether the value is NaN; always false for integers.
     fn nan(self) -> bool;
     /// All bits set: identity of `bit_and`.
     const ALL: Self;
     fn bit_and(self, other: Self) -> Self;
     fn bit_or(self, other: Self) -> Self;
+    /// The bits, above which are zeros.
+    fn bits(self) -> u64;
+    fn of_bits(bits: u64) -> Self;
 
     /// The larger; NaN wins, and 0 is larger than -0.
     #[inline(always)]
@@ -98,12 +105,13 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
 }
 
 macro_rules! element {
-    ($t:ty, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, $sub:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
+    ($t:ty $(: $wide:ident)?, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, $sub:expr, $mul:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
         impl Element for $t {
             const ZERO: Self = 0 as $t;
             const ONE: Self = 1 as $t;
             const LOWEST: Self = $low;
             const HIGHEST: Self = $high;
+            $(const $wide: bool = true;)?
             const ALL: Self = $from(<$bits>::MAX);
             #[inline(always)]
             fn add(self, other: Self) -> Self {
@@ -114,6 +122,11 @@ macro_rules! element {
             fn sub(self, other: Self) -> Self {
                 let ($a, $b) = (self, other);
                 $sub
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                let ($a, $b) = (self, other);
+                $mul
             }
             #[inline(always)]
             fn nan(self) -> bool {
@@ -128,6 +141,14 @@ macro_rules! element {
             fn bit_or(self, other: Self) -> Self {
                 $from($to(self) | $to(other))
             }
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                u64::from($to(self))
+            }
+            #[inline(always)]
+            fn of_bits(bits: u64) -> Self {
+                $from(bits as $bits)
+            }
         }
     };
 }
@@ -136,49 +157,71 @@ const fn same<T: Copy>(x: T) -> T {
     x
 }
 
-element!(f32, f32::NEG_INFINITY, f32::INFINITY, u32, |a, b| a + b, a - b, |a| a.is_nan(), f32::from_bits, f32::to_bits);
-element!(f64, f64::NEG_INFINITY, f64::INFINITY, u64, |a, b| a + b, a - b, |a| a.is_nan(), f64::from_bits, f64::to_bits);
-element!(
-    i32,
-    i32::MIN,
-    i32::MAX,
-    u32,
-    |a, b| a.wrapping_add(b),
-    a.wrapping_sub(b),
-    |_a| false,
-    u32::cast_signed,
-    i32::cast_unsigned
-);
-element!(u32, u32::MIN, u32::MAX, u32, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
-element!(u8, u8::MIN, u8::MAX, u8, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
-element!(
-    i8,
-    i8::MIN,
-    i8::MAX,
-    u8,
-    |a, b| a.wrapping_add(b),
-    a.wrapping_sub(b),
-    |_a| false,
-    u8::cast_signed,
-    i8::cast_unsigned
-);
-element!(
-    i64,
-    i64::MIN,
-    i64::MAX,
-    u64,
-    |a, b| a.wrapping_add(b),
-    a.wrapping_sub(b),
-    |_a| false,
-    u64::cast_signed,
-    i64::cast_unsigned
-);
-element!(u64, u64::MIN, u64::MAX, u64, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
-// Stands for 16-bit floats where they are moved.
-element!(u16, u16::MIN, u16::MAX, u16, |a, b| a.wrapping_add(b), a.wrapping_sub(b), |_a| false, same, same);
+macro_rules! float {
+    ($t:ident $(: $wide:ident)?, $bits:ty) => {
+        element!(
+            $t $(: $wide)?, $t::NEG_INFINITY, $t::INFINITY, $bits,
+            |a, b| a + b, a - b, a * b, |a| a.is_nan(), $t::from_bits, $t::to_bits
+        );
+    };
+}
 
-/// Runs a block with `$t` standing for the Rust type of a dtype; 16-bit floats are their bits, for kernels that move them.
-macro_rules! for_dtype {
+macro_rules! integer {
+    ($t:ident, $bits:ty, $from:path, $to:path) => {
+        element!(
+            $t,
+            $t::MIN,
+            $t::MAX,
+            $bits,
+            |a, b| a.wrapping_add(b),
+            a.wrapping_sub(b),
+            a.wrapping_mul(b),
+            |_a| false,
+            $from,
+            $to
+        );
+    };
+}
+
+float!(f32: WIDE, u32);
+float!(f64, u64);
+integer!(i32, u32, u32::cast_signed, i32::cast_unsigned);
+integer!(u32, u32, same, same);
+integer!(u8, u8, same, same);
+integer!(i8, u8, u8::cast_signed, i8::cast_unsigned);
+integer!(i64, u64, u64::cast_signed, i64::cast_unsigned);
+integer!(u64, u64, same, same);
+// Stands for 16-bit floats where they are moved.
+integer!(u16, u16, same, same);
+
+/// The bits of one element.
+///
+/// # Safety
+/// There must be an element of `size` bytes at `from`.
+pub unsafe fn read_bits(size: usize, from: *const u8) -> u64 {
+    match size {
+        8 => *from.cast::<u64>(),
+        4 => u64::from(*from.cast::<u32>()),
+        2 => u64::from(*from.cast::<u16>()),
+        _ => u64::from(*from),
+    }
+}
+
+/// Writes the bits of one element.
+///
+/// # Safety
+/// There must be room for an element of `size` bytes at `to`.
+pub unsafe fn write_bits(size: usize, bits: u64, to: *mut u8) {
+    match size {
+        8 => *to.cast() = bits,
+        4 => *to.cast() = bits as u32,
+        2 => *to.cast() = bits as u16,
+        _ => *to = bits as u8,
+    }
+}
+
+/// Runs a block with `$t` standing for the Rust type of a dtype's numbers; verification has refused 16-bit floats.
+macro_rules! for_number {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
             $crate::dtype::DType::F32 => {
@@ -214,13 +257,52 @@ macro_rules! for_dtype {
                 $body
             }
             $crate::dtype::DType::F16 | $crate::dtype::DType::Bf16 => {
-                type $t = u16;
-                $body
+                unreachable!("nothing is computed in 16-bit floats")
             }
         }
     };
 }
-pub(crate) use for_dtype;
+pub(crate) use for_number;
+
+/// The same where only the bits matter: integers of a size are one type.
+macro_rules! for_bits {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype.size() {
+            8 => {
+                type $t = u64;
+                $body
+            }
+            4 => {
+                type $t = u32;
+                $body
+            }
+            1 => {
+                type $t = u8;
+                $body
+            }
+            _ => unreachable!("nothing is computed in 16-bit floats"),
+        }
+    };
+}
+pub(crate) use for_bits;
+
+/// The same where numbers are added or multiplied: integers of a size wrap to the same bits, with a sign or without.
+macro_rules! for_wrapping {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            $crate::dtype::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            dtype => $crate::dtype::for_bits!(dtype, $t => $body),
+        }
+    };
+}
+pub(crate) use for_wrapping;
 
 /// Runs a block for f32 or f64; verification has refused the others.
 macro_rules! for_float {

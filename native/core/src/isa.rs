@@ -83,9 +83,13 @@ impl Level for Avx512 {
     const FMA: bool = true;
 }
 
-/// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set.
+/// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set. Where a condition
+/// follows, only those types have code of their own for AVX-512 that meet it; the others run that for AVX2.
 macro_rules! by_isa {
     ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident) => {
+        $crate::isa::by_isa! { $(#[$m])* $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? => $body, wide if true }
+    };
+    ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident, wide if $wide:expr) => {
         $(#[$m])*
         $vis unsafe fn $name $(<$($g: $b),+>)? (isa: $crate::isa::Isa, $($a: $t),*) $(-> $r)? {
             #[cfg(target_arch = "x86_64")]
@@ -100,7 +104,13 @@ macro_rules! by_isa {
             }
             match isa {
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 => avx512 $(::<$($g),+>)? ($($a),*),
+                $crate::isa::Isa::Avx512 => {
+                    if $wide {
+                        avx512 $(::<$($g),+>)? ($($a),*)
+                    } else {
+                        avx2 $(::<$($g),+>)? ($($a),*)
+                    }
+                }
                 #[cfg(target_arch = "x86_64")]
                 $crate::isa::Isa::Avx2 => avx2 $(::<$($g),+>)? ($($a),*),
                 _ => $body::<$crate::isa::Scalar $($(, $g)+)?>($($a),*),

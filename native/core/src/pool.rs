@@ -77,12 +77,16 @@ impl Pool {
 
     /// Calls `task(worker, number)` for each number below `tasks`, with worker numbers below `workers`.
     pub fn run(&self, tasks: usize, workers: usize, task: impl Fn(usize, usize) + Sync) {
+        self.share(tasks, workers, &task);
+    }
+
+    /// One body for all tasks, which are hundreds of types.
+    fn share(&self, tasks: usize, workers: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         let workers = workers.min(self.threads()).min(tasks);
         let guard = if workers > 1 { self.busy.try_lock().ok() } else { None };
         if guard.is_none() {
             return (0..tasks).for_each(|i| task(0, i));
         }
-        let task: &(dyn Fn(usize, usize) + Sync) = &task;
         let shared = &*self.shared;
         // The borrow outlives the job: this call returns only after every helper has left.
         unsafe {

@@ -2,6 +2,7 @@
  * @module Reading an ONNX model: its nodes are composed of tensors' operations, by the table of `ops.ts`, whenever the
  * model is applied, so that it can be compiled, differentiated and sharded as any function.
  */
+
 import type { DType } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { formatType } from "../../ir/shape.ts";
@@ -11,6 +12,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { asRecord, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
+import { listed } from "../../util/text.ts";
 import { checkHost, toTensor } from "../host.ts";
 import { readWhole } from "../read.ts";
 import { Builder, initialOf } from "./builder.ts";
@@ -53,9 +55,11 @@ export interface OnnxRunOptions {
 
 /** A model read from an ONNX file. */
 export class OnnxModel {
+  /** Inputs that must be given: names, dtypes and shapes. */
   readonly inputs: readonly OnnxPort[];
   /** Inputs of which the file has a value, its initializer, which is taken where none is given. */
   readonly optionalInputs: readonly OnnxPort[];
+  /** What the model gives. */
   readonly outputs: readonly OnnxPort[];
   /** The version of ONNX's own ops that the file asks for. */
   readonly opset: number;
@@ -125,7 +129,7 @@ export class OnnxModel {
     const unknown = Object.keys(inputs).find((name) => !names.has(name));
     if (unknown !== undefined) {
       throw new HeddleError("argument", `${this.#file} has no input "${unknown}"`, {
-        hint: `its inputs are ${[...names].join(", ")}`,
+        hint: `its inputs are ${listed([...names])}`,
       });
     }
     const builder = new Builder(this.opset, this.#file, options.key);
@@ -291,7 +295,7 @@ function outputsAsked(
     const found = output.find((info) => info.name === name);
     if (found !== undefined) return found;
     throw new HeddleError("option", `${what}: ${file} has no output ${shown(name)}`, {
-      hint: `its outputs are ${output.map((info) => info.name).join(", ")}`,
+      hint: `its outputs are ${listed(output.map((info) => String(info.name)))}`,
     });
   });
 }

@@ -2,9 +2,10 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readEnvironment } from "../../util/settings.ts";
+import { readEnvironment, setFinalize } from "../../util/settings.ts";
 import { ownPlace, requires } from "../packages.ts";
 import type { RunErrorFields } from "./error.ts";
+import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
 export interface NativeBuffer {
@@ -179,8 +180,10 @@ export function loadNative(): NativeBinding | { error: string } {
 }
 
 function load(): NativeBinding | { error: string } {
-  if (readEnvironment().native === "off") return { error: "HEDDLE_NATIVE=off" };
-  const target = platform();
+  const { native, finalize } = readEnvironment();
+  if (native === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setFinalize("late");
+  const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {
     for (const place of [`heddle-${target}`, inRepository(target)]) {
@@ -194,15 +197,6 @@ function load(): NativeBinding | { error: string } {
     }
   }
   return { error: [...tried].join("; ") };
-}
-
-/** The name of the platform's package after `heddle-`. */
-function platform(): string {
-  const name = `${process.platform}-${process.arch}`;
-  if (process.platform === "win32") return `${name}-msvc`;
-  if (process.platform !== "linux") return name;
-  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
-  return `${name}-${header?.glibcVersionRuntime === undefined ? "musl" : "gnu"}`;
 }
 
 /** The file that `native/build.mjs` writes, if this is a checkout. */

@@ -1,6 +1,7 @@
 /** @module Errors of the native core as HeddleErrors. */
 import type { LoweredStep } from "../../lower/json.ts";
 import { nestedIn } from "../../lower/nest.ts";
+import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** What an error of a run knows of itself. */
@@ -18,13 +19,18 @@ export interface RunErrorFields {
 
 /** An error of a run, with what is known of where it happened. */
 export class RunError extends HeddleError {
+  /** The collective that was under way. */
   readonly during: string | undefined;
+  /** The rank that closed its connection or aborted. */
   readonly rank: number | undefined;
+  /** Number of the program's step that failed. */
   readonly step: number | undefined;
+  /** What that step is. */
   readonly op: string | undefined;
+  /** What the failed call itself says of such a value. */
   readonly failure: string | undefined;
 
-  constructor(code: string, message: string, fields: RunErrorFields, cause: unknown) {
+  constructor(code: ErrorCode, message: string, fields: RunErrorFields, cause: unknown) {
     super(code, message, { cause });
     this.name = "RunError";
     this.during = fields.during;

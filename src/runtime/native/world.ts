@@ -1,4 +1,5 @@
 /** @module The processes of a run: meeting, groups, barriers, and telling the others of a failure. */
+import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { loadNative, type NativeStore, type NativeWorld } from "./binding.ts";
@@ -158,7 +159,7 @@ async function latestAttempt(store: NativeStore, key: string, mine: number): Pro
 /** What rank 0 tells of its work. */
 interface Outcome {
   readonly text?: string;
-  readonly error?: { readonly code: string; readonly message: string };
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
 }
 
 function failedOutcome(error: unknown): Outcome {

@@ -1,4 +1,5 @@
 /** @module What a driver may ask of a worker: a closed table. Everything that arrives is checked against it. */
+import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError, type Refusal, refusalIn } from "../../util/errors.ts";
 import type { Frame } from "./channel.ts";
 
@@ -122,7 +123,13 @@ export class WorkerError extends HeddleError {
   readonly said: string;
   readonly refusal: RemoteRefusal | undefined;
 
-  constructor(peer: string, code: string, said: string, hint: string | undefined, refusal: RemoteRefusal | undefined) {
+  constructor(
+    peer: string,
+    code: ErrorCode,
+    said: string,
+    hint: string | undefined,
+    refusal: RemoteRefusal | undefined,
+  ) {
     super(code, `${peer}: ${said}`, hint === undefined ? {} : { hint });
     this.peer = peer;
     this.said = said;
@@ -150,7 +157,7 @@ export function parseAnswer({ head, body }: Frame, peer: string): Answer | undef
     error:
       problem === undefined
         ? undefined
-        : new WorkerError(peer, problem.code as string, problem.message as string, hint, refusalOf(problem.refusal)),
+        : new WorkerError(peer, problem.code as ErrorCode, problem.message as string, hint, refusalOf(problem.refusal)),
     port: port as number | undefined,
     arenaBytes: arenaBytes as number,
     calls: calls as number,

@@ -19,8 +19,8 @@ export interface CsvLoggerOptions {
 }
 
 /**
- * Writes a line per epoch (`epoch`, counted from 0, then the numbers of the epoch by their names, `learning_rate` and `seconds`) on
- * rank 0, as Keras' `CSVLogger`. Lines are whole whenever the file is read: one that a disk takes only in part is taken back, one
+ * Writes a line per epoch (`epoch`, counted from 1, then the numbers of the epoch by their names, `learning_rate` and `seconds`) on
+ * rank 0, as Keras' `CSVLogger` (which counts epochs from 0). Lines are whole whenever the file is read: one that a disk takes only in part is taken back, one
  * that a killed process left in part is removed. A run that is resumed removes the lines of the epochs that it trains again.
  *
  * @throws HeddleError `option`; from the training `disk` or `file` when the file cannot be written, `data` when it has other columns

@@ -2,6 +2,7 @@
 import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
 import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";
 import { checkMonitor, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
+import { formatMetric } from "../metrics.ts";
 import type { Snapshot } from "../snapshot.ts";
 
 /** Options of {@link earlyStopping}. */
@@ -21,7 +22,7 @@ export interface EarlyStoppingOptions extends MonitorOptions {
 /**
  * Ends the training when what it watches has not become better for `patience` epochs, as Keras' `EarlyStopping`. NaN is no
  * progress. After a resume it knows the epochs before from their history, but not their values: if none later is better,
- * `restoreBest` leaves the last ones and says so.
+ * `restoreBest` leaves the last ones. It says which epoch was restored.
  *
  * @throws HeddleError `option`; when the training begins, for a `monitor` that it does not have
  */
@@ -43,7 +44,7 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
 
   /** Counts an epoch; tells whether it is the best. */
   const count = (record: EpochRecord): boolean => {
-    if (record.epoch < startFromEpoch) return false;
+    if (record.epoch <= startFromEpoch) return false;
     const value = logsOf(record)[watch.name] as number;
     waited++;
     if (!watch.better(value, known?.value, minDelta)) return false;
@@ -58,10 +59,10 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
       return;
     }
     // As in Keras, the first epoch never ends a training.
-    if (record.epoch === 0) return;
-    if (record.epoch < startFromEpoch || waited < Math.max(1, patience)) return;
+    if (record.epoch === 1) return;
+    if (record.epoch <= startFromEpoch || waited < Math.max(1, patience)) return;
     print(
-      `no better ${watch.name} for ${waited} ${waited === 1 ? "epoch" : "epochs"}: ending after epoch ${record.epoch + 1}`,
+      `no better ${watch.name} for ${waited} ${waited === 1 ? "epoch" : "epochs"}: ending after epoch ${record.epoch}`,
     );
     control.stop();
   };
@@ -77,11 +78,12 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
       if (!restoreBest || known === undefined) return;
       if (kept === undefined) {
         print(
-          `earlyStopping: epoch ${known.epoch + 1} was the best, before the training was resumed; its values are not here`,
+          `earlyStopping: epoch ${known.epoch} was the best, before the training was resumed; its values are not here`,
         );
         return;
       }
       control.restore(kept);
+      print(`earlyStopping: restored the values of epoch ${known.epoch}, ${formatMetric(watch.name, known.value)}`);
       kept.dispose();
       kept = undefined;
     },

@@ -1,7 +1,9 @@
 /** @module Weights written after epochs: of the best so far, or of each. */
+
 import { HeddleError } from "../../util/errors.ts";
 import { checkNumber, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
+import { listed } from "../../util/text.ts";
 import type { Callbacks, EpochRecord } from "../history.ts";
 import { checkMonitor, logNames, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
 import { exportWeights, writeWeights } from "../weights-file.ts";
@@ -9,7 +11,7 @@ import { exportWeights, writeWeights } from "../weights-file.ts";
 /** Options of {@link modelCheckpoint}. */
 export interface ModelCheckpointOptions extends MonitorOptions {
   /**
-   * The file, such as `"best.safetensors"`; `{epoch}` (counted from 1) and the numbers of the epoch, such as `{val_loss}`, stand
+   * The file, such as `"best.safetensors"`; `{epoch}` and the numbers of the epoch, such as `{val_loss}`, stand
    * for their values. As in Keras, `{epoch:03d}` has at least so many digits, `{val_loss:.2f}` so many after the point; default
    * `02d` and `.4f`.
    */
@@ -90,7 +92,7 @@ function checkPlaceholders(path: string, names: readonly string[]): void {
       });
     if (!names.includes(name))
       throw new HeddleError("option", `modelCheckpoint: path has {${name}}, which is no number of this training`, {
-        hint: `it has ${names.join(", ")}`,
+        hint: `it has ${listed(names, 24)}`,
       });
   }
 }
@@ -99,8 +101,6 @@ function fileName(path: string, record: EpochRecord): string {
   const values = logsOf(record);
   return path.replace(placeholder, (_all, text: string) => {
     const { name, digits = 2, decimals = 4 } = parsed(text) as NonNullable<ReturnType<typeof parsed>>;
-    return name === "epoch"
-      ? String(record.epoch + 1).padStart(digits, "0")
-      : (values[name] as number).toFixed(decimals);
+    return name === "epoch" ? String(record.epoch).padStart(digits, "0") : (values[name] as number).toFixed(decimals);
   });
 }

@@ -38,7 +38,7 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
   let train = new EventLog("");
   let validation = new EventLog("");
   const histograms = async ({ epoch }: EpochRecord, control: TrainControl): Promise<void> => {
-    if (histogramFrequency === 0 || (epoch + 1) % histogramFrequency !== 0) return;
+    if (histogramFrequency === 0 || epoch % histogramFrequency !== 0) return;
     const snapshot = control.snapshot();
     try {
       for (const [tag, values] of await valuesOf(snapshot.params))
@@ -51,7 +51,7 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
     onBegin: async (start) => {
       ({ rank } = start);
       // The number of the first event that comes again; by step, those by epoch are smaller.
-      const [step, epoch] = start.resumed ? [start.steps, start.epoch] : [];
+      const [step, epoch] = start.resumed ? [start.steps + 1, start.epoch] : [];
       train = new EventLog(join(directory, "train"), updateFrequency === "epoch" ? epoch : step);
       validation = new EventLog(join(directory, "validation"), epoch);
       if (rank !== 0) return;
@@ -59,7 +59,7 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
       await train.flush();
     },
     onStep: async ({ step, loss, learningRate, rejected }) => {
-      if (rank !== 0 || updateFrequency === "epoch" || step % updateFrequency !== 0) return;
+      if (rank !== 0 || updateFrequency === "epoch" || (step - 1) % updateFrequency !== 0) return;
       if (!rejected) train.add(step, { kind: "scalar", tag: "batch_loss", value: loss });
       train.add(step, { kind: "scalar", tag: "batch_learning_rate", value: learningRate });
       await train.flushSometimes();
@@ -67,9 +67,9 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
     onEpoch: async (record, control) => {
       await histograms(record, control);
       if (rank !== 0) return;
-      const { epoch, loss, metrics, evaluation, learningRate } = record;
+      const { epoch, loss, metrics, validation: held, learningRate } = record;
       train.scalars(epoch, { loss, ...metrics, learning_rate: learningRate });
-      if (evaluation !== undefined) validation.scalars(epoch, { loss: evaluation.loss, ...evaluation.metrics });
+      if (held !== undefined) validation.scalars(epoch, { loss: held.loss, ...held.metrics });
       await train.flush();
       await validation.flush();
     },

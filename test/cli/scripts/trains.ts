@@ -2,6 +2,7 @@
 import { data, losses, nn, optim, train } from "heddle";
 
 console.log("before train");
+if (process.argv.includes("lines")) process.emitWarning("something");
 const x = { shape: [24, 4], data: Float32Array.from({ length: 96 }, (_unused, index) => index / 96) };
 const y = { shape: [24], data: new Int32Array(24) };
 await train({
@@ -10,5 +11,5 @@ await train({
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.sgd({ learningRate: 0.1, momentum: 0.9 }),
   epochs: 1,
-  report: "silent",
+  report: process.argv.includes("lines") ? "lines" : "silent",
 });

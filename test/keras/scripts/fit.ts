@@ -31,7 +31,7 @@ const fitted = (epochs: number): Promise<keras.History> =>
         onEpoch: async ({ epoch }) => {
           seen.push((await model.evaluate(rows, labels))["loss"] as number);
           // The file becomes a folder, which nothing can be appended to.
-          if (fails === `${rank}:full` && epoch === 0 && existsSync(log)) {
+          if (fails === `${rank}:full` && epoch === 1 && existsSync(log)) {
             rmSync(log);
             mkdirSync(log);
           }

@@ -1,7 +1,9 @@
 // A worker without any learning in it: does what its arguments say, one after the other.
-//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  temporary:PATH  sleep:MS  spin  ignore  throw:TEXT  peer:TEXT
-//   exit:N  kill  hang  — prefixed "R/" for one rank only: 1/kill
+//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  join  temporary:PATH  sleep:MS  spin  ignore  throw:TEXT  peer:TEXT
+//   fork  exit:N  kill  hang  — prefixed "R/" for one rank only: 1/kill
 
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -16,6 +18,7 @@ const actions = {
   },
   pid: (folder) => writeFileSync(`${folder}/pid-${rank}`, String(process.pid)),
   step: (step) => process.send({ type: "progress", step: Number(step) }),
+  join: () => process.send({ type: "join" }),
   temporary: (path) => {
     const file = `${path}-${rank}`;
     writeFileSync(file, "half");
@@ -38,6 +41,15 @@ const actions = {
       code: "peerClosed",
       during: "allReduce sum f32 x 10 'g'",
     });
+  },
+  // A process of the script's own, which outlives the time that a worker has without its launcher.
+  fork: async () => {
+    const child = fork(new URL("./forked.mjs", import.meta.url), { stdio: ["ignore", "inherit", "pipe", "ipc"] });
+    child.on("message", (message) => console.log("told", JSON.stringify(message)));
+    let errors = "";
+    child.stderr.on("data", (text) => (errors += text));
+    const [status, signal] = await once(child, "close");
+    console.log(`child ended: ${status} ${signal}, ${/Error: .*/.exec(errors)?.[0]}`);
   },
   reject: (text) => void Promise.reject(new Error(text)),
   exit: (status) => process.exit(Number(status)),

@@ -25,14 +25,14 @@ const run = (rate: number): Promise<unknown> =>
     ...(directory === undefined ? {} : { checkpoint: { directory } }),
     callbacks: {
       onStep: ({ step }, control) => {
-        if (!mine || step !== 3) return;
+        if (!mine || step !== 4) return;
         if (what === "throw") throw new TypeError("an error of the user's");
         if (what === "exit") process.exit(0);
         if (what === "stop") control.stop();
         if (what === "abort") controller.abort(new Error("enough of it"));
       },
       onEpoch: ({ epoch }, control) => {
-        if (mine && what === "stopEpoch" && epoch === 1) control.stop();
+        if (mine && what === "stopEpoch" && epoch === 2) control.stop();
       },
     },
   }).then(({ steps, history }) => tell(`trained ${steps} steps, ${history.length} epochs`));

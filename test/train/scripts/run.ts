@@ -71,8 +71,8 @@ const result = await train({
   callbacks: {
     onStep: async ({ loss, step }) => {
       found.push(loss);
-      if (step === 3) console.log("under way");
-      if (step === 5 && process.env["RANK"] === String(dies)) process.exit(9);
+      if (step === 4) console.log("under way");
+      if (step === 6 && process.env["RANK"] === String(dies)) process.exit(9);
       await new Promise((resolve) => setTimeout(resolve, slow));
     },
   },

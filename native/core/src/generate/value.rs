@@ -111,6 +111,8 @@ impl Builder {
         Builder { wide, near: true, ..Builder::default() }
     }
 
+    // Functions are hundreds of calls of this.
+    #[inline(never)]
     pub fn push(&mut self, what: Do, kind: Kind, inputs: &[Id]) -> Id {
         let mut padded = [0; 3];
         padded[..inputs.len()].copy_from_slice(inputs);

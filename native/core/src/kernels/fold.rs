@@ -4,7 +4,7 @@
 //! lanes combine by halves, whatever the processor. No more than `CHAIN` values are added one after another: sums of that
 //! many go to a total that keeps what rounding takes from it, so that long sums of one sign are as exact as short ones.
 
-use crate::dtype::{for_dtype, DType, Element};
+use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::program::ReduceOp;
 
@@ -93,7 +93,7 @@ pub fn join<T: Element, F: Fold>(totals: &mut [T], lost: &mut [T], values: &[T])
     }
 }
 
-by_isa! { fn join_rows<T: Element>(totals: &mut [T], lost: &mut [T], values: &[T]) => join_rows_body }
+by_isa! { fn join_rows<T: Element>(totals: &mut [T], lost: &mut [T], values: &[T]) => join_rows_body, wide if T::WIDE }
 
 #[inline(always)]
 unsafe fn join_rows_body<L: Level, T: Element>(totals: &mut [T], lost: &mut [T], values: &[T]) {
@@ -131,34 +131,35 @@ impl Fold for Or {
     }
 }
 
-/// Runs a block with `$f` standing for the operation.
-macro_rules! with_fold {
-    ($op:expr, $f:ident => $body:expr) => {
+/// Runs a block with `$f` standing for the operation and `$t` for the type of the numbers, one type for all dtypes of which
+/// the operation makes the same bits.
+macro_rules! for_fold {
+    (($op:expr, $dtype:expr), $t:ident, $f:ident => $body:expr) => {
         match $op {
             $crate::program::ReduceOp::Sum => {
                 type $f = $crate::kernels::fold::Sum;
-                $body
+                $crate::dtype::for_wrapping!($dtype, $t => $body)
             }
             $crate::program::ReduceOp::Max => {
                 type $f = $crate::kernels::fold::Max;
-                $body
+                $crate::dtype::for_number!($dtype, $t => $body)
             }
             $crate::program::ReduceOp::Min => {
                 type $f = $crate::kernels::fold::Min;
-                $body
+                $crate::dtype::for_number!($dtype, $t => $body)
             }
             $crate::program::ReduceOp::And => {
                 type $f = $crate::kernels::fold::And;
-                $body
+                $crate::dtype::for_bits!($dtype, $t => $body)
             }
             $crate::program::ReduceOp::Or => {
                 type $f = $crate::kernels::fold::Or;
-                $body
+                $crate::dtype::for_bits!($dtype, $t => $body)
             }
         }
     };
 }
-pub(crate) use with_fold;
+pub(crate) use for_fold;
 
 /// Whether an operation exists for a dtype.
 pub fn defined(op: ReduceOp, dtype: DType) -> bool {
@@ -183,18 +184,29 @@ pub fn tree<T: Element, F: Fold, const W: usize>(lanes: &mut [T; W]) -> T {
     lanes[0]
 }
 
-/// Folds values `low..high` by a tree that depends on their number alone.
-pub fn pairwise<T: Element, F: Fold>(low: usize, high: usize, value: &dyn Fn(usize) -> T) -> T {
+/// Folds the bits of two numbers.
+pub type Pair = fn(u64, u64) -> u64;
+
+/// The fold of two numbers of a dtype.
+pub fn pair(op: ReduceOp, dtype: DType) -> Pair {
+    fn folded<T: Element, F: Fold>(a: u64, b: u64) -> u64 {
+        F::fold(T::of_bits(a), T::of_bits(b)).bits()
+    }
+    for_fold!((op, dtype), T, F => folded::<T, F>)
+}
+
+/// Folds the bits of values `low..high` by a tree that depends on their number alone.
+pub fn pairwise(pair: Pair, low: usize, high: usize, value: &dyn Fn(usize) -> u64) -> u64 {
     let n = high - low;
     if n == 1 {
         return value(low);
     }
     // The left part is the largest power of two below the whole.
     let left = n.next_power_of_two() / 2;
-    F::fold(pairwise::<T, F>(low, low + left, value), pairwise::<T, F>(low + left, high, value))
+    pair(pairwise(pair, low, low + left, value), pairwise(pair, low + left, high, value))
 }
 
-by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body }
+by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body, wide if T::WIDE }
 
 #[inline(always)]
 unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) {
@@ -220,7 +232,7 @@ pub unsafe fn finish(
     (rows, used): (usize, usize),
     out: *mut u8,
 ) {
-    for_dtype!(dtype, T => with_fold!(op, F => trees::<T, F>(isa, lanes.cast(), used, rows, out.cast())));
+    for_fold!((op, dtype), T, F => trees::<T, F>(isa, lanes.cast(), used, rows, out.cast()));
 }
 
 /// Fills with the value that a fold starts from; truth values are 0 or 1.
@@ -232,7 +244,7 @@ pub unsafe fn start((op, dtype): (ReduceOp, DType), to: *mut u8, n: usize) {
         let all = matches!(op, ReduceOp::And | ReduceOp::Min);
         return std::slice::from_raw_parts_mut(to, n).fill(u8::from(all));
     }
-    for_dtype!(dtype, T => with_fold!(op, F => {
+    for_fold!((op, dtype), T, F => {
         std::slice::from_raw_parts_mut(to.cast::<T>(), n).fill(<F as Fold>::identity::<T>());
-    }));
+    });
 }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::dtype::{for_dtype, DType, Element};
+use crate::dtype::{for_wrapping, DType, Element};
 use crate::exec::Run;
+use crate::kernels::fold::Sum;
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
@@ -171,7 +172,7 @@ impl ScatterAdd {
             let whole = self.block.total;
             let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= whole);
             refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX), self.failure.as_deref())?;
-            for_dtype!(self.dtype, T => self.typed::<T>(run, indices));
+            for_wrapping!(self.dtype, T => self.typed::<T>(run, indices));
         }
         Ok(())
     }
@@ -187,7 +188,7 @@ impl ScatterAdd {
         };
         let (updates, out) = (run.ptr::<T>(self.updates), run.ptr::<T>(self.out));
         let lost = self.scratch.map(|at| run.ptr::<T>(at));
-        walk.combine(run, indices, updates, out, lost, |totals, _| totals.fill(T::ZERO), Element::add);
+        walk.combine::<T, Sum>(run, indices, updates, out, lost, &|totals, _| totals.fill(T::ZERO));
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! Runs are folded in lanes, columns row by row, pieces of either by a binary tree (see `fold.rs`).
 
-use super::fold::{defined, join, pairwise, settle, tree, with_fold, Fold, Max, CHAIN, LANES, RUN};
-use crate::dtype::{for_dtype, DType, Element};
+use std::ops::Range;
+
+use super::fold::{defined, for_fold, join, pair, pairwise, settle, start, tree, Fold, Max, CHAIN, LANES, RUN};
+use crate::dtype::{for_number, read_bits, write_bits, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Isa, Level};
 use crate::program::{ArgMaxJson, ReduceJson, ReduceOp};
@@ -98,7 +100,7 @@ impl Reduce {
         if self.outputs == 0 {
             return Ok(());
         }
-        for_dtype!(self.dtype, T => unsafe { with_fold!(self.op, F => self.fold::<T, F>(run)) });
+        unsafe { self.fold(run) };
         if self.dtype == DType::Bool {
             // The identities of and and min are not truth values.
             let out = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(self.out), self.outputs) };
@@ -107,33 +109,36 @@ impl Reduce {
         Ok(())
     }
 
-    unsafe fn fold<T: Element, F: Fold>(&self, run: &Run) {
+    unsafe fn fold(&self, run: &Run) {
         if product(&self.over) == 0 {
-            return std::slice::from_raw_parts_mut(run.ptr::<T>(self.out), self.outputs).fill(F::identity());
+            return start((self.op, self.dtype), run.ptr(self.out), self.outputs);
         }
         match &self.way {
-            Way::Rows { .. } => self.fold_rows::<T, F>(run),
-            Way::Columns { .. } => self.fold_columns::<T, F>(run),
+            Way::Rows { .. } => self.fold_rows(run),
+            Way::Columns { .. } => self.fold_columns(run),
         }
     }
 
-    unsafe fn fold_rows<T: Element, F: Fold>(&self, run: &Run) {
+    unsafe fn fold_rows(&self, run: &Run) {
         let Way::Rows { outer, length, stride, pieces, group, partial } = &self.way else { return };
         let (length, pieces, group) = (*length, *pieces, *group);
+        let size = self.dtype.size();
         let per_run = length.div_ceil(PIECE).max(1);
-        let input = run.ptr::<T>(self.input) as usize;
-        let out = run.ptr::<T>(self.out) as usize;
+        let input = run.ptr::<u8>(self.input) as usize;
+        let out = run.ptr::<u8>(self.out) as usize;
+        let pair = pair(self.op, self.dtype);
+        let fold: OfRun = for_fold!((self.op, self.dtype), T, F => run_bits::<T, F>);
         let one = |output: usize, piece: usize| {
             let base = offset(&self.keep, output) + offset(outer, piece / per_run);
             let start = piece % per_run * PIECE;
-            let from = (input as *const T).wrapping_offset(base + start as isize * stride);
-            fold_run::<T, F>(run.isa, from, *stride, PIECE.min(length - start))
+            let from = (input as *const u8).wrapping_offset((base + start as isize * stride) * size as isize);
+            fold(run.isa, from, *stride, PIECE.min(length - start))
         };
         if !partial {
             let per_task = (TASK / (length * pieces / per_run).max(1)).max(1);
             run.pool.run(self.outputs.div_ceil(per_task), usize::MAX, |_, task| {
                 for o in task * per_task..self.outputs.min((task + 1) * per_task) {
-                    *(out as *mut T).add(o) = pairwise::<T, F>(0, pieces, &|p| one(o, p));
+                    write_bits(size, pairwise(pair, 0, pieces, &|p| one(o, p)), (out as *mut u8).add(o * size));
                 }
             });
             return;
@@ -142,37 +147,42 @@ impl Reduce {
         let partials = run.extra as usize;
         run.pool.run(self.outputs * groups, usize::MAX, |_, task| {
             let (o, g) = (task / groups, task % groups);
-            let value = pairwise::<T, F>(g * group, pieces.min((g + 1) * group), &|p| one(o, p));
-            *(partials as *mut T).add(task) = value;
+            let value = pairwise(pair, g * group, pieces.min((g + 1) * group), &|p| one(o, p));
+            write_bits(size, value, (partials as *mut u8).add(task * size));
         });
         for o in 0..self.outputs {
-            let values = std::slice::from_raw_parts((partials as *const T).add(o * groups), groups);
-            *(out as *mut T).add(o) = pairwise::<T, F>(0, groups, &|g| values[g]);
+            let value = |g: usize| read_bits(size, (partials as *const u8).add((o * groups + g) * size));
+            write_bits(size, pairwise(pair, 0, groups, &value), (out as *mut u8).add(o * size));
         }
     }
 
-    unsafe fn fold_columns<T: Element, F: Fold>(&self, run: &Run) {
+    unsafe fn fold_columns(&self, run: &Run) {
         let Way::Columns { outer, columns, rows, chunks } = &self.way else { return };
         let (columns, rows, chunks) = (*columns, *rows, *chunks);
+        let size = self.dtype.size();
         let blocks = columns.div_ceil(WIDTH);
-        let input = run.ptr::<T>(self.input) as usize;
-        let out = run.ptr::<T>(self.out);
+        let input = run.ptr::<u8>(self.input) as usize;
+        let out = run.ptr::<u8>(self.out);
         let target = if chunks > 1 { run.extra as usize } else { out as usize };
         let outers = product(outer);
+        let fold: OfBlock = for_fold!((self.op, self.dtype), T, F => block_bytes::<T, F>);
         run.pool.run(outers * chunks * blocks, usize::MAX, |_, task| {
             let (part, block) = (task / blocks, task % blocks);
             let (o, chunk) = (part / chunks, part % chunks);
             let column = block * WIDTH;
             let n = WIDTH.min(columns - column);
-            let from = (input as *const T).wrapping_offset(offset(outer, o)).add(column);
-            let to = std::slice::from_raw_parts_mut((target as *mut T).add(part * columns + column), n);
-            fold_block::<T, F>(run.isa, from, &self.over, rows * chunk / chunks, rows * (chunk + 1) / chunks, to);
+            let from = (input as *const u8).wrapping_offset((offset(outer, o) + column as isize) * size as isize);
+            let to = (target as *mut u8).add((part * columns + column) * size);
+            let some = rows * chunk / chunks..rows * (chunk + 1) / chunks;
+            fold(run.isa, from, &self.over, some, to, n);
         });
         if chunks > 1 {
+            let pair = pair(self.op, self.dtype);
             for o in 0..outers {
-                let base = (target as *mut T).add(o * chunks * columns);
+                let base = (target as *const u8).add(o * chunks * columns * size);
                 for c in 0..columns {
-                    *out.add(o * columns + c) = pairwise::<T, F>(0, chunks, &|i| *base.add(i * columns + c));
+                    let value = |i: usize| read_bits(size, base.add((i * columns + c) * size));
+                    write_bits(size, pairwise(pair, 0, chunks, &value), out.add((o * columns + c) * size));
                 }
             }
         }
@@ -216,29 +226,62 @@ pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
     }
 }
 
-by_isa! { fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body }
-by_isa! { fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], first: usize, last: usize, to: &mut [T]) => fold_block_body }
+/// The bits of the fold of `n` elements, some elements apart.
+type OfRun = unsafe fn(Isa, *const u8, isize, usize) -> u64;
+/// Folds some rows of `n` columns.
+type OfBlock = unsafe fn(Isa, *const u8, &[Dim], Range<usize>, *mut u8, usize);
+
+unsafe fn run_bits<T: Element, F: Fold>(isa: Isa, from: *const u8, stride: isize, n: usize) -> u64 {
+    fold_run::<T, F>(isa, from.cast(), stride, n).bits()
+}
+
+unsafe fn block_bytes<T: Element, F: Fold>(
+    isa: Isa,
+    from: *const u8,
+    over: &[Dim],
+    rows: Range<usize>,
+    to: *mut u8,
+    n: usize,
+) {
+    fold_block::<T, F>(isa, from.cast(), over, rows, std::slice::from_raw_parts_mut(to.cast(), n));
+}
+
+by_isa! {
+    fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body, wide if T::WIDE
+}
+by_isa! {
+    fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], rows: Range<usize>, to: &mut [T]) =>
+        fold_block_body, wide if T::WIDE
+}
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    if stride == 1 && !F::ROUNDS {
-        return tree::<T, F, LANES>(&mut fold_lanes::<T, F>(std::slice::from_raw_parts(from, n)));
-    }
-    let lanes = |first: usize| {
-        let n = RUN.min(n - first);
+    // Only what rounds is cut.
+    let most = if F::ROUNDS { RUN } else { usize::MAX };
+    let mut totals = [F::identity::<T>(); LANES];
+    let mut lost = [T::ZERO; LANES];
+    let mut first = 0;
+    loop {
+        let count = most.min(n - first);
         let from = from.wrapping_offset(first as isize * stride);
-        if stride == 1 {
-            fold_lanes::<T, F>(std::slice::from_raw_parts(from, n))
+        let lanes = if stride == 1 {
+            fold_lanes::<T, F>(std::slice::from_raw_parts(from, count))
         } else {
             let mut lanes = [F::identity::<T>(); LANES];
-            (0..n).for_each(|i| lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride)));
+            (0..count).for_each(|i| lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride)));
             lanes
+        };
+        if first == 0 {
+            totals = lanes;
+        } else {
+            join::<T, F>(&mut totals, &mut lost, &lanes);
         }
-    };
-    let mut totals = lanes(0);
-    if n > RUN {
-        let mut lost = [T::ZERO; LANES];
-        (RUN..n).step_by(RUN).for_each(|first| join::<T, F>(&mut totals, &mut lost, &lanes(first)));
+        if n - first == count {
+            break;
+        }
+        first += count;
+    }
+    if first > 0 {
         settle::<T, F>(&mut totals, &lost);
     }
     tree::<T, F, LANES>(&mut totals)
@@ -262,8 +305,7 @@ fn fold_lanes<T: Element, F: Fold>(run: &[T]) -> [T; LANES] {
 unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
     from: *const T,
     over: &[Dim],
-    first: usize,
-    last: usize,
+    rows: Range<usize>,
     to: &mut [T],
 ) {
     let n = to.len();
@@ -271,17 +313,24 @@ unsafe fn fold_block_body<L: Level, T: Element, F: Fold>(
         let at = if over.len() == 1 { r as isize * over[0].stride } else { offset(over, r) };
         std::slice::from_raw_parts(from.wrapping_offset(at), n)
     };
-    fold_some::<T, F>(row, first, last.min(first + CHAIN), to);
-    if last <= first + CHAIN {
-        return;
-    }
     let (mut lost, mut sums) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
     let (lost, sums) = (&mut lost[..n], &mut sums[..n]);
-    for start in (first + CHAIN..last).step_by(CHAIN) {
-        fold_some::<T, F>(row, start, last.min(start + CHAIN), sums);
-        join::<T, F>(to, lost, sums);
+    let mut start = rows.start;
+    loop {
+        let end = rows.end.min(start + CHAIN);
+        let first = start == rows.start;
+        fold_some::<T, F>(row, start, end, if first { &mut *to } else { &mut *sums });
+        if !first {
+            join::<T, F>(to, lost, sums);
+        }
+        if end == rows.end {
+            break;
+        }
+        start = end;
     }
-    settle::<T, F>(to, lost);
+    if start > rows.start {
+        settle::<T, F>(to, lost);
+    }
 }
 
 /// Folds rows `first..last` in order, element by element: as fused columns do, to the same bits.
@@ -325,7 +374,7 @@ impl ArgMax {
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
-        for_dtype!(self.dtype, T => unsafe { self.typed::<T>(run.isa, run) });
+        for_number!(self.dtype, T => unsafe { self.typed::<T>(run.isa, run) });
         Ok(())
     }
 

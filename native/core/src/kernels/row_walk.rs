@@ -1,6 +1,6 @@
 //! Rows combined by index.
 
-use super::fold::{add_rows, settle, Sum};
+use super::fold::{add_rows, settle, Fold, Sum};
 use crate::dtype::{DType, Element};
 use crate::exec::Run;
 use crate::program::GatherJson;
@@ -44,15 +44,14 @@ pub(super) fn scratch_of(json: &GatherJson, checker: &mut Checker) -> Result<()>
 impl RowWalk {
     /// Combines rows of `updates` with those of `out`, which `begin` fills: it gets a part of the table and its offset. Tasks own
     /// ranges of target rows and walk all positions in order. Where there is a table for what is lost, the rows are summed.
-    pub unsafe fn combine<T: Element>(
+    pub unsafe fn combine<T: Element, F: Fold>(
         &self,
         run: &Run,
         indices: &[i32],
         updates: *const T,
         out: *mut T,
         lost: Option<*mut T>,
-        begin: impl Fn(&mut [T], usize) + Sync,
-        combined: impl Fn(T, T) -> T + Sync,
+        begin: &(dyn Fn(&mut [T], usize) + Sync),
     ) {
         let (updates, out, lost) = (updates as usize, out as usize, lost.map(|at| at as usize));
         run.pool.run(self.outer * self.ranges, usize::MAX, |_, task| {
@@ -79,7 +78,7 @@ impl RowWalk {
                 let to = &mut totals[row.clone()];
                 match &mut lost {
                     Some(lost) => add_rows(run.isa, to, &mut lost[row], from),
-                    None => to.iter_mut().zip(from).for_each(|(t, f)| *t = combined(*t, *f)),
+                    None => to.iter_mut().zip(from).for_each(|(t, f)| *t = F::fold(*t, *f)),
                 }
             }
             if let Some(lost) = lost {

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::dtype::{for_dtype, DType, Element};
+use crate::dtype::{for_bits, for_number, for_wrapping, DType, Element};
 use crate::exec::Run;
+use crate::kernels::fold::{Fold, Max, Min, Sum};
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::GatherJson;
 use crate::verify::{count, At, Checker};
@@ -27,33 +28,29 @@ pub struct ScatterJson {
     pub sizes: GatherJson,
 }
 
-/// Numbers that multiply; integers wrap.
-trait Multiply: Element {
-    fn mul(self, other: Self) -> Self;
-}
+struct Prod;
+/// The last one.
+struct Replace;
 
-macro_rules! multiply {
-    ($($t:ty, |$a:ident, $b:ident| $product:expr;)+) => {
-        $(impl Multiply for $t {
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                let ($a, $b) = (self, other);
-                $product
-            }
-        })+
-    };
+impl Fold for Prod {
+    #[inline(always)]
+    fn identity<T: Element>() -> T {
+        T::ONE
+    }
+    #[inline(always)]
+    fn fold<T: Element>(a: T, b: T) -> T {
+        a.mul(b)
+    }
 }
-
-multiply! {
-    f32, |a, b| a * b;
-    f64, |a, b| a * b;
-    i32, |a, b| a.wrapping_mul(b);
-    u32, |a, b| a.wrapping_mul(b);
-    i8, |a, b| a.wrapping_mul(b);
-    i64, |a, b| a.wrapping_mul(b);
-    u64, |a, b| a.wrapping_mul(b);
-    u16, |a, b| a.wrapping_mul(b);
-    u8, |a, b| a.wrapping_mul(b);
+impl Fold for Replace {
+    #[inline(always)]
+    fn identity<T: Element>() -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn fold<T: Element>(_: T, new: T) -> T {
+        new
+    }
 }
 
 pub struct Scatter {
@@ -116,13 +113,15 @@ impl Scatter {
             if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
                 bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
             }
-            for_dtype!(self.dtype, T => match self.op {
-                ScatterOp::Sum => self.typed::<T>(run, indices, Element::add),
-                ScatterOp::Prod => self.typed::<T>(run, indices, Multiply::mul),
-                ScatterOp::Max => self.typed::<T>(run, indices, Element::max_nan),
-                ScatterOp::Min => self.typed::<T>(run, indices, Element::min_nan),
-                ScatterOp::Replace => self.typed::<T>(run, indices, |_, new| new),
-            });
+            let dtype = self.dtype;
+            match self.op {
+                ScatterOp::Sum => for_wrapping!(dtype, T => self.typed::<T, Sum>(run, indices)),
+                ScatterOp::Prod => for_wrapping!(dtype, T => self.typed::<T, Prod>(run, indices)),
+                ScatterOp::Max => for_number!(dtype, T => self.typed::<T, Max>(run, indices)),
+                ScatterOp::Min => for_number!(dtype, T => self.typed::<T, Min>(run, indices)),
+                ScatterOp::Replace if dtype.is_half() => self.typed::<u16, Replace>(run, indices),
+                ScatterOp::Replace => for_bits!(dtype, T => self.typed::<T, Replace>(run, indices)),
+            }
         }
         Ok(())
     }
@@ -133,7 +132,7 @@ impl Scatter {
     }
 
     /// Where there is scratch it is for sums, the only ones that lose anything.
-    unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32], combined: impl Fn(T, T) -> T + Sync) {
+    unsafe fn typed<T: Element, F: Fold>(&self, run: &Run, indices: &[i32]) {
         let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.out) as usize);
         let Scatter { outer, size, count, inner, .. } = *self;
         let walk = RowWalk { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
@@ -143,6 +142,6 @@ impl Scatter {
                 rows.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), rows.len()));
             }
         };
-        walk.combine(run, indices, run.ptr::<T>(self.updates), out as *mut T, lost, begin, combined);
+        walk.combine::<T, F>(run, indices, run.ptr::<T>(self.updates), out as *mut T, lost, &begin);
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::dtype::{for_dtype, DType};
+use crate::dtype::{for_number, DType};
 use crate::exec::Run;
 use crate::kernels::room::Room;
 use crate::verify::{At, Checker};
@@ -87,8 +87,6 @@ integer_key!(u8, u8, 8, 0);
 integer_key!(i8, u8, 8, 1 << 7);
 integer_key!(i64, u64, 64, 1 << 63);
 integer_key!(u64, u64, 64, 0);
-// 16-bit floats are refused.
-integer_key!(u16, u16, 16, 0);
 
 /// Lowering makes f32 of them.
 fn refuse_half(dtype: DType) -> Result<()> {
@@ -215,7 +213,7 @@ impl Sort {
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
-        for_dtype!(self.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
+        for_number!(self.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 
@@ -272,7 +270,7 @@ impl TopK {
     }
 
     pub fn run(&self, run: &Run) -> Result<()> {
-        for_dtype!(self.dtype, T => unsafe { self.typed::<T>(run) });
+        for_number!(self.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Pooling windows, channels last, vectorised over channels.
 
-use super::fold::{defined, join, settle, with_fold, Fold, CHAIN};
-use crate::dtype::{for_dtype, for_float, DType, Element};
+use super::fold::{defined, for_fold, join, settle, Fold, CHAIN};
+use crate::dtype::{for_float, for_number, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
 use crate::program::{ReduceOp, WindowJson};
@@ -117,20 +117,20 @@ impl Window {
             return Ok(());
         }
         match self.kind {
-            Kind::Reduce => for_dtype!(self.dtype, T => unsafe { self.reduce::<T>(run) }),
-            Kind::Take => for_dtype!(self.dtype, T => unsafe { self.select::<T, Taking>(run) }),
+            Kind::Reduce => for_fold!((self.op, self.dtype), T, F => unsafe { self.reduce::<T, F>(run) }),
+            Kind::Take => for_number!(self.dtype, T => unsafe { self.select::<T, Taking>(run) }),
             Kind::Scatter => for_float!(self.dtype, T => unsafe { self.select::<T, Scattering>(run) }),
         }
         Ok(())
     }
 
-    unsafe fn reduce<T: Element>(&self, run: &Run) {
+    unsafe fn reduce<T: Element, F: Fold>(&self, run: &Run) {
         let tasks = self.tasks();
         run.pool.run(tasks, usize::MAX, |_, task| {
             let input: *const T = run.ptr::<T>(self.input);
             let out: *mut T = run.ptr(self.out);
             let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
-            with_fold!(self.op, F => reduce_windows::<T, F>(run.isa, self, input, out, first, last));
+            reduce_windows::<T, F>(run.isa, self, input, out, first, last);
         });
     }
 
@@ -221,7 +221,7 @@ struct Pointers<T> {
 
 by_isa! {
     fn reduce_windows<T: Element, F: Fold>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) =>
-        reduce_body
+        reduce_body, wide if T::WIDE
 }
 
 /// Channels at a time; their running values stay in registers.
@@ -283,8 +283,8 @@ impl Mode for Taking {
     const SCATTER: bool = false;
 }
 
-by_isa! { fn select_max<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_max_body }
-by_isa! { fn select_min<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_min_body }
+by_isa! { fn select_max<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_max_body, wide if T::WIDE }
+by_isa! { fn select_min<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_min_body, wide if T::WIDE }
 
 #[inline(always)]
 unsafe fn select_max_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
@@ -340,8 +340,8 @@ unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Poin
     });
 }
 
-by_isa! { fn scatter_max<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_max_body }
-by_isa! { fn scatter_min<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_min_body }
+by_isa! { fn scatter_max<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_max_body, wide if T::WIDE }
+by_isa! { fn scatter_min<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_min_body, wide if T::WIDE }
 
 #[inline(always)]
 unsafe fn scatter_max_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {

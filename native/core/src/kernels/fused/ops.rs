@@ -12,8 +12,8 @@ use crate::scalar::{functions, special, trigonometric};
 pub type Loop = unsafe fn(Isa, *const u8, *const u8, *const u8, *mut u8, usize);
 
 pub trait Unary {
-    type In: Copy;
-    type Out: Copy;
+    type In: Element;
+    type Out: Element;
     fn apply(a: Self::In) -> Self::Out;
 
     /// Whether there are numbers, the near ones, for which `apply_near` gives the same bits in fewer steps.
@@ -31,14 +31,22 @@ pub trait Unary {
 }
 
 pub trait Binary {
-    type In: Copy;
-    type Out: Copy;
+    type In: Element;
+    type Out: Element;
     fn apply(a: Self::In, b: Self::In) -> Self::Out;
 }
 
-by_isa! { fn unary<O: Unary>(a: *const u8, out: *mut u8, n: usize) => unary_body }
-by_isa! { fn binary<O: Binary>(a: *const u8, b: *const u8, out: *mut u8, n: usize) => binary_body }
-by_isa! { fn choose<T: Copy>(c: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) => choose_body }
+by_isa! {
+    fn unary<O: Unary>(a: *const u8, out: *mut u8, n: usize) => unary_body, wide if O::In::WIDE && O::Out::WIDE
+}
+by_isa! {
+    fn binary<O: Binary>(a: *const u8, b: *const u8, out: *mut u8, n: usize) => binary_body,
+    wide if O::In::WIDE && O::Out::WIDE
+}
+by_isa! {
+    fn choose<T: Copy>(c: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) => choose_body,
+    wide if size_of::<T>() == size_of::<f32>()
+}
 
 #[inline(always)]
 unsafe fn unary_body<L: Level, O: Unary>(a: *const u8, out: *mut u8, n: usize) {
@@ -169,15 +177,24 @@ macro_rules! float_unary {
     };
 }
 
+/// What gives the same bits with a sign or without.
+macro_rules! wrapping_unary {
+    ($name:expr, $t:ident) => {
+        match $name {
+            "neg" => Some(one!($t => $t, |a| a.wrapping_neg())),
+            "not" => Some(one!($t => $t, |a| !a)),
+            "popcount" => Some(one!($t => $t, |a| a.count_ones() as $t)),
+            "countLeadingZeros" => Some(one!($t => $t, |a| a.leading_zeros() as $t)),
+            _ => None,
+        }
+    };
+}
+
 macro_rules! signed_unary {
     ($name:expr, $t:ident) => {
         match $name {
-            "neg" => one!($t => $t, |a| a.wrapping_neg()),
             "abs" => one!($t => $t, |a| a.wrapping_abs()),
             "sign" => one!($t => $t, |a| a.signum()),
-            "not" => one!($t => $t, |a| !a),
-            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
-            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
             _ => return None,
         }
     };
@@ -186,18 +203,26 @@ macro_rules! signed_unary {
 macro_rules! unsigned_unary {
     ($name:expr, $t:ident) => {
         match $name {
-            "neg" => one!($t => $t, |a| a.wrapping_neg()),
             "abs" => one!($t => $t, |a| a),
             "sign" => one!($t => $t, |a| $t::from(a != 0)),
-            "not" => one!($t => $t, |a| !a),
-            "popcount" => one!($t => $t, |a| a.count_ones() as $t),
-            "countLeadingZeros" => one!($t => $t, |a| a.leading_zeros() as $t),
             _ => return None,
         }
     };
 }
 
+fn find_wrapping_unary(name: &str, dtype: DType) -> Option<Loop> {
+    match dtype {
+        DType::I32 | DType::U32 => wrapping_unary!(name, u32),
+        DType::I8 | DType::U8 => wrapping_unary!(name, u8),
+        DType::I64 | DType::U64 => wrapping_unary!(name, u64),
+        _ => None,
+    }
+}
+
 pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
+    if let Some(found) = find_wrapping_unary(name, dtype) {
+        return Some(found);
+    }
     Some(match dtype {
         DType::F32 => unary_functions!(float_unary name f32),
         DType::F64 => unary_functions!(float_unary name f64),
@@ -237,33 +262,59 @@ macro_rules! float_compare {
     };
 }
 
-macro_rules! int_binary {
-    ($name:expr, $t:ident, $signed:ident, $unsigned:ident, $u:ident, $bits:expr, |$a:ident, $s:ident| $right:expr) => {
+/// What gives the same bits with a sign or without.
+macro_rules! wrapping_binary {
+    ($name:expr, $t:ident, $signed:ident, $wide:ident) => {
         match $name {
-            "add" => two!($t => $t, |a, b| a.wrapping_add(b)),
-            "sub" => two!($t => $t, |a, b| a.wrapping_sub(b)),
-            "mul" => two!($t => $t, |a, b| a.wrapping_mul(b)),
+            "add" => Some(two!($t => $t, |a, b| a.wrapping_add(b))),
+            "sub" => Some(two!($t => $t, |a, b| a.wrapping_sub(b))),
+            "mul" => Some(two!($t => $t, |a, b| a.wrapping_mul(b))),
+            "and" => Some(two!($t => $t, |a, b| a & b)),
+            "or" => Some(two!($t => $t, |a, b| a | b)),
+            "xor" => Some(two!($t => $t, |a, b| a ^ b)),
+            // Amounts that are negative count as huge.
+            "shiftLeft" => Some(two!($t => $t, |a, b| {
+                let by = b as $signed as $wide;
+                if by < $t::BITS as $wide { a << (by % $t::BITS as $wide) } else { 0 }
+            })),
+            "shiftRightLogical" => Some(two!($t => $t, |a, b| {
+                let by = b as $signed as $wide;
+                if by < $t::BITS as $wide { a >> (by % $t::BITS as $wide) } else { 0 }
+            })),
+            "shiftRightArithmetic" => Some(two!($t => $t, |a, b| {
+                (a as $signed >> (b as $signed as $wide).min($t::BITS as $wide - 1)) as $t
+            })),
+            _ => None,
+        }
+    };
+}
+
+macro_rules! int_binary {
+    ($name:expr, $t:ident) => {
+        match $name {
             // Zero divisors are refused before; 1 keeps the loop free of panics.
             "div" => two!($t => $t, |a, b| a.wrapping_div(if b == 0 { 1 } else { b })),
             "rem" => two!($t => $t, |a, b| a.wrapping_rem(if b == 0 { 1 } else { b })),
             "pow" => two!($t => $t, |a, b| int_pow(i128::from(a), i128::from(b)) as $t),
             "max" => two!($t => $t, |a, b| a.max(b)),
             "min" => two!($t => $t, |a, b| a.min(b)),
-            "and" => two!($t => $t, |a, b| a & b),
-            "or" => two!($t => $t, |a, b| a | b),
-            "xor" => two!($t => $t, |a, b| a ^ b),
-            "shiftLeft" => two!($t => $t, |a, b| if (b as $u) < $bits { a << (b as $u % $bits) } else { 0 }),
-            "shiftRight" => two!($t => $t, |$a, b| {
-                let $s = b as $u;
-                $right
-            }),
-            "shiftRightLogical" => two!($t => $t, |a, b| {
-                if (b as $u) < $bits { ((a as $unsigned) >> (b as $u % $bits)) as $t } else { 0 }
-            }),
-            "shiftRightArithmetic" => two!($t => $t, |a, b| ((a as $signed) >> (b as $u).min($bits - 1)) as $t),
             _ => return None,
         }
     };
+}
+
+fn find_wrapping_binary(name: &str, dtype: DType) -> Option<Loop> {
+    let name = match (name, dtype) {
+        ("shiftRight", DType::I32 | DType::I8 | DType::I64) => "shiftRightArithmetic",
+        ("shiftRight", _) => "shiftRightLogical",
+        _ => name,
+    };
+    match dtype {
+        DType::I32 | DType::U32 => wrapping_binary!(name, u32, i32, u32),
+        DType::I8 | DType::U8 => wrapping_binary!(name, u8, i8, u32),
+        DType::I64 | DType::U64 => wrapping_binary!(name, u64, i64, u64),
+        _ => None,
+    }
 }
 
 /// Wraps; a negative exponent gives the truncated quotient.
@@ -288,15 +339,18 @@ fn int_pow(base: i128, exponent: i128) -> i128 {
 }
 
 pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
+    if let Some(found) = find_wrapping_binary(name, dtype) {
+        return Some(found);
+    }
     Some(match dtype {
         DType::F32 => binary_functions!(float_binary name f32 special::polygamma32),
         DType::F64 => binary_functions!(float_binary name f64 special::polygamma),
-        DType::I32 => int_binary!(name, i32, i32, u32, u32, 32, |a, s| a >> s.min(31)),
-        DType::U32 => int_binary!(name, u32, i32, u32, u32, 32, |a, s| if s < 32 { a >> (s % 32) } else { 0 }),
-        DType::U8 => int_binary!(name, u8, i8, u8, u32, 8, |a, s| if s < 8 { a >> (s % 8) } else { 0 }),
-        DType::I8 => int_binary!(name, i8, i8, u8, u32, 8, |a, s| a >> s.min(7)),
-        DType::I64 => int_binary!(name, i64, i64, u64, u64, 64, |a, s| a >> s.min(63)),
-        DType::U64 => int_binary!(name, u64, i64, u64, u64, 64, |a, s| if s < 64 { a >> (s % 64) } else { 0 }),
+        DType::I32 => int_binary!(name, i32),
+        DType::U32 => int_binary!(name, u32),
+        DType::U8 => int_binary!(name, u8),
+        DType::I8 => int_binary!(name, i8),
+        DType::I64 => int_binary!(name, i64),
+        DType::U64 => int_binary!(name, u64),
         DType::F16 | DType::Bf16 => return None,
         DType::Bool => match name {
             "max" | "or" => two!(u8 => u8, |a, b| u8::from((a | b) != 0)),
@@ -307,11 +361,29 @@ pub fn find_binary(name: &str, dtype: DType) -> Option<Loop> {
     })
 }
 
-macro_rules! compare {
+macro_rules! equality {
     ($name:expr, $t:ident) => {
         match $name {
-            "eq" => two!($t => u8, |a, b| u8::from(a == b)),
-            "ne" => two!($t => u8, |a, b| u8::from(a != b)),
+            "eq" => Some(two!($t => u8, |a, b| u8::from(a == b))),
+            "ne" => Some(two!($t => u8, |a, b| u8::from(a != b))),
+            _ => None,
+        }
+    };
+}
+
+/// Equal bits are equal integers.
+fn find_equality(name: &str, dtype: DType) -> Option<Loop> {
+    match dtype {
+        DType::I32 | DType::U32 => equality!(name, u32),
+        DType::I8 | DType::U8 | DType::Bool => equality!(name, u8),
+        DType::I64 | DType::U64 => equality!(name, u64),
+        _ => None,
+    }
+}
+
+macro_rules! order {
+    ($name:expr, $t:ident) => {
+        match $name {
             "lt" => two!($t => u8, |a, b| u8::from(a < b)),
             "le" => two!($t => u8, |a, b| u8::from(a <= b)),
             "gt" => two!($t => u8, |a, b| u8::from(a > b)),
@@ -322,55 +394,74 @@ macro_rules! compare {
 }
 
 pub fn find_comparison(name: &str, dtype: DType) -> Option<Loop> {
+    if let Some(found) = find_equality(name, dtype) {
+        return Some(found);
+    }
     Some(match dtype {
         DType::F32 => binary_functions!(float_compare name f32),
         DType::F64 => binary_functions!(float_compare name f64),
-        DType::I32 => compare!(name, i32),
-        DType::U32 => compare!(name, u32),
-        DType::U8 | DType::Bool => compare!(name, u8),
-        DType::I8 => compare!(name, i8),
-        DType::I64 => compare!(name, i64),
-        DType::U64 => compare!(name, u64),
+        DType::I32 => order!(name, i32),
+        DType::U32 => order!(name, u32),
+        DType::U8 | DType::Bool => order!(name, u8),
+        DType::I8 => order!(name, i8),
+        DType::I64 => order!(name, i64),
+        DType::U64 => order!(name, u64),
         DType::F16 | DType::Bf16 => return None,
     })
 }
 
-/// `$read` gives the number of an element, of type `$number`.
+/// `$read` gives the number of an element, of type `$number`; `$integer` casts to a dtype of integers.
 macro_rules! cast_to {
-    ($to:expr, $from:ident) => {
-        cast_to!($to, $from, $from, |a| a)
-    };
-    ($to:expr, $from:ident, $number:ident, |$a:ident| $read:expr) => {
+    ($to:expr, $from:ident, $number:ident, |$a:ident| $read:expr, |$dtype:ident| $integer:expr) => {
         match $to {
             DType::F32 => one!($from => f32, |$a| $read as f32),
             DType::F64 => one!($from => f64, |$a| $read as f64),
             DType::F16 => one!($from => u16, |$a| F16::narrow($read.odd()).bits()),
             DType::Bf16 => one!($from => u16, |$a| Bf16::narrow($read.odd()).bits()),
+            DType::Bool => one!($from => u8, |$a| u8::from($read != $number::ZERO)),
+            $dtype => $integer,
+        }
+    };
+}
+
+/// Floats end at the ends of an integer's range.
+macro_rules! float_cast {
+    ($to:expr, $from:ident, $number:ident, |$a:ident| $read:expr) => {
+        cast_to!($to, $from, $number, |$a| $read, |to| match to {
             DType::I32 => one!($from => i32, |$a| $read as i32),
             DType::U32 => one!($from => u32, |$a| $read as u32),
-            DType::U8 => one!($from => u8, |$a| $read as u8),
             DType::I8 => one!($from => i8, |$a| $read as i8),
             DType::I64 => one!($from => i64, |$a| $read as i64),
             DType::U64 => one!($from => u64, |$a| $read as u64),
-            DType::Bool => one!($from => u8, |$a| u8::from($read != $number::ZERO)),
-        }
+            _ => one!($from => u8, |$a| $read as u8),
+        })
+    };
+}
+
+/// Integers keep their low bits, whatever the sign of the new type.
+macro_rules! integer_cast {
+    ($to:expr, $from:ident) => {
+        cast_to!($to, $from, $from, |a| a, |to| match to.size() {
+            8 => one!($from => u64, |a| a as u64),
+            4 => one!($from => u32, |a| a as u32),
+            _ => one!($from => u8, |a| a as u8),
+        })
     };
 }
 
 pub fn cast(from: DType, to: DType) -> Loop {
     match from {
-        DType::F32 => cast_to!(to, f32),
-        DType::F64 => cast_to!(to, f64),
-        DType::I32 => cast_to!(to, i32),
-        DType::U32 => cast_to!(to, u32),
-        DType::U8 | DType::Bool => cast_to!(to, u8),
-        DType::I8 => cast_to!(to, i8),
-        DType::I64 => cast_to!(to, i64),
-        DType::U64 => cast_to!(to, u64),
-        DType::F16 if to == from => one!(u16 => u16, |a| a),
-        DType::Bf16 if to == from => one!(u16 => u16, |a| a),
-        DType::F16 => cast_to!(to, u16, f32, |a| F16::of_bits(a).wide()),
-        DType::Bf16 => cast_to!(to, u16, f32, |a| Bf16::of_bits(a).wide()),
+        DType::F32 => float_cast!(to, f32, f32, |a| a),
+        DType::F64 => float_cast!(to, f64, f64, |a| a),
+        DType::I32 => integer_cast!(to, i32),
+        DType::U32 => integer_cast!(to, u32),
+        DType::U8 | DType::Bool => integer_cast!(to, u8),
+        DType::I8 => integer_cast!(to, i8),
+        DType::I64 => integer_cast!(to, i64),
+        DType::U64 => integer_cast!(to, u64),
+        DType::F16 | DType::Bf16 if to == from => one!(u16 => u16, |a| a),
+        DType::F16 => float_cast!(to, u16, f32, |a| F16::of_bits(a).wide()),
+        DType::Bf16 => float_cast!(to, u16, f32, |a| Bf16::of_bits(a).wide()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::transpose::transpose;
 use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
-use crate::dtype::for_dtype;
+use crate::dtype::for_number;
 use crate::exec::Run;
 use crate::verify::MAX_RANK;
 use crate::{bail_value, Result};
@@ -255,7 +255,7 @@ unsafe fn write_block<T: Copy>(
 
 /// The index along a dim: its strides are 1 there and 0 elsewhere.
 unsafe fn iota(step: &Fused, operand: &Operand, tile: &Tile, to: *mut u8) {
-    for_dtype!(operand.dtype, T => iota_typed::<T>(step, operand, tile, to.cast()));
+    for_number!(operand.dtype, T => iota_typed::<T>(step, operand, tile, to.cast()));
 }
 
 trait FromIndex: Copy {
@@ -269,7 +269,7 @@ macro_rules! from_index {
         }
     })+ };
 }
-from_index!(f32 f64 i32 u32 u8 i8 i64 u64 u16);
+from_index!(f32 f64 i32 u32 u8 i8 i64 u64);
 
 unsafe fn iota_typed<T: FromIndex>(step: &Fused, operand: &Operand, tile: &Tile, to: *mut T) {
     let inner = step.dims.len() - 1;

@@ -5,10 +5,10 @@ use std::mem::MaybeUninit;
 
 use super::group::{read, Group};
 use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
-use crate::dtype::{for_dtype, DType, Element};
+use crate::dtype::{read_bits, write_bits, DType, Element};
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::kernels::fold::{join, pairwise, settle, start, with_fold, Fold, CHAIN};
+use crate::kernels::fold::{for_fold, join, pair, pairwise, settle, start, Fold, CHAIN};
 use crate::kernels::fused::generated::streams;
 use crate::kernels::fused::Source;
 use crate::kernels::reduce::chunks;
@@ -135,9 +135,9 @@ impl FusedColumns {
             let last = done + more == rows;
             for (f, (op, dtype, _)) in self.folds.iter().enumerate() {
                 let [values, totals, lost] = [lanes, totals, lost].map(|room| room.add(f * WIDTH * 8));
-                for_dtype!(*dtype, T => with_fold!(*op, F => {
+                for_fold!((*op, *dtype), T, F => {
                     gathered::<T, F>(run.isa, (done > 0, last), n, values.cast(), totals.cast(), lost.cast())
-                }));
+                });
             }
         }
         for (f, (_, dtype, operand)) in self.folds.iter().enumerate() {
@@ -172,10 +172,14 @@ impl FusedColumns {
         for (f, (op, dtype, operand)) in self.folds.iter().enumerate() {
             for outer in 0..self.group.rows / columns {
                 let (to, by) = self.out(run, *operand, outer, 0);
-                let from = self.partial(run, f).add(outer * self.chunks * columns * dtype.size());
-                for_dtype!(*dtype, T => with_fold!(*op, F => {
-                    together::<T, F>(from.cast(), self.chunks, columns, to.cast(), by)
-                }));
+                let size = dtype.size();
+                let from = self.partial(run, f).add(outer * self.chunks * columns * size);
+                // Of each column by a tree.
+                for c in 0..columns {
+                    let value = |i: usize| read_bits(size, from.add((i * columns + c) * size));
+                    let combined = pairwise(pair(*op, *dtype), 0, self.chunks, &value);
+                    write_bits(size, combined, to.offset(c as isize * by * size as isize));
+                }
             }
         }
     }
@@ -183,7 +187,7 @@ impl FusedColumns {
 
 by_isa! {
     fn gathered<T: Element, F: Fold>(at: (bool, bool), n: usize, values: *const T, totals: *mut T, lost: *mut T) =>
-        gathered_body
+        gathered_body, wide if T::WIDE
 }
 
 /// Joins the results of some rows to those before them, if there are, and settles the totals after the last.
@@ -207,13 +211,6 @@ unsafe fn gathered_body<L: Level, T: Element, F: Fold>(
     join::<T, F>(totals, lost, std::slice::from_raw_parts(values, n));
     if last {
         settle::<T, F>(totals, lost);
-    }
-}
-
-/// Combines the results of chunks, of each column by a tree.
-unsafe fn together<T: Element, F: Fold>(from: *const T, chunks: usize, columns: usize, to: *mut T, by: isize) {
-    for c in 0..columns {
-        *to.offset(c as isize * by) = pairwise::<T, F>(0, chunks, &|i| *from.add(i * columns + c));
     }
 }
 

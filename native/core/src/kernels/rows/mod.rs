@@ -7,11 +7,11 @@ mod pass;
 
 use std::mem::MaybeUninit;
 
-use super::fold::{finish, pairwise, start, with_fold, LANES, RUN};
+use super::fold::{finish, pair, pairwise, start, LANES, RUN};
 use super::fused::generated::streams;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
-use crate::dtype::{for_dtype, DType};
+use crate::dtype::{read_bits, write_bits, DType};
 use crate::exec::Run;
 use crate::generate::Generate;
 use crate::program::{FusedJson, ReduceOp};
@@ -337,10 +337,11 @@ impl Block<'_> {
             for (f, register) in pass.folds.iter().enumerate() {
                 let (op, dtype) = self.fold(pass, f);
                 let to = self.values(*register);
-                for_dtype!(dtype, T => with_fold!(op, F => for row in 0..self.rows {
-                    let value = |piece: usize| *self.partials(f, piece).cast::<T>().add(row);
-                    *to.cast::<T>().add(row) = pairwise::<T, F>(0, pieces, &value);
-                }));
+                let size = dtype.size();
+                for row in 0..self.rows {
+                    let value = |piece: usize| read_bits(size, self.partials(f, piece).add(row * size));
+                    write_bits(size, pairwise(pair(op, dtype), 0, pieces, &value), to.add(row * size));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 use super::group::Group;
-use crate::dtype::DType;
+use crate::dtype::{read_bits, DType};
 use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::isa::Isa;
 use crate::kernels::fold::{start, LANES};
@@ -330,13 +330,7 @@ unsafe fn spread(dtype: DType, from: *const u8, stride: isize, to: *mut u8, n: u
     if stride != 0 {
         return gather(dtype, from, stride, to, 1, n);
     }
-    let bits = match dtype.size() {
-        8 => *from.cast::<u64>(),
-        4 => u64::from(*from.cast::<u32>()),
-        2 => u64::from(*from.cast::<u16>()),
-        _ => u64::from(*from),
-    };
-    fill(Value8 { bits, size: dtype.size() }, to, n);
+    fill(Value8 { bits: read_bits(dtype.size(), from), size: dtype.size() }, to, n);
 }
 
 /// Copies `n` elements between strided places.

@@ -1,0 +1,11 @@
+//! All tests that need no process of their own, as one binary.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod collectives;
+mod failures;
+mod flight;
+mod memory;
+mod store;
+mod transfers;

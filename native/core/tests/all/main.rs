@@ -1,0 +1,18 @@
+//! All tests that need no process of their own, as one binary: linking each alone took longer than running it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attention;
+mod elements;
+mod flights;
+mod gamma;
+mod generated;
+mod loops;
+mod malformed;
+mod pieces;
+mod products;
+mod reductions;
+mod rows;
+mod scalar;
+mod tiles;

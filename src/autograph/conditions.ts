@@ -1,0 +1,109 @@
+/**
+ * @module Conditions outside of "use heddle", where a tensor is an object and so true: which expressions decide there, so that
+ * each can be asked at run time whether it is one.
+ */
+import type * as babel from "@babel/types";
+import { binary, childrenOf, constructs, equalities, isTypeOnly, type SyntaxNode, unwrapped } from "./syntax.ts";
+
+/** Something that decides, and what of the program decides by it. */
+export interface Condition {
+  readonly node: SyntaxNode;
+  readonly what: string;
+}
+
+/** Methods and functions that give truth values of tensors, whatever they are called on. */
+const predicates: ReadonlySet<string | undefined> = new Set([
+  ...["<", "<=", ">", ">="].map((operator) => binary[operator]),
+  "eq",
+  "ne",
+  "not",
+]);
+
+/** Look-ups: that there is something, tensor or not, is what is asked of their results. */
+const lookups = new Set(["get", "at", "find", "findLast", "pop", "shift"]);
+
+/** Functions whose first argument is a condition. */
+const asserts = new Set(["Boolean", "assert", "assert.ok", "console.assert"]);
+
+/** `f` of `f(…)`, `m` of `x.m(…)`. */
+function calledName(node: SyntaxNode): string | undefined {
+  if (node.type !== "CallExpression" && node.type !== "OptionalCallExpression") return undefined;
+  const callee = unwrapped(node.callee);
+  if (callee.type === "Identifier") return callee.name;
+  const isMember = callee.type === "MemberExpression" || callee.type === "OptionalMemberExpression";
+  return isMember && callee.property.type === "Identifier" ? callee.property.name : undefined;
+}
+
+/** `assert.ok` of a call of it. */
+function calledPath({ callee }: babel.CallExpression): string {
+  if (callee.type !== "MemberExpression" || callee.object.type !== "Identifier") return nameOf(callee);
+  return `${callee.object.name}.${nameOf(callee.property)}`;
+}
+const nameOf = (node: SyntaxNode): string => (node.type === "Identifier" ? node.name : "");
+
+function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
+  if (isTypeOnly(node)) return;
+  see(node);
+  for (const child of childrenOf(node)) walk(child, see);
+}
+
+/**
+ * All expressions of a file that decide something and may be a tensor's truth: results of calls, and variables that begin as the
+ * result of a comparison.
+ */
+export function conditionsOf(program: SyntaxNode): Condition[] {
+  const compared = new Set<string>();
+  walk(program, (node) => {
+    if (node.type !== "VariableDeclarator" || node.id.type !== "Identifier" || node.init == null) return;
+    if (predicates.has(calledName(unwrapped(node.init)))) compared.add(node.id.name);
+  });
+  const found = new Map<SyntaxNode, Condition>();
+  const add = (test: SyntaxNode, what: string): void => {
+    for (const node of leavesOf(test, compared)) if (!found.has(node)) found.set(node, { node, what });
+  };
+  walk(program, (node) => {
+    for (const { node: test, what } of deciding(node)) add(test, what);
+  });
+  return [...found.values()];
+}
+
+/** What decides in a node itself. */
+function deciding(node: SyntaxNode): Condition[] {
+  switch (node.type) {
+    case "IfStatement":
+    case "WhileStatement":
+    case "DoWhileStatement":
+    case "ForStatement":
+      return node.test == null ? [] : [{ node: node.test, what: constructs[node.type] as string }];
+    case "ConditionalExpression":
+      return [{ node: node.test, what: "? :" }];
+    case "LogicalExpression":
+      return node.operator === "??" ? [] : [{ node: node.left, what: node.operator }];
+    case "UnaryExpression":
+      return node.operator === "!" ? [{ node: node.argument, what: "!" }] : [];
+    case "SwitchStatement":
+      return [{ node: node.discriminant, what: "switch" }];
+    case "BinaryExpression":
+      return equalities.has(node.operator)
+        ? [node.left, node.right].filter(isPredicate).map((side) => ({ node: side, what: node.operator }))
+        : [];
+    case "CallExpression": {
+      const [first] = node.arguments;
+      return first !== undefined && asserts.has(calledPath(node)) ? [{ node: first, what: calledPath(node) }] : [];
+    }
+    default:
+      return [];
+  }
+}
+
+const isPredicate = (node: SyntaxNode): boolean => predicates.has(calledName(unwrapped(node)));
+
+/** The parts of a condition that can be a tensor. */
+function leavesOf(test: SyntaxNode, compared: ReadonlySet<string>): SyntaxNode[] {
+  const node = unwrapped(test);
+  if (node.type === "LogicalExpression") return [node.left, node.right].flatMap((side) => leavesOf(side, compared));
+  if (node.type === "Identifier") return compared.has(node.name) ? [node] : [];
+  if (node.type === "AwaitExpression") return leavesOf(node.argument, compared).length === 0 ? [] : [node];
+  const isCall = node.type === "CallExpression" || node.type === "OptionalCallExpression";
+  return isCall && !lookups.has(calledName(node) ?? "") ? [node] : [];
+}

@@ -1,0 +1,22 @@
+/** @module The transform of files that say "use heddle" in Bun, which has hooks of its own. */
+import { readFileSync } from "node:fs";
+import { extname } from "node:path";
+import { transformedText } from "./autograph-hooks.ts";
+
+/** Bun's hooks, as far as they are used. */
+interface Bun {
+  plugin(plugin: { name: string; setup(build: BunBuild): void }): void;
+}
+interface BunBuild {
+  onLoad(of: { filter: RegExp }, load: (file: { path: string }) => { contents: string; loader: string }): void;
+}
+
+(globalThis as unknown as { Bun: Bun }).Bun.plugin({
+  name: "heddle",
+  setup(build) {
+    build.onLoad({ filter: /^(?!.*\/node_modules\/).*\.[cm]?[jt]sx?$/ }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      return { contents: transformedText(text, path) ?? text, loader: extname(path).replace(/^\.[cm]?/, "") };
+    });
+  },
+});

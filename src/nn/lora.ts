@@ -1,0 +1,149 @@
+/** @module Low-rank adapters of linear layers. */
+import { isTensor, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
+import { shown } from "../util/show.ts";
+import { layersWithin, treeAt, withLayers } from "./composite.ts";
+import { constant, markFrozen } from "./frozen.ts";
+import { uniformByFanIn } from "./initialise.ts";
+import {
+  asLayer,
+  isLayerLike,
+  type Layer,
+  type LayerLike,
+  type ParamsOf,
+  positioned,
+  scopeKey,
+  type Variables,
+} from "./layer.ts";
+import { linearly } from "./linear.ts";
+
+/** Options of {@link lora}. */
+export interface LoraOptions {
+  /** Columns of one factor and rows of the other: far fewer than the layer has features. */
+  readonly rank: number;
+  /** The adapters' product is scaled by `alpha / rank`; default `rank`. */
+  readonly alpha?: number;
+  /** Which of the linear layers inside, by a pattern of their names; default all. Of a linear layer itself there is none to choose. */
+  readonly layers?: Pattern;
+}
+
+/** Parameters of a layer with adapters: its own, and of each linear layer that has one `lora_a` and `lora_b`. */
+export type Adapted<Params> = Params extends { readonly weight: Tensor }
+  ? Params & { readonly lora_a: Tensor; readonly lora_b: Tensor }
+  : Params;
+
+/** Parameters without adapters. */
+export type Merged<Params> = Params extends Tensor
+  ? Params
+  : { readonly [Name in keyof Params as Name extends "lora_a" | "lora_b" ? never : Name]: Merged<Params[Name]> };
+
+/** What an adapter multiplies its product by. */
+const scales = new WeakMap<Layer, number>();
+
+/**
+ * A linear layer with a low-rank adapter (Hu et al., "LoRA", 2022): `y = linear(x) + alpha / rank · x · aᵀ · bᵀ`. The layer's own
+ * parameters keep their names and are frozen, as by `nn.frozen`; `lora_a` `[rank, in]`, uniform as a linear layer's weight, and `lora_b` `[out, rank]`, zeros at
+ * first, are trained. So the first output is the layer's own, and its weights are read from where they were saved.
+ *
+ * Of a layer made of others (`nn.sequential`, `nn.module`, …) it is the same layer with adapters on the linear layers inside; what is
+ * neither such a layer nor an adapter is trained, unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds them to the weights.
+ *
+ * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches none
+ * @example nn.lora(net, { rank: 8, alpha: 16, layers: ["blocks.**", "!blocks.0"] })
+ */
+export function lora<const L extends LayerLike>(layer: L, options: LoraOptions): Layer<Adapted<ParamsOf<L>>> {
+  checkOptions("lora", options, ["rank", "alpha", "layers"]);
+  const { rank, alpha = rank, layers } = options;
+  checkInteger("lora", "rank", rank, 1);
+  checkNumber("lora", "alpha", alpha);
+  if (!isLayerLike(layer)) throw new HeddleError("model", `lora: takes a layer, got ${shown(layer)}`);
+  const whole = asLayer(layer);
+  const names = [...layersWithin(whole)].filter(([, inner]) => inner.kind === linear).map(([name]) => name);
+  if (whole.kind === linear) {
+    if (layers !== undefined)
+      throw new HeddleError("option", "lora: layers is for a layer made of others, not a linear one");
+    return adapted(whole, rank, alpha / rank) as Layer<Adapted<ParamsOf<L>>>;
+  }
+  if (names.length === 0)
+    throw new HeddleError(
+      "option",
+      `lora: takes a linear layer, or one made of others that has some, got a ${whole.kind}`,
+      {
+        hint: "layers inside of transformers and of layers of your own are not reached",
+      },
+    );
+  if (layers !== undefined) checkMatches("lora: layers", layers, names);
+  const chosen = layers === undefined ? () => true : matching("lora: layers", layers);
+  if (!names.some(chosen)) throw new HeddleError("option", `lora: layers takes out all of ${folded(names)}`);
+  return withLayers(whole, (name, inner) =>
+    inner.kind === linear ? (chosen(name) ? adapted(inner, rank, alpha / rank) : inner) : undefined,
+  ) as Layer<Adapted<ParamsOf<L>>>;
+}
+
+const linear = "linear";
+
+function adapted(layer: Layer, rank: number, scale: number): Layer {
+  const own = positioned({
+    kind: "lora",
+    init(key, input) {
+      const { params, state, output } = layer.init(key, input);
+      const [out, size] = (params["weight"] as Tensor).shape as [number, number];
+      const { dtype } = input;
+      const adapters = {
+        lora_a: uniformByFanIn(scopeKey(key, "lora_a"), [rank, size], size, dtype),
+        lora_b: zeros([out, rank], { dtype }),
+      };
+      return { params: { ...markFrozen(params), ...adapters }, state, output };
+    },
+    apply({ params, state }, x, options) {
+      const { own: base, a, b } = factors(params);
+      const { y } = layer.apply({ params: constant(base), state }, x, options);
+      const low = linearly(linearly(x, { weight: a }), { weight: b });
+      return { y: y.add(scale === 1 ? low : low.mul(scale)), state };
+    },
+  });
+  scales.set(own, scale);
+  return own;
+}
+
+/** The layer's own parameters and those of the adapter. */
+function factors({ lora_a: a, lora_b: b, ...own }: Tensors): { own: Tensors; a: Tensor; b: Tensor } {
+  return { own, a: a as Tensor, b: b as Tensor };
+}
+
+/**
+ * Variables of the layer without adapters, which compute the same: `weight + alpha / rank · b · a`.
+ *
+ * @param layer that {@link lora} gave, or one that has such inside
+ * @throws HeddleError `model` where no layer has an adapter
+ * @example nn.mergeLora(nn.lora(net, { rank: 8 }), variables) // variables of net
+ */
+export function mergeLora<const L extends Layer>(
+  layer: L,
+  variables: Variables<ParamsOf<L>>,
+): Variables<Merged<ParamsOf<L>>> {
+  const adapters = [["", layer] as const, ...layersWithin(layer)].flatMap(([name, one]) => {
+    const found = adapterOf(one);
+    return found === undefined ? [] : [[name, found] as const];
+  });
+  if (adapters.length === 0) throw new HeddleError("model", `mergeLora: no layer of this ${layer.kind} has an adapter`);
+  let params = variables.params as Tensors;
+  for (const [name, scale] of adapters) {
+    const { own, a, b } = factors(name === "" ? params : treeAt(params, name));
+    // A shared layer is there once, by its first name.
+    if (!isTensor(a)) continue;
+    const merged = { ...own, weight: (own["weight"] as Tensor).add(b.matmul(a).mul(scale)) };
+    params = name === "" ? merged : replaced(params, name.split("."), merged);
+  }
+  return { params: params as Merged<ParamsOf<L>>, state: variables.state };
+}
+
+/** The scale of a layer's adapter, also of one that stands for such a layer. */
+const adapterOf = (layer: Layer): number | undefined =>
+  scales.get(layer) ?? (layer.wraps === undefined ? undefined : adapterOf(layer.wraps));
+
+function replaced(tree: Tensors, [first = "", ...rest]: readonly string[], own: Tensors): Tensors {
+  return { ...tree, [first]: rest.length === 0 ? own : replaced(tree[first] as Tensors, rest, own) };
+}

@@ -1,0 +1,206 @@
+/** @module A layer of named layers and a function that says how they go together. */
+import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
+import { isTensor, type Tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, isRecord } from "../util/tree.ts";
+import { type Composition, composed, discover, type Running } from "./composite.ts";
+import { floatDType } from "./float-dtype.ts";
+import {
+  type ApplyOptions,
+  asLayer,
+  castFloat,
+  castInput,
+  inLayer,
+  isLayerLike,
+  type Layer,
+  type LayerLike,
+  type NoTensors,
+  type OneOrMore,
+  type ParamsOf,
+  type RecordModel,
+  recordOf,
+  type Variables,
+} from "./layer.ts";
+
+/** Layers, lists and records of them. */
+export type LayerTree = LayerLike | readonly LayerTree[] | { readonly [name: string]: LayerTree };
+
+/** The tree of parameters of layers, lists and records of them; layers without parameters have no place in it. */
+export type TreeOf<L> = L extends LayerLike
+  ? ParamsOf<L>
+  : L extends readonly LayerTree[]
+    ? number extends L["length"]
+      ? { readonly [place: string]: TreeOf<L[number]> }
+      : Filled<{ readonly [Place in keyof L & `${number}`]: TreeOf<L[Place]> }>
+    : Filled<{ readonly [Name in keyof L & string]: TreeOf<L[Name]> }>;
+
+type Filled<Trees> = {
+  readonly [Name in keyof Trees as keyof Trees[Name] extends never ? never : Name]: Trees[Name];
+};
+
+/** Options of a layer's `apply`, besides those that the module gives it. */
+type MoreOptions<L extends Layer> = Omit<NonNullable<Parameters<L["apply"]>[2]>, keyof ApplyOptions>;
+
+/** A layer of a module while that is applied: called as a function, it has its variables, its key and the module's options. */
+export interface BoundLayer<L extends Layer = Layer> {
+  (x: Tensor, options?: MoreOptions<L>): Tensor;
+  /** Its parameters, such as a table that another layer uses too. While the module is initialised, only once it was applied. */
+  readonly params: ParamsOf<L>;
+  /**
+   * Calls another function of the layer than `apply`, for an input like those of `apply`; what it changes in the layer's state is lost.
+   *
+   * @example l.lstm.use(x, (lstm, variables, options) => lstm.run(variables, x, { ...options, lengths }).y)
+   */
+  use<Result>(x: Tensor, body: (layer: L, variables: Variables<ParamsOf<L>>, options: ApplyOptions) => Result): Result;
+}
+
+/** The layers of a module as its function gets them: in the form of those given. */
+export type BoundLayers<L> = L extends Layer
+  ? BoundLayer<L>
+  : L extends LayerLike
+    ? BoundLayer<Layer<NoTensors>>
+    : { readonly [Name in keyof L]: BoundLayers<L[Name]> };
+
+/** Options of {@link module}. */
+export interface ModuleOptions<Names extends string = never> {
+  /** What messages call it; default `"module"`. */
+  readonly kind?: string;
+  /** Names of tensors that `apply` takes besides `train`, `key` and `precision`, and hands to the function, such as masks. */
+  readonly context?: readonly Names[];
+}
+
+/** What a module's function is told: the options of `apply`, with a key of its own, and the tensors named by `context`. */
+export type ModuleContext<Names extends string = never> = ApplyOptions & {
+  readonly [Name in Names]?: Tensor | undefined;
+};
+
+/** What {@link module} makes: a layer, or where a record goes in or comes out a model of records, as `train` takes it. */
+export type Module<Params, Names extends string, X, Y> = [X, Y] extends [Tensor, Tensor]
+  ? ModuleLayer<Params, Names>
+  : RecordModel<Params>;
+
+/** A layer that a module makes: its `apply` takes the tensors named by `context`, too. */
+export interface ModuleLayer<Params, Names extends string = never> extends Layer<Params> {
+  apply(variables: Variables<Params>, x: Tensor, options?: ModuleContext<Names>): ReturnType<Layer["apply"]>;
+}
+
+/**
+ * A layer made of named layers, with a function that says how they go together. Variables have the names of the layers:
+ * `params.head.weight`, of a list `params.blocks["0"].weight`. A layer that stands in several places has one set of parameters, by its
+ * first name; one that is applied several times too.
+ *
+ * `init` calls the function once, on shapes alone, to learn what each layer gets.
+ *
+ * @param layers by name; also lists and records of layers, and functions of a tensor
+ * @param forward from the layers, the input and what `apply` was told to the output; pure, and of the same layers for inputs of one shape.
+ * Input and output may be records of tensors: what `train` gives a model of several columns, and its losses of several outputs
+ * @throws HeddleError `option` for what is no layer; `model`, from `init`, for a layer that the function does not apply
+ * @example
+ * nn.module({ embed: nn.embedding(1000, 64), lstm: nn.lstm({ hidden: 64, output: "last" }), head: nn.linear(2) }, (l, x) =>
+ *   l.head(l.lstm(l.embed(x))))
+ */
+export function module<
+  const L extends { readonly [name: string]: LayerTree },
+  const Names extends string = never,
+  X extends OneOrMore<Tensor> = Tensor,
+  Y extends OneOrMore<Tensor> = Tensor,
+>(
+  layers: L,
+  forward: (layers: BoundLayers<L>, x: X, context: ModuleContext<Names>) => Y,
+  options: ModuleOptions<Names> = {},
+): Module<TreeOf<L>, Names, X, Y> {
+  checkOptions("module", options, ["kind", "context"]);
+  const { kind = "module", context = [] } = options;
+  if (!isRecord(layers) || Object.keys(layers).length === 0)
+    throw new HeddleError("option", `module: takes a record of layers, got ${shown(layers)}`);
+  if (typeof forward !== "function")
+    throw new HeddleError("option", `module: takes a function of its layers and x after them, got ${shown(forward)}`);
+  const named: { [name: string]: Layer } = {};
+  collect("", layers, named);
+  const call: Call = (bind, x, given) => {
+    const y: unknown = forward(bound("", layers, bind) as BoundLayers<L>, x as X, given as ModuleContext<Names>);
+    if (isTensor(y) || recordOf(y, isTensor)) return y as Tensor;
+    throw new HeddleError("model", `${kind}: its function must give a tensor, but gave ${shown(y)}`);
+  };
+  const found = new Map<string, Found>();
+  return composed(
+    {
+      kind,
+      layers: named,
+      init(make, input, layers) {
+        const { paths, leaves } = flattenTree<TensorType>(input, isTensorType);
+        const key = `${leaves.map((leaf, index) => `${paths[index]} ${formatType(leaf)}`).join()} ${floatDType()}`;
+        const { inputs, output } = found.get(key) ?? discovered(kind, layers, call, input);
+        found.set(key, { inputs, output });
+        for (const name of Object.keys(named)) make(name, inputs.get(name) as TensorType);
+        return output;
+      },
+      apply: (running, x, given) => call(binding(running, given), castInput(x, given.precision), given),
+      records: true,
+    },
+    context,
+  ) as ModuleLayer<TreeOf<L>, Names>;
+}
+
+/** The layers of a tree by their dotted names. */
+function collect(name: string, tree: unknown, into: { [name: string]: Layer }): void {
+  if (isLayerLike(tree)) {
+    into[name] = asLayer(tree);
+    return;
+  }
+  if (!Array.isArray(tree) && !isRecord(tree))
+    throw new HeddleError("option", `module: '${name}' is ${shown(tree)}, not a layer`);
+  for (const [own, inner] of Object.entries(tree)) {
+    if (own === "" || own.includes("."))
+      throw new HeddleError("option", `module: a layer is called '${own}', but names are without dots`);
+    collect(name === "" ? own : `${name}.${own}`, inner, into);
+  }
+}
+
+/** The layer of a name as the function gets it. */
+type Bind = (name: string) => BoundLayer;
+/** The function of a module, by its layers. */
+type Call = (bind: Bind, x: Tensor, given: ApplyOptions) => Tensor;
+
+/** The tree of layers, each as the function gets it. */
+function bound(name: string, tree: unknown, bind: Bind): unknown {
+  if (isLayerLike(tree)) return bind(name);
+  const below = (own: string | number): string => (name === "" ? `${own}` : `${name}.${own}`);
+  if (Array.isArray(tree)) return tree.map((inner: unknown, index) => bound(below(index), inner, bind));
+  return Object.fromEntries(
+    Object.entries(tree as object).map(([own, inner]: [string, unknown]) => [own, bound(below(own), inner, bind)]),
+  );
+}
+
+const binding =
+  ({ layers, run, variablesOf, optionsOf, meet }: Running, { precision }: ApplyOptions): Bind =>
+  (name) => {
+    // Norms give f32 whatever the precision; what is computed with it is of the precision, as in a transformer.
+    const apply = (x: Tensor, more?: object): Tensor => castFloat(run(name, x, more), precision);
+    const use: BoundLayer["use"] = (x, body) => {
+      meet(name, x);
+      const layer = layers[name] as Layer;
+      return inLayer(name, layer, () => body(layer, variablesOf(name), optionsOf(name)));
+    };
+    const params = { get: () => variablesOf(name).params };
+    return Object.defineProperty(Object.assign(apply, { use }), "params", params) as unknown as BoundLayer;
+  };
+
+type Found = ReturnType<typeof discover>;
+
+/** What each layer gets: all must be applied, by some while training only. */
+function discovered(kind: string, layers: Composition["layers"], call: Call, input: TensorType): Found {
+  const seen = (train: boolean): Found =>
+    discover(layers, input, train, (running, x, given) => call(binding(running, given), x, given));
+  const found = seen(false);
+  const missing = (): string[] => Object.keys(layers).filter((name) => !inputs.has(name));
+  let { inputs } = found;
+  if (missing().length > 0) inputs = new Map([...seen(true).inputs, ...inputs]);
+  const [first] = missing();
+  if (first === undefined) return { ...found, inputs };
+  throw new HeddleError("model", `${kind}: its function does not apply the layer '${first}'`, {
+    hint: "leave it out, or apply it: every layer is made for an input that the function gives it",
+  });
+}

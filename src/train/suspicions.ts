@@ -1,0 +1,68 @@
+/** @module What of a training's data and layout is probably not meant, though nothing forbids it: lines for the user. */
+import type { Column, Dataset } from "../data/index.ts";
+import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
+import type { Layer } from "../nn/index.ts";
+import { formatMesh, type Mesh } from "../plan/index.ts";
+import { formatCount } from "../util/text.ts";
+import { namesIn, seenTypes, single } from "./columns.ts";
+import type { Settings } from "./options.ts";
+
+/** Rows of larger datasets are not gone through for the sake of a warning. */
+const mostRows = 1_000_000;
+
+/** A line for each. Reads the input columns, which the training is about to read. */
+export async function suspicions(settings: Settings, mesh: Mesh): Promise<string[]> {
+  const lines = [imageLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
+  return lines.filter((line) => line !== undefined);
+}
+
+/** The layer that sees the input first, where layers name those inside of them. */
+const firstLayer = (layer: Layer): Layer => (layer.layers?.[0] === undefined ? layer : firstLayer(layer.layers[0]));
+
+function imageLine({ model, data, input, dtype }: Settings): string | undefined {
+  const type = single(seenTypes(input, data, 1, dtype));
+  if (type === undefined || firstLayer(model).kind !== "conv2d" || !looksChannelsLast(type.shape)) return undefined;
+  const [, height, width, channels] = type.shape;
+  return (
+    `the images have ${height} channels and are ${width} high and ${channels} wide; if they are [height, width, channels], ` +
+    channelsFirst
+  );
+}
+
+/** Axes that a layout splits over and the mesh has not. On a single device nothing is split anyway. */
+function absentAxesLine({ layoutRules }: Settings, mesh: Mesh): string | undefined {
+  const known = mesh.axes.map(({ name }) => name);
+  const absent = [...new Set(layoutRules.flatMap(({ axes = [] }) => axes))].filter((name) => !known.includes(name));
+  if (absent.length === 0 || mesh.axes.every(({ size }) => size === 1)) return undefined;
+  return `layout splits over ${absent.join(", ")}, which the mesh ${formatMesh(mesh)} has not: what would be split so stays whole`;
+}
+
+async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<string | undefined> {
+  if (evaluate === undefined) return undefined;
+  const shared = await sharedRows(data, evaluate, namesIn(input)[0] as string, seed);
+  if (shared === 0) return undefined;
+  return (
+    `validation: ${formatCount(shared)} of its ${formatCount(evaluate.length)} rows are trained on too, so it says little of other ` +
+    "data; hold rows out: all.skip(n) to train on, all.take(n) for evaluate"
+  );
+}
+
+/** How many rows of one dataset another one has too, as far as they are the same place in memory. Both are batched. */
+async function sharedRows(data: Dataset, evaluate: Dataset, input: string, seed: number): Promise<number> {
+  if (Math.max(data.length, evaluate.length) > mostRows) return 0;
+  const [trained, held] = [data, evaluate].map((dataset) => dataset.columns.get(input) as Column) as [Column, Column];
+  const [one, other] = await Promise.all([trained.load(), held.load()]);
+  const rowBytes = one.byteLength / (trained.shape[0] as number);
+  if (one.buffer !== other.buffer || other.byteLength / (held.shape[0] as number) !== rowBytes) return 0;
+  const apart = (other.byteOffset - one.byteOffset) / rowBytes;
+  const seen = new Uint8Array(trained.shape[0] as number);
+  // Each epoch has the same rows, in whatever order.
+  for (const row of rowsOf(data, seed)) seen[row] = 1;
+  let shared = 0;
+  for (const row of rowsOf(evaluate, seed)) shared += seen[row + apart] ?? 0;
+  return shared;
+}
+
+function* rowsOf(dataset: Dataset, seed: number): Generator<number> {
+  for (let step = 0; step < dataset.batchesPerEpoch; step++) yield* dataset.batchRows(0, step, { seed }).rows;
+}

@@ -1,0 +1,67 @@
+/** Pages that are made of the sources: `vitest run test/repo/made-pages -u` writes them. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { errorCodes } from "../../src/util/error-codes.ts";
+import { legalOf, meanings } from "../../src/util/settings.ts";
+import { root } from "./pages.ts";
+
+const table = (head: string, rows: readonly (readonly string[])[]): string =>
+  [head, head.replaceAll(/[^|]+/g, " --- "), ...rows.map((row) => `| ${row.join(" | ")} |`)].join("\n");
+
+const errors = `# Error codes
+
+Every error that Heddle throws on purpose is a \`HeddleError\`. Its \`message\` names the op, shapes, dtypes and values, the line of your
+file and, as a hint, what to do; \`hint\` and \`where\` are the same by themselves. \`code\` is stable, for programs that go on:
+
+\`\`\`ts
+import { HeddleError, tensor } from "heddle";
+
+try {
+  tensor([1, 2]).add(tensor([1, 2, 3]));
+} catch (error) {
+  if (!(error instanceof HeddleError && error.code === "shape")) throw error;
+  console.log(error.plain); // add: shapes [2] and [3] …
+}
+\`\`\`
+
+${table(
+  "| code | what is wrong |",
+  Object.entries(errorCodes).map(([code, says]) => [`\`${code}\``, says]),
+)}
+`;
+
+const variables = Object.keys(meanings) as (keyof typeof meanings)[];
+const rowsOf = (by: "run" | undefined): string[][] =>
+  variables
+    .filter((name) => meanings[name].by === by)
+    .map((name) => [`\`${name}\``, legalOf(name), meanings[name].says]);
+
+const environment = `# Environment variables
+
+A value that is none is an error that names the legal ones; a misspelt \`HEDDLE_…\` is told with the nearest. \`heddle doctor\` shows those that are
+set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are read, too.
+
+${table("| variable | values | |", rowsOf(undefined))}
+
+## Set by Heddle's commands
+
+\`heddle run\`, \`plan\` and \`profile\` set these for the processes that they start.
+
+${table("| variable | values | |", rowsOf("run"))}
+`;
+
+test.each([
+  ["errors.md", errors],
+  ["environment.md", environment],
+])("docs/%s says what the sources say", async (page, text) => {
+  await expect(text).toMatchFileSnapshot(`../../docs/${page}`);
+});
+
+test("every code is used", () => {
+  const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.endsWith("error-codes.ts"))
+    .map((name) => readFileSync(join(root, "src", name), "utf8"))
+    .join("");
+  expect(Object.keys(errorCodes).filter((code) => !sources.includes(`"${code}"`))).toEqual([]);
+});

@@ -1,0 +1,73 @@
+/** The tables "From PyTorch" and "From Keras": every name of Heddle in them exists, and none is missing. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import * as heddle from "heddle";
+import { describe, expect, test } from "vitest";
+import { root } from "./pages.ts";
+
+/** The names behind the first column of the tables of a page: `nn.linear` of `` `nn.linear(10)` ``; or in the second column alone. */
+function namesOf(page: string, columns: 1 | 2): string[] {
+  const rows = readFileSync(join(root, page), "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("| "));
+  return rows.flatMap((row) => {
+    const cells = row.split(/(?<!\\)\|/).slice(2, 2 + columns);
+    return [...cells.join(" ").matchAll(/`([a-zA-Z]\w*(?:\.\w+)*)/g)].map((match) => match[1] as string);
+  });
+}
+
+const scope: { readonly [name: string]: unknown } = { ...heddle, x: heddle.tensor([1]) };
+
+function exists(name: string): boolean {
+  let value: unknown = scope;
+  for (const part of name.split(".")) {
+    if (
+      typeof value === "function" ? !(part in value) : typeof value !== "object" || value === null || !(part in value)
+    )
+      return false;
+    value = (value as { readonly [part: string]: unknown })[part];
+  }
+  return true;
+}
+
+/** What the tables say of options and of what `init` gives, and commands. */
+const words = ["heddle", "model", "params", "apply", "init", "seed"];
+
+test.each([
+  ["docs/from-pytorch.md", 250, /./],
+  // Options and methods of a model stand there without a dot.
+  ["docs/keras.md", 50, /\./],
+])("every name of Heddle in the tables of %s exists", (page, least, form) => {
+  const names = namesOf(page, 1).filter((name) => form.test(name));
+  expect(names.length).toBeGreaterThan(least);
+  expect(names.filter((name) => !exists(name) && !words.includes(name.split(".")[0] as string))).toEqual([]);
+});
+
+describe("docs/from-pytorch.md", () => {
+  const names = namesOf("docs/from-pytorch.md", 2);
+
+  test.each([
+    ["nn", heddle.nn, ["applyLayer", "scopeKey", "uniformByFanIn"]],
+    ["losses", heddle.losses, []],
+    ["optim", heddle.optim, []],
+    ["metrics", heddle.metrics, ["isCounted"]],
+  ] as const)(
+    "no function of %s is missing but those for extensions",
+    (module, exported, forExtensions: readonly string[]) => {
+      const mentioned = (name: string): boolean => names.some((one) => `${one}.`.startsWith(`${module}.${name}.`));
+      expect(
+        Object.keys(exported)
+          .filter((name) => !mentioned(name))
+          .sort(),
+      ).toEqual(forExtensions);
+    },
+  );
+
+  test("no method of tensors is missing", () => {
+    // What is no operation.
+    const own = /^(?:constructor|.*Sync|contents|dispose|markDonated|isTraced|toJSON|toString|value|node)$/;
+    const all = Object.getOwnPropertyNames(heddle.Tensor.prototype).filter((name) => !own.test(name));
+    expect(all.length).toBeGreaterThan(100);
+    expect(all.filter((name) => !names.includes(`x.${name}`))).toEqual([]);
+  });
+});
