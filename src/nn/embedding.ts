@@ -56,7 +56,7 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
 /**
  * A vector for each id: `[…]` whole numbers (i32) in `[0, count)` to `[…, size]`. Parameter `weight` `[count, size]`, normal with
  * deviation 1 as in PyTorch, 0 for `paddingIdx`; its gradient is added up for the rows that were looked up, and a compiled step
- * updates those alone where the optimizer allows it (docs/training.md, "Large tables"). The table may be split by rows:
+ * updates those alone where the optimizer allows it (docs/training.md, "Large embedding tables"). The table may be split by rows:
  * `layouts.named({ "0.weight": { model: 0 } })`.
  *
  * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, when an id lies outside.

@@ -30,7 +30,7 @@ export function checkLoss(loss: unknown): void {
     });
   };
   if (!isRecord(loss) || Object.keys(loss).length === 0)
-    fail("loss is not a function (such as losses.softmaxCrossEntropy)");
+    fail(`loss is not a function (such as losses.softmaxCrossEntropy), but ${shown(loss)}`);
   for (const [name, one] of Object.entries(loss as object)) {
     if (typeof one === "function") continue;
     if (!isRecord(one) || typeof one["loss"] !== "function") fail(`loss.${name} is not a function, but ${shown(one)}`);

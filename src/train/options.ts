@@ -285,8 +285,14 @@ function checkedCallbacks(callbacks: readonly Callbacks[]): readonly Callbacks[]
 
 function checkKinds(options: TrainOptions): void {
   const { model, data, loss, optimizer } = options;
-  const fail = (name: string, what: string): never => {
-    throw new HeddleError("option", `train: ${name} is not ${what}`);
+  const fail = (name: keyof TrainOptions, what: string): never => {
+    const given: unknown = options[name];
+    const hint = kindHint(name, given);
+    throw new HeddleError(
+      "option",
+      `train: ${name} is not ${what}, but ${shown(given)}`,
+      hint === undefined ? {} : { hint },
+    );
   };
   if (typeof model.init !== "function" || typeof model.apply !== "function")
     fail("model", "a layer (such as nn.sequential(…))");
@@ -303,6 +309,17 @@ function checkKinds(options: TrainOptions): void {
   }
   // Its own error says how to batch.
   void data.batchesPerEpoch;
+}
+
+/** What to write in the place of what other libraries take. */
+function kindHint(name: keyof TrainOptions, given: unknown): string | undefined {
+  if (name === "model" && Array.isArray(given))
+    return "several layers are one after another as nn.sequential(first, second)";
+  if (typeof given === "string" || (typeof given === "function" && name === "optimizer"))
+    return "names are for keras.model(layer).compile; here write a call, such as optim.adam({ learningRate: 1e-3 })";
+  if ((name === "data" || name === "evaluate") && typeof given === "object" && given !== null)
+    return "tensors and arrays become columns: data.fromArrays({ x: { shape, data }, y: { shape, data } }).batch(32)";
+  return undefined;
 }
 
 /** @throws HeddleError `option` unless it is a 16-bit float beside f32. */

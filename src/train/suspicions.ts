@@ -1,5 +1,6 @@
 /** @module What of a training's data and layout is probably not meant, though nothing forbids it: lines for the user. */
 import type { Column, Dataset } from "../data/index.ts";
+import { binaryCrossEntropyWithLogits, softmaxCrossEntropy } from "../losses/index.ts";
 import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
 import type { Layer } from "../nn/index.ts";
 import { formatMesh, type Mesh } from "../plan/index.ts";
@@ -12,7 +13,7 @@ const mostRows = 1_000_000;
 
 /** A line for each. Reads the input columns, which the training is about to read. */
 export async function suspicions(settings: Settings, mesh: Mesh): Promise<string[]> {
-  const lines = [imageLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
+  const lines = [imageLine(settings), twiceLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
   return lines.filter((line) => line !== undefined);
 }
 
@@ -27,6 +28,25 @@ function imageLine({ model, data, input, dtype }: Settings): string | undefined 
     `the images have ${height} channels and are ${width} high and ${channels} wide; if they are [height, width, channels], ` +
     channelsFirst
   );
+}
+
+/** The layer that gives the output, where layers come one after another. */
+function lastLayer(layer: Layer): Layer {
+  const last = layer.kind === "sequential" ? Object.values(layer.layers ?? {}).at(-1) : undefined;
+  return last === undefined ? layer : lastLayer(last);
+}
+
+/** A softmax or sigmoid at the end, before a loss that takes it itself: it trains, badly. */
+function twiceLine({ model, loss }: Settings): string | undefined {
+  const { kind } = lastLayer(model);
+  const name =
+    kind === "softmax" && loss === softmaxCrossEntropy
+      ? "softmaxCrossEntropy"
+      : kind === "sigmoid" && loss === binaryCrossEntropyWithLogits
+        ? "binaryCrossEntropyWithLogits"
+        : undefined;
+  if (name === undefined) return undefined;
+  return `the model ends in ${kind}, and losses.${name} takes what comes before it, as it has a ${kind} in itself: leave the last layer out`;
 }
 
 /** Axes that a layout splits over and the mesh has not. On a single device nothing is split anyway. */

@@ -198,7 +198,14 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
   try {
     const out = join(folder, "results.json");
-    const only = ["--only", "mlp,lenet,chain,embedding,lenet-dp,eager-step,eager-xty", "--threads", "1", "--seconds", "0.02"];
+    const only = [
+      "--only",
+      "mlp,lenet,chain,embedding,lenet-dp,eager-step,eager-xty",
+      "--threads",
+      "1",
+      "--seconds",
+      "0.02",
+    ];
     const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle", "--tiny", ...only, "--out", out];
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
