@@ -242,15 +242,10 @@ function evenEdges(x: Tensor, bins: number, range: readonly [number, number] | u
   };
   const edges = operate("histogram edges", build, [x], bins, known);
   const made = known === undefined ? valuesAtHand(edges) : undefined;
-  const odd = [made?.[0], made?.[bins]].find((bound) => bound !== undefined && !Number.isFinite(Number(bound)));
-  if (odd !== undefined)
-    throw new HeddleError(
-      "value",
-      `histogram: the smallest or largest of ${formatType(x)} is ${odd}, which bounds no bin`,
-      {
-        hint: "give the range: what is outside of it, and NaN, counts nowhere",
-      },
-    );
+  if (made !== undefined && !(Number.isFinite(Number(made[0])) && Number.isFinite(Number(made[bins]))))
+    throw new HeddleError("value", `histogram: ${formatType(x)} has NaN or infinite elements, which bound no bin`, {
+      hint: "give the range: what is outside of it, and NaN, counts nowhere",
+    });
   return edges;
 }
 
