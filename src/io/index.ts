@@ -36,4 +36,5 @@ export {
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
+export { type LoadedModel, loadModel, type SaveModelOptions, saveModel } from "./saved-model.ts";
 export { loadTensors, saveTensors } from "./state-dict.ts";

@@ -31,7 +31,7 @@ export interface LoadPyTorchOptions {
 
 /** Options of {@link loadVariables}. */
 export interface LoadVariablesOptions extends LoadPyTorchOptions {
-  /** Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype; default f32, or as the file says. */
+  /** Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype. */
   readonly input?: readonly number[] | TensorType;
   /** Which variables to read, by a pattern of their names; the others are as given, or of a layer as `init` makes them. Default: all. */
   readonly only?: Pattern;
@@ -78,6 +78,14 @@ export function loadVariables<const M extends Layer | Variables>(
     }
   });
 }
+
+/** {@link loadVariables} of a layer from a file that is open, by another function that users call. */
+export const readVariables = (
+  what: string,
+  file: WeightsFile,
+  model: Layer,
+  options: Pick<LoadVariablesOptions, "input" | "dtype">,
+): Promise<Variables> => read(what, file, modelOf(what, model, options), { cast: true });
 
 /**
  * Variables of a Heddle model with the values of a PyTorch model of the same structure, saved in PyTorch by

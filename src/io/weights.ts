@@ -49,16 +49,16 @@ async function newestIn(what: string, path: string): Promise<string> {
   });
 }
 
-/** Of a checkpoint parameters and state, by their own names. */
+/** What stands in front of the names of a checkpoint. */
+const group = /^(params|state|optimizer)[/.]/;
+
+/** Of a checkpoint, and of variables as `saveTensors` writes them, parameters and state by their own names. */
 async function openSafe(what: string, path: string): Promise<WeightsFile> {
   const file = await openedBy(what, path);
   const names = [...file.entries.keys()];
-  const isCheckpoint = names.length > 0 && names.every((name) => /^(params|state|optimizer)\//.test(name));
-  const own = new Map(
-    names
-      .filter((name) => !isCheckpoint || !name.startsWith("optimizer/"))
-      .map((name) => [isCheckpoint ? name.replace(/^\w+\//, "") : name, name]),
-  );
+  const inGroups = names.length > 0 && names.every((name) => group.test(name));
+  const wanted = inGroups ? names.filter((name) => !name.startsWith("optimizer")) : names;
+  const own = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
   return {
     path,
     metadata: file.metadata,

@@ -11,8 +11,11 @@ import {
   applyLayer,
   type Initialised,
   inLayer,
+  isLayerLike,
   type Layer,
+  madeBy,
   positioned,
+  recipeOf,
   scopeKey,
   type Variables,
 } from "./layer.ts";
@@ -168,7 +171,18 @@ export function withLayers(
     change(name, layer) ??
     inside((own, inner) => withLayers(inner, change, [name, own].filter((part) => part !== "").join("."), known));
   known.set(layer, after);
+  const recipe = recipeOf(layer);
+  if (after !== layer && recipe !== undefined && recipeOf(after) === undefined)
+    madeBy(after, recipe.make, ...recipe.args.map((one) => exchanged(one, known)));
   return after;
+}
+
+/** What a layer was made of, with others in the places of layers. */
+function exchanged(value: unknown, known: ReadonlyMap<unknown, Layer>): unknown {
+  if (Array.isArray(value)) return value.map((one: unknown) => exchanged(one, known));
+  const other = known.get(value);
+  if (other !== undefined || !isRecord(value) || isLayerLike(value)) return other ?? value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, exchanged(one, known)]));
 }
 
 type Twice = ReturnType<typeof sharedWithin>;

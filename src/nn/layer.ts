@@ -131,6 +131,23 @@ export const isLayerLike = (value: unknown): value is LayerLike =>
   typeof value === "function" ||
   (typeof (value as Partial<Layer> | undefined)?.init === "function" && typeof (value as Layer).apply === "function");
 
+/** The function of `nn` that made a layer, and what it was given: by these the layer is made again where a file holds it. */
+export interface Recipe {
+  readonly make: string;
+  readonly args: readonly unknown[];
+}
+
+const recipes = new WeakMap<object, Recipe>();
+
+/** Remembers of a layer which function of `nn` made it of what. */
+export function madeBy<L extends object>(layer: L, make: string, ...args: readonly unknown[]): L {
+  recipes.set(layer, { make, args });
+  return layer;
+}
+
+/** How a layer is made again; undefined of one that code of the user's made. */
+export const recipeOf = (layer: object): Recipe | undefined => recipes.get(layer);
+
 const positions = new WeakMap<object, SourcePosition>();
 
 /** What a precision can be. */

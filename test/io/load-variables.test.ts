@@ -120,7 +120,9 @@ test("what train, saveTensors, keras and npz write is read alike, and a folder o
   const host = await exportWeights(result);
   await writeWeights("test", at("weights.safetensors"), host);
   await io.writeNpz(at("weights.npz"), Object.fromEntries(host));
-  for (const path of [directory, result.checkpoint as string, at("weights.safetensors"), at("weights.npz")]) {
+  await io.saveTensors(at("groups.safetensors"), { params: result.params, state: result.state });
+  const written = ["weights.safetensors", "weights.npz", "groups.safetensors"].map(at);
+  for (const path of [directory, result.checkpoint as string, ...written]) {
     const variables = await io.loadVariables(path, model, { input: [1, 1, 8, 8] });
     expect([path, await valuesOf(variables)]).toEqual([path, wanted]);
   }
