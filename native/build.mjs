@@ -1,10 +1,10 @@
 // Builds the addon and puts it into the platform package; does nothing when the sources have not changed.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { addonName, nativeManifest, ownTarget, packages, targets } from "./targets.mjs";
+import { addonName, ownTarget, packages, placeAddon, targets } from "./targets.mjs";
 
 const root = dirname(fileURLToPath(import.meta.url));
 const target = ownTarget();
@@ -35,13 +35,7 @@ if (
   console.log(`native: ${relative(process.cwd(), file)} is up to date`);
 } else {
   execFileSync("cargo", ["build", "--release", "--locked", "-p", "heddle-binding"], { cwd: root, stdio: "inherit" });
-  mkdirSync(folder, { recursive: true });
-  // Renamed into place, so that a process that has the old file loaded keeps it.
-  copyFileSync(join(root, "target", "release", targets[target].library), `${file}.new`);
-  renameSync(`${file}.new`, file);
+  placeAddon(target, join(root, "target", "release", targets[target].library));
   writeFileSync(hashFile, digest);
-  const { version } = JSON.parse(readFileSync(join(root, "../package.json"), "utf8"));
-  const manifest = nativeManifest(target, version);
-  writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   console.log(`native: built ${relative(process.cwd(), file)}`);
 }

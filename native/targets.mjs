@@ -1,6 +1,7 @@
 // The platforms that have a native package: the one list that building, cross-building and packing read.
 // `platformName` of src/runtime/native/platform.ts finds the same names at run time; a test compares the two.
 
+import { copyFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -42,8 +43,20 @@ export function ownTarget() {
 /** The file of a target's package that holds the addon. */
 export const addonName = (name) => `heddle.${name}.node`;
 
+/** Puts what Rust made for a target into its package. */
+export function placeAddon(name, library) {
+  const folder = join(packages, name);
+  const file = join(folder, addonName(name));
+  mkdirSync(folder, { recursive: true });
+  // Renamed into place, so that a process that has the old file loaded keeps it.
+  copyFileSync(library, `${file}.new`);
+  renameSync(`${file}.new`, file);
+  const { version } = JSON.parse(readFileSync(join(packages, "../../package.json"), "utf8"));
+  writeFileSync(join(folder, "package.json"), `${JSON.stringify(nativeManifest(name, version), null, 2)}\n`);
+}
+
 /** The package.json of a target's package; what is common to all packages is added when it is packed. */
-export function nativeManifest(name, version) {
+function nativeManifest(name, version) {
   const { os, cpu, libc } = targets[name];
   return {
     name: `heddle-${name}`,

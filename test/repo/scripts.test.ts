@@ -12,10 +12,27 @@ test.each([
   { script: "test.mjs", args: ["--only", "all"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "test.mjs", args: ["test/launch"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "pack.mjs", args: [], status: 1, says: "use: node scripts/pack.mjs --out <folder> [--check]" },
+  { script: "try-runtimes.mjs", args: ["--all"], status: 1, says: "use: npm run test:runtimes [-- --write]" },
 ])("scripts/$script $args is refused", ({ script, args, status, says }) => {
   const result = spawnSync(process.execPath, [`scripts/${script}`, ...args], { cwd: root, encoding: "utf8" });
   expect(result.status).toBe(status);
   expect(result.stderr).toContain(says);
+});
+
+test("an addon is looked at before it is packed: its processor and its C library", async () => {
+  const { mismatch } = (await import(new URL("../../native/cross.mjs", import.meta.url).href)) as {
+    readonly mismatch: (file: Buffer, target: { cpu: string; libc: string; glibc?: string }) => string | undefined;
+  };
+  const library = (machine: number, text: string): Buffer => {
+    const header = Buffer.from([0x7f, 0x45, 0x4c, 0x46, ...new Array<number>(14).fill(0), machine, 0]);
+    return Buffer.concat([header, Buffer.from(text)]);
+  };
+  const gnu = { cpu: "x64", libc: "glibc", glibc: "2.28" };
+  expect(mismatch(library(62, "GLIBC_2.2.5 GLIBC_2.28"), gnu)).toBeUndefined();
+  expect(mismatch(library(62, "GLIBC_2.34"), gnu)).toBe("asks for glibc 2.34, newer than 2.28");
+  expect(mismatch(library(183, ""), gnu)).toBe("made for machine 183, not for x64");
+  expect(mismatch(library(62, "GLIBC_2.17"), { cpu: "x64", libc: "musl" })).toBe("linked with glibc, not with musl");
+  expect(mismatch(Buffer.from("MZ".padEnd(20)), gnu)).toBe("no library of Linux");
 });
 
 test("packing asks for a build where dist is not that of the sources", () => {

@@ -1,4 +1,7 @@
-/** @module The transform of files that say "use heddle" in Deno, whose hooks are called in the thread that imports. */
+/**
+ * @module The transform of files that say "use heddle" by hooks that are called in the thread that imports: all that Deno has, and
+ * in Node from 26 on, which warns of those in a thread of their own.
+ */
 import nodeModule from "node:module";
 import { loadSync } from "./autograph-hooks.ts";
 
