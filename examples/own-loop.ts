@@ -2,14 +2,14 @@
  * A loop of one's own on any number of workers: a generative adversarial network (Goodfellow et al., 2014) learns to draw digits. Two
  * networks and two optimizers are changed in one step; `distributedStep` splits its batches over the workers, as `train` does.
  *
- *     npx heddle run examples/own-loop.ts --workers 2                # 12 epochs of MNIST, 2 minutes; `-- --resume` goes on
+ *     npx heddle run examples/own-loop.ts --workers 2                # 10 epochs of MNIST, a minute; `-- --resume` goes on
  *     npx heddle run examples/own-loop.ts --workers 2 -- --small     # 4 epochs of 6,000 images
  */
 import { existsSync } from "node:fs";
 import { data, distributedStep, drawImages, losses, nn, optim, random, type Tensor, valueAndGrad } from "heddle";
 
 const small = process.argv.includes("--small");
-const [images, epochs, size] = small ? [6000, 4, 64] : [60_000, 12, 64];
+const [images, epochs, size] = small ? [6000, 4, 64] : [60_000, 10, 64];
 
 const generator = nn.sequential(
   nn.linear(256),
@@ -22,7 +22,7 @@ const generator = nn.sequential(
   nn.sigmoid(),
 );
 const critic = nn.sequential(nn.linear(256), nn.leakyRelu({ negativeSlope: 0.2 }), nn.dropout(0.3), nn.linear(1));
-const adam = optim.adam({ learningRate: 5e-4, betas: [0.5, 0.999] });
+const adam = optim.adam({ learningRate: 2e-4, betas: [0.5, 0.999] });
 
 const g = generator.init(random.key(1), { shape: [128, size], dtype: "f32" });
 const c = critic.init(random.key(2), { shape: [128, 784], dtype: "f32" });

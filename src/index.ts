@@ -27,7 +27,9 @@ export {
   type EpochRecord,
   type Evaluation,
   layouts,
+  type NamedLosses,
   type PipelineTraining,
+  type RecordTrainOptions,
   type Snapshot,
   type StartValues,
   type StepBatch,
@@ -39,6 +41,7 @@ export {
   type TrainResult,
   type TrainStart,
   train,
+  type WeightedLoss,
 } from "./train/index.ts";
 export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";

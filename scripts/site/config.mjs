@@ -2,21 +2,34 @@
 
 import { groupsOf, placeOf, slugOf } from "./pages.mjs";
 
-/** Indented lines are commands, and look like the other blocks. */
-function commandsAsBlocks(md) {
-  md.core.ruler.push("commands", ({ tokens }) => {
+/** Indented lines are commands, and those of docstrings code; both look like the other blocks. */
+function indentedAsBlocks(md) {
+  md.core.ruler.push("indented", ({ tokens, env }) => {
+    const info = env.relativePath?.startsWith("api/") ? "ts" : "sh";
     for (const token of tokens.filter(({ type }) => type === "code_block")) {
-      Object.assign(token, { type: "fence", tag: "code", info: "sh", markup: "```" });
+      Object.assign(token, { type: "fence", tag: "code", info, markup: "```" });
     }
   });
 }
+
+/** Lines of code have 100 columns and more: more width, smaller letters. Tables without heads have none. */
+const style = `
+:root { --vp-layout-max-width: 1680px; --vp-sidebar-width: 256px; }
+@media (min-width: 1280px) {
+  .VPDoc.has-aside .content-container { max-width: min(900px, calc(100vw - 660px)) !important; }
+}
+.vp-doc td, .vp-doc th { padding: 6px 12px; }
+.vp-doc thead:not(:has(th:not(:empty))) { display: none; }
+.vp-doc [class*="language-"] code { font-size: 13px; }
+`;
 
 export default {
   lang: "en",
   title: "Heddle",
   description: "Distributed machine learning for TypeScript",
+  head: [["style", {}, style]],
   cleanUrls: false,
-  markdown: { anchor: { slugify: slugOf }, config: commandsAsBlocks },
+  markdown: { anchor: { slugify: slugOf }, config: indentedAsBlocks },
   // The API reference is long, and one page is one chunk.
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 // The whole module, as in packages.ts of the runtime: webpack rewrites an imported `createRequire`.
 import nodeModule from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { methodHint, nameHint } from "../util/foreign.ts";
 import { nearest } from "../util/options.ts";
 
 /**
@@ -12,7 +13,7 @@ import { nearest } from "../util/options.ts";
  */
 export function explainScriptError(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  return missingExport(error) ?? wrongSyntax(error) ?? missingModule(error);
+  return missingExport(error) ?? missingMember(error) ?? wrongSyntax(error) ?? missingModule(error);
 }
 
 interface Place {
@@ -35,8 +36,51 @@ function missingExport(error: Error): string | undefined {
   const place = placeAbove(error);
   if (match === null || place === undefined) return undefined;
   const [, module, name] = match as unknown as [string, string, string];
-  const near = nearest(name, exportsOf(module, place.file));
+  const names = exportsOf(module, place.file);
+  const near = (module === "heddle" ? nameHint(name, names) : undefined) ?? nearest(name, names);
   return described(place, `'${module}' has no export '${name}'`, near);
+}
+
+/** A call of what is not there: of a namespace of Heddle's (`nn.Linear`), or a method by which another library is known (`model.fit`). */
+function missingMember(error: Error): string | undefined {
+  const match = /^(?:[\w$]+\.)*?([\w$]+)\.([\w$]+) is not a (?:function|constructor)/.exec(error.message);
+  if (!(error instanceof TypeError) || match === null) return undefined;
+  const [said, space, name] = match as unknown as [string, string, string];
+  const place = placeInStack(error);
+  if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
+  const members = membersOf(space, place.file);
+  if (members.length > 0) {
+    const near = nameHint(name, members) ?? nearest(name, members);
+    const whole = near === undefined || near.includes(".") ? near : `${space}.${near}`;
+    return described(place, `'${space}' has no '${name}'`, whole);
+  }
+  const hint = methodHint(name);
+  return hint === undefined ? undefined : `${described(place, said)}\n  hint: ${hint}`;
+}
+
+/** The innermost place in a file of the user's. */
+function placeInStack(error: Error): Place | undefined {
+  for (const line of (error.stack ?? "").split("\n")) {
+    const match = /(?:\(|at )((?:file:)?\/[^()]+):(\d+):(\d+)\)?$/.exec(line);
+    if (match === null || /\/node_modules\/|node:/.test(line)) continue;
+    const [, file, row, column] = match as unknown as [string, string, string, string];
+    return { file: asPath(file), line: Number(row), column: Number(column) };
+  }
+  return undefined;
+}
+
+/** What a namespace has that a file imports from Heddle by this name, such as `nn`; nothing of another value. */
+function membersOf(space: string, importer: string): string[] {
+  try {
+    const index = nodeModule.createRequire(importer).resolve("heddle");
+    const escaped = space.replaceAll("$", "\\$");
+    const at = new RegExp(`^export\\s*\\*\\s*as\\s+${escaped}\\s+from\\s*["'](\\.[^"']+)["']`, "m").exec(
+      readFileSync(index, "utf8"),
+    );
+    return at === null ? [] : exportsOfFile(fileURLToPath(new URL(at[1] as string, pathToFileURL(index))));
+  } catch {
+    return [];
+  }
 }
 
 /** What a module of the user's or of Heddle exports, read from its text: it is not to be run for the sake of a message. */

@@ -2,9 +2,11 @@
 import { arrayKind, type DType, dtypes, isDType, type Stored, storedArray, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { converted, type NumberArray, ofNested } from "../tensor/create.ts";
+import { isTensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { isRecord } from "../util/tree.ts";
 
 /**
  * What the graph does to a column's values before the model sees them: `cast(stored, dtype) * scale + offset`.
@@ -62,9 +64,10 @@ export function columnDType(column: Column): DType {
 
 /** A column over an array in memory. Throws when shape, dtype and values do not agree. */
 export function columnFromArray(name: string, source: ArrayColumn): Column {
-  if (typeof source !== "object" || source === null || !("data" in source) || !Array.isArray(source.shape)) {
-    throw new HeddleError("data", `column "${name}" is ${shown(source)}, not { shape, data }`, {
-      hint: "such as { shape: [rows, columns], data: values in row-major order }",
+  const given: unknown = source;
+  if (!isRecord(given) || !("data" in given) || !Array.isArray(given["shape"])) {
+    throw new HeddleError("data", `column "${name}" is ${shown(given)}, not { shape, data }`, {
+      hint: columnHint(given),
     });
   }
   checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform"]);
@@ -79,6 +82,18 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
   }
   const transform = checkedTransform(name, source.transform);
   return Object.freeze({ name, shape: [...source.shape], dtype, transform, load: () => Promise.resolve(data) });
+}
+
+/** How values that are no column are made one. */
+function columnHint(given: unknown): string {
+  if (isTensor(given))
+    return `write { shape: [${given.shape.join(", ")}], dtype: "${given.dtype}", data: await x.data() }`;
+  const shape: number[] = [];
+  for (let part = given; Array.isArray(part) && part.length > 0; part = part[0] as unknown) shape.push(part.length);
+  if (shape.length > 1)
+    return `write { shape: [${shape.join(", ")}], data: rows.flat(${shape.length > 2 ? "Infinity" : ""}) }`;
+  if (shape.length === 1 || ArrayBuffer.isView(given)) return "write { shape: [values.length], data: values }";
+  return "such as { shape: [rows, columns], data: values in row-major order }";
 }
 
 /** A column whose values are read at the first `load()`; a failed read is tried again at the next. */

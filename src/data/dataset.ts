@@ -76,43 +76,44 @@ interface Description {
 
 /** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
 export class Dataset {
-  readonly #description: Description;
+  // Not hidden from deep comparisons, to which any two datasets would be equal.
+  private readonly description: Description;
 
   /** @internal */
   constructor(description: Description) {
-    this.#description = description;
+    this.description = description;
   }
 
   /** What messages call it. */
   get name(): string {
-    return this.#description.name;
+    return this.description.name;
   }
 
   /** Columns by name, in the order they were given. */
   get columns(): ReadonlyMap<string, Column> {
-    return this.#description.columns;
+    return this.description.columns;
   }
 
   /** Rows of an epoch, the last short batch included even with `dropRemainder`. */
   get length(): number {
-    return this.#description.length;
+    return this.description.length;
   }
 
   /** Rows of a global batch; undefined before `batch()`. */
   get batchSize(): number | undefined {
-    return this.#description.batchSize;
+    return this.description.batchSize;
   }
 
   /** Batches of an epoch. Throws before `batch()`. */
   get batchesPerEpoch(): number {
-    const { length, dropRemainder } = this.#description;
+    const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
     return dropRemainder ? Math.floor(length / size) : Math.ceil(length / size);
   }
 
   /** The different sizes of global batches in an epoch, largest first: each is a program of its own. */
   get batchSizes(): readonly number[] {
-    const { length, dropRemainder } = this.#description;
+    const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
     const remainder = dropRemainder ? 0 : length % size;
     if (length < size) return [remainder];
@@ -123,7 +124,7 @@ export class Dataset {
   shuffle(options: ShuffleOptions = {}): Dataset {
     checkOptions("shuffle", options, ["seed", "reshuffle"]);
     if (options.seed !== undefined) checkCount("seed", options.seed, Number.MAX_SAFE_INTEGER);
-    const { steps, length } = this.#description;
+    const { steps, length } = this.description;
     const ordinal = steps.filter((step) => step.kind === "shuffle").length;
     return this.#with("shuffle", { steps: [...steps, { kind: "shuffle", length, ordinal, options: { ...options } }] });
   }
@@ -144,7 +145,7 @@ export class Dataset {
     checkCount("skip: count", count, Number.MAX_SAFE_INTEGER);
     this.#checkFixed("skip");
     const skipped = Math.min(count, this.length);
-    const steps: RowStep[] = [...this.#description.steps, { kind: "skip", count: skipped }];
+    const steps: RowStep[] = [...this.description.steps, { kind: "skip", count: skipped }];
     return this.#with("skip", { steps, length: this.length - skipped });
   }
 
@@ -200,7 +201,7 @@ export class Dataset {
    * `seed` is the run's, default 0.
    */
   describe(seed = 0): { readonly [key: string]: Plain } {
-    const { name, steps, length, batchSize, dropRemainder } = this.#description;
+    const { name, steps, length, batchSize, dropRemainder } = this.description;
     const columns = [...this.columns.values()].map(
       (column) => `${column.name} ${column.dtype}${formatShape(column.shape)}`,
     );
@@ -214,7 +215,7 @@ export class Dataset {
 
   /** Whether the rows have another order in each epoch. */
   get reshuffles(): boolean {
-    return this.#description.steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false);
+    return this.description.steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false);
   }
 
   /** Which rows come first must be the same in each epoch, or rows held out would be trained on in another. */
@@ -226,16 +227,16 @@ export class Dataset {
   }
 
   #with(method: string, change: Partial<Description>): Dataset {
-    if (this.#description.batchSize !== undefined) {
+    if (this.description.batchSize !== undefined) {
       throw new HeddleError("data", `${method}() after batch(): rows are already grouped`, {
         hint: method === "batch" ? "call batch() once" : `call ${method}() before batch()`,
       });
     }
-    return new Dataset({ ...this.#description, ...change });
+    return new Dataset({ ...this.description, ...change });
   }
 
   #batchSize(): number {
-    const { batchSize, name } = this.#description;
+    const { batchSize, name } = this.description;
     if (batchSize === undefined) {
       throw new HeddleError("data", `${name} is not batched`, { hint: "add .batch(size) to the dataset" });
     }
@@ -245,7 +246,7 @@ export class Dataset {
   /** Maps a position of the epoch to its source row: the steps of the chain, last one first. */
   #rowFinder(epoch: number, seed: number): (index: number) => number {
     checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
-    const { steps, length, name } = this.#description;
+    const { steps, length, name } = this.description;
     const moves = steps.map((step): ((row: number) => number) => {
       if (step.kind === "skip") return (row) => row + step.count;
       const shuffled = order(

@@ -9,6 +9,7 @@ export {
 } from "./caffe/net.ts";
 export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host.ts";
+export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
 export {
   decodeNpz,
@@ -35,4 +36,5 @@ export {
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
-export { type LoadPyTorchOptions, loadPyTorch, loadTensors, saveTensors } from "./state-dict.ts";
+export { type LoadedModel, loadModel, type SaveModelOptions, saveModel } from "./saved-model.ts";
+export { loadTensors, saveTensors } from "./state-dict.ts";

@@ -1,21 +1,24 @@
-/**
- * @module NumPy's npz format: a zip of npy files. The directory at the end is read first; every size is checked
- * against it and against a bound before it is allocated, and every file against its CRC-32.
- */
-import { crc32 } from "node:zlib";
-import { inflateSync, zipSync } from "fflate";
+/** @module NumPy's npz format: a zip of npy files, whose sizes are checked against a bound before they are allocated. */
+import { zipSync } from "fflate";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkNumber, checkOptions, chosenBy } from "../util/options.ts";
-import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
 import { isRecord } from "../util/tree.ts";
 import { type TensorOrHost, toHost } from "./host.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
-import { fill, openFile } from "./read.ts";
 import { writeBytes } from "./write.ts";
+import {
+  type Archive,
+  type ByteSource,
+  endLength,
+  openSource,
+  readDirectory,
+  readEntry,
+  type ZipEntry,
+} from "./zip.ts";
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
 export interface ReadNpzOptions {
@@ -31,154 +34,27 @@ export interface WriteNpzOptions {
   readonly compress?: boolean;
 }
 
-interface Entry {
-  readonly name: string;
-  readonly encrypted: boolean;
-  readonly method: number;
-  readonly crc: number;
-  readonly packed: number;
-  readonly size: number;
-  readonly offset: number;
-}
-
-/** Where bytes come from: a file, of which only what is needed is read, or memory. */
-interface Source {
-  readonly bytes: number;
-  read(start: number, length: number): Promise<Uint8Array>;
-}
-
 const defaultLimit = 4 * 2 ** 30;
-const largestDirectory = 64 * 2 ** 20;
 /** What the fields of a zip hold that is written; longer ones are read. */
 const mostEntries = 65_534;
 const mostBytes = 2 ** 32 - 2;
-const endMark = 0x06054b50;
-const endLength = 22;
 
+const archiveOf = (file: string): Archive => ({ file, format: "npz" });
 const malformed = (file: string, problem: string): HeddleError =>
   new HeddleError("format", `${file} is not a valid npz file: ${problem}`);
 
-const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-
-/** Numbers of 64 bits that a JavaScript number holds. */
-function wide(view: DataView, at: number, file: string): number {
-  const value = view.getBigUint64(at, true);
-  if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformed(file, `a size of ${value}`);
-  return Number(value);
-}
-
-/** Place, length and count of the directory. */
-async function findDirectory(source: Source, file: string): Promise<{ start: number; length: number; count: number }> {
-  const tailLength = Math.min(source.bytes, endLength + 65_535);
-  const tail = await source.read(source.bytes - tailLength, tailLength);
-  const view = viewOf(tail);
-  let at = tail.length - endLength;
-  while (at >= 0 && view.getUint32(at, true) !== endMark) at--;
-  if (at < 0) {
-    checkRecognised(await source.read(0, Math.min(source.bytes, recognisedBytes)), file, "npz", ["zip"]);
-    throw malformed(file, "it has no directory at its end");
-  }
-  let [count, length, start] = [
-    view.getUint16(at + 10, true),
-    view.getUint32(at + 12, true),
-    view.getUint32(at + 16, true),
-  ];
-  if (at >= 20 && view.getUint32(at - 20, true) === 0x07064b50) {
-    const end64 = wide(view, at - 12, file);
-    if (end64 + 56 > source.bytes) throw malformed(file, "its zip64 directory lies outside");
-    const wideEnd = viewOf(await source.read(end64, 56));
-    if (wideEnd.getUint32(0, true) !== 0x06064b50) throw malformed(file, "its zip64 directory is missing");
-    [count, length, start] = [wide(wideEnd, 32, file), wide(wideEnd, 40, file), wide(wideEnd, 48, file)];
-  }
-  if (start + length > source.bytes) throw malformed(file, "its directory lies outside");
-  if (length > largestDirectory) throw malformed(file, `a directory of ${length} bytes`);
-  return { start, length, count };
-}
-
-async function readDirectory(source: Source, file: string): Promise<Entry[]> {
-  const { start, length, count } = await findDirectory(source, file);
-  const bytes = await source.read(start, length);
-  const view = viewOf(bytes);
-  const entries: Entry[] = [];
-  let at = 0;
-  for (let index = 0; index < count; index++) {
-    if (at + 46 > length || view.getUint32(at, true) !== 0x02014b50) throw malformed(file, "its directory is cut");
-    const nameLength = view.getUint16(at + 28, true);
-    const extraLength = view.getUint16(at + 30, true);
-    const next = at + 46 + nameLength + extraLength + view.getUint16(at + 32, true);
-    if (next > length) throw malformed(file, "its directory is cut");
-    const name = new TextDecoder().decode(bytes.subarray(at + 46, at + 46 + nameLength));
-    const extra = viewOf(bytes.subarray(at + 46 + nameLength, at + 46 + nameLength + extraLength));
-    const fields = [view.getUint32(at + 24, true), view.getUint32(at + 20, true), view.getUint32(at + 42, true)];
-    const [size, packed, offset] = zip64Fields(fields, extra, file) as [number, number, number];
-    entries.push({
-      name,
-      encrypted: (view.getUint16(at + 8, true) & 1) !== 0,
-      method: view.getUint16(at + 10, true),
-      crc: view.getUint32(at + 16, true),
-      packed,
-      size,
-      offset,
-    });
-    at = next;
-  }
-  return entries;
-}
-
-/** Sizes of 32 bits that are full stand for ones of 64 bits in an extra field. */
-function zip64Fields(fields: readonly number[], extra: DataView, file: string): number[] {
-  if (!fields.includes(0xffffffff)) return [...fields];
-  for (let at = 0; at + 4 <= extra.byteLength; at += 4 + extra.getUint16(at + 2, true)) {
-    if (extra.getUint16(at, true) !== 1) continue;
-    let place = at + 4;
-    return fields.map((field) => {
-      if (field !== 0xffffffff) return field;
-      if (place + 8 > extra.byteLength) throw malformed(file, "a zip64 field is cut");
-      place += 8;
-      return wide(extra, place - 8, file);
-    });
-  }
-  throw malformed(file, "a zip64 field is missing");
-}
-
-async function readEntry(source: Source, entry: Entry, file: string): Promise<Uint8Array> {
-  const { name, method, packed, size, offset } = entry;
-  const wrong = (problem: string): HeddleError => malformed(file, `"${name}" ${problem}`);
-  if (entry.encrypted) throw wrong("is encrypted");
-  if (offset + 30 > source.bytes) throw wrong("lies outside");
-  const local = viewOf(await source.read(offset, 30));
-  if (local.getUint32(0, true) !== 0x04034b50) throw wrong("is not where the directory says");
-  const start = offset + 30 + local.getUint16(26, true) + local.getUint16(28, true);
-  if (start + packed > source.bytes) throw wrong("lies outside");
-  if (method !== 0 && method !== 8) throw wrong(`is compressed by method ${method}; 0 and 8 (deflate) are read`);
-  // Deflate makes at most 1032 bytes of one: a size beyond that is a lie, and is not allocated.
-  if (method === 0 ? packed !== size : size > packed * 1032 + 64) throw wrong(`cannot be ${size} bytes`);
-  const stored = await source.read(start, packed);
-  const bytes = method === 0 ? stored : inflate(stored, size, wrong);
-  if (crc32(bytes) !== entry.crc) throw wrong("has another checksum: it is damaged");
-  return bytes;
-}
-
-function inflate(stored: Uint8Array, size: number, wrong: (problem: string) => HeddleError): Uint8Array {
-  let bytes: Uint8Array;
-  try {
-    // One byte more than there should be shows one byte too many.
-    bytes = inflateSync(stored, { out: new Uint8Array(size + 1) });
-  } catch {
-    throw wrong("cannot be decompressed: it is damaged");
-  }
-  if (bytes.length !== size) throw wrong(`is not ${size} bytes, as the directory says`);
-  return bytes;
-}
-
-async function readArrays(source: Source, file: string, options: ReadNpzOptions): Promise<Record<string, HostTensor>> {
+async function readArrays(
+  source: ByteSource,
+  file: string,
+  options: ReadNpzOptions,
+): Promise<Record<string, HostTensor>> {
   checkOptions("readNpz", options, ["only", "limit"]);
   const { limit = defaultLimit } = options;
   const only = chosenBy("readNpz", options.only);
   checkNumber("readNpz", "limit", limit, 0);
-  const wanted = new Map<string, Entry>();
+  const wanted = new Map<string, ZipEntry>();
   let total = 0;
-  for (const entry of await readDirectory(source, file)) {
+  for (const entry of await readDirectory(source, archiveOf(file))) {
     // Whatever else lies in the archive is no array.
     if (!entry.name.endsWith(".npy")) continue;
     const name = entry.name.slice(0, -".npy".length);
@@ -194,7 +70,7 @@ async function readArrays(source: Source, file: string, options: ReadNpzOptions)
   }
   const arrays: [string, HostTensor][] = [];
   for (const [name, entry] of wanted)
-    arrays.push([name, decodeNpy(await readEntry(source, entry, file), `"${entry.name}" of ${file}`)]);
+    arrays.push([name, decodeNpy(await readEntry(source, entry, archiveOf(file)), `"${entry.name}" of ${file}`)]);
   return Object.fromEntries(arrays);
 }
 
@@ -207,18 +83,11 @@ async function readArrays(source: Source, file: string, options: ReadNpzOptions)
  */
 export function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Record<string, HostTensor>> {
   return called(async () => {
-    const handle = await openFile("readNpz", path);
+    const source = await openSource("readNpz", path, archiveOf(path));
     try {
-      const { size } = await handle.stat();
-      const cut = () => malformed(path, "it became shorter while it was read");
-      const read = async (start: number, length: number): Promise<Uint8Array> => {
-        const bytes = new Uint8Array(length);
-        await fill(handle, bytes, start, cut);
-        return bytes;
-      };
-      return await readArrays({ bytes: size, read }, path, options);
+      return await readArrays(source, path, options);
     } finally {
-      await handle.close();
+      await source.close();
     }
   });
 }

@@ -12,10 +12,11 @@ export {
   type CompileOptions,
   type EvaluateOptions,
   type FitOptions,
-  type History,
+  loadModel,
   Model,
   type ModelOptions,
   model,
   type PredictOptions,
 } from "./model.ts";
 export type { OptimizerName } from "./optimizers.ts";
+export type { History } from "./told.ts";

@@ -1,17 +1,16 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
 
-import type { Column } from "../data/index.ts";
 import { Dataset } from "../data/index.ts";
 import { checkPath } from "../io/read.ts";
-import { type HostTensors, readSafetensors } from "../io/safetensors.ts";
+import { type HostTensors, readSafetensors, type SafetensorsMetadata } from "../io/safetensors.ts";
+import { type LoadedModel, loadedBy, modelMetadata } from "../io/saved-model.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
-import { seenType } from "../train/functions.ts";
-import type { Callbacks, EpochRecord, Evaluation, TrainControl } from "../train/history.ts";
-import { logsOf } from "../train/logs.ts";
+import { seenTypes } from "../train/columns.ts";
+import type { Callbacks, Evaluation, TrainControl } from "../train/history.ts";
 import { checkPrecision, type TrainOptions } from "../train/options.ts";
 import type { TrainResult } from "../train/result.ts";
 import type { StartValues } from "../train/start.ts";
@@ -35,6 +34,7 @@ import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
 import { type MetricList, metricsOf } from "./metrics.ts";
 import { type OptimizerName, optimizerOf } from "./optimizers.ts";
 import { summaryLines } from "./summary.ts";
+import { type History, historyOf, toldOf } from "./told.ts";
 import { checkInput, weightsOf } from "./weights.ts";
 
 /** Options of {@link model}. */
@@ -98,16 +98,6 @@ export interface PredictOptions {
 export interface EvaluateOptions extends PredictOptions {
   /** One weight per row, in the loss. */
   readonly sampleWeight?: Rows;
-}
-
-/** What {@link Model.fit} tells. */
-export interface History {
-  /** Numbers of the epochs, from 1. */
-  readonly epoch: readonly number[];
-  /** A list for each number: `loss`, the metrics, `val_loss`, … */
-  readonly history: { readonly [name: string]: readonly number[] };
-  /** The same, epoch by epoch, with times and rates. */
-  readonly epochs: readonly EpochRecord[];
 }
 
 interface Compiled extends Gradients {
@@ -274,9 +264,8 @@ export class Model {
 
   /** Learns the shape of the input, and gives weights that were read from a file their places. */
   private see(data: Dataset): void {
-    const column = data.columns.get("x") as Column | undefined;
-    if (column === undefined) return;
-    const [before, input] = [this.input, seenType(column, 1, this.options.dtype ?? "f32")];
+    if (!data.columns.has("x")) return;
+    const [before, input] = [this.input, seenTypes("x", data, 1, this.options.dtype ?? "f32") as TensorType];
     if (before !== undefined && this.values !== undefined && !sameType(before, input))
       checkInput(this.layer, this.values, before, input, this.options.dtype);
     this.input = input;
@@ -409,22 +398,46 @@ export class Model {
    * @throws HeddleError `build` when the model has no values yet; `disk` or `file` when the file cannot be written
    */
   saveWeights(path: string): Promise<void> {
-    return called(async () => {
-      checkPath("saveWeights", path);
-      const snapshot = this.live?.snapshot();
-      try {
-        const { averaged } = snapshot ?? this.session?.result ?? {};
-        const { params = undefined, state = {} } = snapshot ?? this.values ?? {};
-        if (params === undefined)
-          throw new HeddleError("build", "saveWeights: the model has no weights yet", {
-            hint: "fit, evaluate or predict first",
-          });
-        const tensors = await exportWeights({ params: averaged ?? params, state });
-        if ((readEnvironment().rank ?? 0) === 0) await writeWeights("saveWeights", path, tensors);
-      } finally {
-        snapshot?.dispose();
-      }
-    });
+    return called(() => this.write("saveWeights", path, () => new Map()));
+  }
+
+  /**
+   * Writes the model with its architecture: layers, parameters (with `ema` their average) and layer state, on rank 0. {@link loadModel} reads it, without the code that made the
+   * model; how it is compiled is not in the file.
+   *
+   * @throws HeddleError `model` naming a layer that code of yours makes; `build` when the model has no values yet; `disk` or `file` when the file cannot be written
+   */
+  save(path: string): Promise<void> {
+    const { dtype = "f32" } = this.options;
+    return called(() =>
+      this.write("save", path, () => modelMetadata("save", this.layer, { input: this.input as TensorType, dtype })),
+    );
+  }
+
+  private async write(what: string, path: string, metadata: () => SafetensorsMetadata): Promise<void> {
+    checkPath(what, path);
+    const snapshot = this.live?.snapshot();
+    try {
+      const { averaged } = snapshot ?? this.session?.result ?? {};
+      const { params = undefined, state = {} } = snapshot ?? this.values ?? {};
+      if (params === undefined)
+        throw new HeddleError("build", `${what}: the model has no weights yet`, {
+          hint: "fit, evaluate or predict first",
+        });
+      const more = { metadata: metadata() };
+      const tensors = await exportWeights({ params: averaged ?? params, state });
+      if ((readEnvironment().rank ?? 0) === 0) await writeWeights(what, path, tensors, more);
+    } finally {
+      snapshot?.dispose();
+    }
+  }
+
+  /** Use {@link loadModel}. */
+  static ofFile({ layer, params, state, input, dtype }: LoadedModel): Model {
+    const made = new Model(layer, { dtype });
+    made.values = { params, state };
+    made.input = input;
+    return made;
   }
 
   /**
@@ -455,6 +468,14 @@ export class Model {
 /** A model in Keras' manner: {@link Model}. */
 export const model = (layer: LayerLike, options: ModelOptions = {}): Model => new Model(layer, options);
 
+/**
+ * A model from a file that `save`, `result.save` of `train` or `io.saveModel` wrote: it predicts at once, and is trained further once it is compiled.
+ *
+ * @throws HeddleError as `io.loadModel`
+ */
+export const loadModel = (path: string): Promise<Model> =>
+  called(async () => Model.ofFile(await loadedBy("loadModel", path)));
+
 const busy = (what: string, hint = "await the fit under way"): HeddleError =>
   new HeddleError("busy", `${what}: the model is being fitted`, { hint });
 
@@ -464,34 +485,9 @@ const withoutOptimizer = ({ params, state, epochs }: StartValues): StartValues =
   ...(epochs === undefined ? {} : { epochs }),
 });
 
-/** How errors begin that are not of the function that was called, but of what it is made of. */
-const inner = /^(train|evaluate|predict): /;
-
-/** Runs a part of a function of the model; errors of what is trained or evaluated name the function. */
-async function toldOf<Result>(what: string, body: () => Promise<Result>): Promise<Result> {
-  try {
-    return await body();
-  } catch (error) {
-    if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.plain.startsWith(`${what}: `))
-      throw error;
-    if (!inner.test(error.plain) && error.code !== "shape" && error.code !== "dtype") throw error;
-    throw error.saying(`${what}: ${error.plain.replace(inner, "")}`, error.where);
-  }
-}
-
 /** What shapes the state of the optimizer, which a session that knows no loss must have, too. */
 function optimizerOnly(compiled: Compiled | undefined): Partial<Compiled> {
   if (compiled === undefined) return {};
   const { loss: _loss, metrics: _metrics, ...more } = compiled;
   return more;
-}
-
-function historyOf(epochs: readonly EpochRecord[]): History {
-  const history: { [name: string]: number[] } = {};
-  for (const record of epochs)
-    for (const [name, value] of Object.entries(logsOf(record))) {
-      history[name] ??= [];
-      history[name].push(value);
-    }
-  return { epoch: epochs.map(({ epoch }) => epoch), history, epochs };
 }

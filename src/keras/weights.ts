@@ -1,7 +1,7 @@
 /** @module The weights in a file as values of a model. */
 
+import { checkFits } from "../io/fitting.ts";
 import { toTensor } from "../io/host.ts";
-import { checkFits, mismatches } from "../io/state-dict.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
@@ -64,7 +64,7 @@ export function weightsOf(
   const wanted = groups.flatMap(({ leaves, paths }) =>
     leaves.map((variable, index) => ({ name: paths[index] as string, inFile: paths[index] as string, variable })),
   );
-  checkFits(path, mismatches(tensors, wanted));
+  checkFits(path, tensors, wanted);
   const [params, state] = groups.map(({ paths, shape }) =>
     unflattenTree(
       shape,

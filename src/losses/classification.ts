@@ -60,9 +60,24 @@ function ofRows(
 
 function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
   checkTensors(name, logits, labels);
+  const rows = logits.shape.slice(0, -1);
   if (!isInteger(labels.dtype)) {
-    throw new HeddleError("dtype", `${name}: labels must be integers, got ${formatType(labels)}`);
+    const hint = sameShape(labels.shape, rows)
+      ? 'they are numbers of classes: store the column as dtype "i32", or cast it'
+      : "give the number of the class of each row, [rows…]";
+    throw new HeddleError("dtype", `${name}: labels must be integers, got ${formatType(labels)}`, { hint });
   }
+  if (sameShape(labels.shape, rows)) return;
+  const got = `${formatType(logits)}, ${formatType(labels)}`;
+  const [last, ...more] = [...labels.shape].reverse();
+  const hint = sameShape(labels.shape, logits.shape)
+    ? 'of one-hot labels take the number of the class, labels.argMax(-1), or cast them to "f32": probabilities'
+    : last === 1 && sameShape([...more].reverse(), rows)
+      ? "labels have no last dim of 1: give a column of shape [rows], or labels.reshape([-1])"
+      : "labels have the shape of the logits without the last dim, which counts classes";
+  throw new HeddleError("shape", `${name}: needs logits [rows…, classes] and integer labels [rows…], got ${got}`, {
+    hint,
+  });
 }
 
 /**

@@ -7,7 +7,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";
 import * as functional from "./functional.ts";
-import { activation, type Layer, type NoTensors, positioned } from "./layer.ts";
+import { activation, type Layer, madeBy, type NoTensors, positioned } from "./layer.ts";
 
 type Options<Name extends keyof typeof functional> = Extract<Parameters<(typeof functional)[Name]>[1], object>;
 
@@ -25,49 +25,52 @@ function withOptions<Given extends object>(
 const wide = { needsRange: true };
 
 /** max(x, 0). */
-export const relu = (): Layer<NoTensors> => activation(functional.relu, "relu");
+export const relu = (): Layer<NoTensors> => madeBy(activation(functional.relu, "relu"), "relu");
 
 /** The hyperbolic tangent. */
-export const tanh = (): Layer<NoTensors> => activation(functional.tanh, "tanh");
+export const tanh = (): Layer<NoTensors> => madeBy(activation(functional.tanh, "tanh"), "tanh");
 
 /** 1 / (1 + exp(-x)). */
-export const sigmoid = (): Layer<NoTensors> => activation(functional.sigmoid, "sigmoid", wide);
+export const sigmoid = (): Layer<NoTensors> => madeBy(activation(functional.sigmoid, "sigmoid", wide), "sigmoid");
 
 /** x · Φ(x), exact with the error function, or by tanh with `{ approximate: "tanh" }`. */
 export const gelu = (options: functional.GeluOptions = {}): Layer<NoTensors> =>
-  withOptions("gelu", functional.gelu, options);
+  madeBy(withOptions("gelu", functional.gelu, options), "gelu", options);
 
 /** `alpha · (exp(x) - 1)` up to 0; alpha is 1 by default. */
-export const elu = (options: Options<"elu"> = {}): Layer<NoTensors> => withOptions("elu", functional.elu, options);
+export const elu = (options: Options<"elu"> = {}): Layer<NoTensors> =>
+  madeBy(withOptions("elu", functional.elu, options), "elu", options);
 
 /** `elu` that keeps mean 0 and variance 1. */
-export const selu = (): Layer<NoTensors> => activation(functional.selu, "selu");
+export const selu = (): Layer<NoTensors> => madeBy(activation(functional.selu, "selu"), "selu");
 
 /** `alpha · (exp(x / alpha) - 1)` up to 0; alpha is 1 by default. */
-export const celu = (options: Options<"celu"> = {}): Layer<NoTensors> => withOptions("celu", functional.celu, options);
+export const celu = (options: Options<"celu"> = {}): Layer<NoTensors> =>
+  madeBy(withOptions("celu", functional.celu, options), "celu", options);
 
 /** x · sigmoid(x), also called swish. */
-export const silu = (): Layer<NoTensors> => activation(functional.silu, "silu");
+export const silu = (): Layer<NoTensors> => madeBy(activation(functional.silu, "silu"), "silu");
 
 /** x · tanh(softplus(x)). */
-export const mish = (): Layer<NoTensors> => activation(functional.mish, "mish");
+export const mish = (): Layer<NoTensors> => madeBy(activation(functional.mish, "mish"), "mish");
 
 /** x into `[min, max]`, by default [-1, 1]. */
 export const hardtanh = (options: Options<"hardtanh"> = {}): Layer<NoTensors> =>
-  withOptions("hardtanh", functional.hardtanh, options);
+  madeBy(withOptions("hardtanh", functional.hardtanh, options), "hardtanh", options);
 
 /** min(max(x, 0), 6). */
-export const relu6 = (): Layer<NoTensors> => activation(functional.relu6, "relu6");
+export const relu6 = (): Layer<NoTensors> => madeBy(activation(functional.relu6, "relu6"), "relu6");
 
 /** relu6(x + 3) / 6. */
-export const hardsigmoid = (): Layer<NoTensors> => activation(functional.hardsigmoid, "hardsigmoid");
+export const hardsigmoid = (): Layer<NoTensors> =>
+  madeBy(activation(functional.hardsigmoid, "hardsigmoid"), "hardsigmoid");
 
 /** x · relu6(x + 3) / 6. */
-export const hardswish = (): Layer<NoTensors> => activation(functional.hardswish, "hardswish");
+export const hardswish = (): Layer<NoTensors> => madeBy(activation(functional.hardswish, "hardswish"), "hardswish");
 
 /** x above 0, `negativeSlope · x` (default 0.01) up to it. */
 export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer<NoTensors> =>
-  withOptions("leakyRelu", functional.leakyRelu, options);
+  madeBy(withOptions("leakyRelu", functional.leakyRelu, options), "leakyRelu", options);
 
 /**
  * x above 0, a slope times x up to it: while training a slope of its own for each element, drawn from `[lower, upper)` (by default 1/8
@@ -78,64 +81,91 @@ export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer<NoTensors> 
 export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> = {}): Layer<NoTensors> {
   checkOptions("rrelu", options, ["lower", "upper"]);
   const { apply, ...layer } = withOptions("rrelu", functional.rrelu, options);
-  return positioned({
-    ...layer,
-    apply: (variables, x, given = {}) =>
-      given.train === true
-        ? { y: functional.rrelu(x, { ...options, key: keyOf(given) }), state: {} }
-        : apply(variables, x),
-  });
+  return madeBy(
+    positioned({
+      ...layer,
+      apply: (variables, x, given = {}) =>
+        given.train === true
+          ? { y: functional.rrelu(x, { ...options, key: keyOf(given) }), state: {} }
+          : apply(variables, x),
+    }),
+    "rrelu",
+    options,
+  );
 }
 
 /** log(1 + exp(beta · x)) / beta; beta is 1 by default. */
 export const softplus = (options: Options<"softplus"> = {}): Layer<NoTensors> =>
-  withOptions("softplus", functional.softplus, options);
+  madeBy(withOptions("softplus", functional.softplus, options), "softplus", options);
 
 /** x / (1 + |x|). */
-export const softsign = (): Layer<NoTensors> => activation(functional.softsign, "softsign");
+export const softsign = (): Layer<NoTensors> => madeBy(activation(functional.softsign, "softsign"), "softsign");
 
 /** x nearer to 0 by `lambda`, by default 0.5. */
 export const softshrink = (options: Options<"softshrink"> = {}): Layer<NoTensors> =>
-  withOptions("softshrink", functional.softshrink, options);
+  madeBy(withOptions("softshrink", functional.softshrink, options), "softshrink", options);
 
 /** x, but 0 where it is within `lambda` of 0, by default 0.5. */
 export const hardshrink = (options: Options<"hardshrink"> = {}): Layer<NoTensors> =>
-  withOptions("hardshrink", functional.hardshrink, options);
+  madeBy(withOptions("hardshrink", functional.hardshrink, options), "hardshrink", options);
 
 /** x - tanh(x). */
-export const tanhshrink = (): Layer<NoTensors> => activation(functional.tanhshrink, "tanhshrink");
+export const tanhshrink = (): Layer<NoTensors> => madeBy(activation(functional.tanhshrink, "tanhshrink"), "tanhshrink");
 
 /** x above `threshold`, else `value`. */
 export const threshold = (options: Options<"threshold">): Layer<NoTensors> =>
-  withOptions("threshold", functional.threshold, options);
+  madeBy(withOptions("threshold", functional.threshold, options), "threshold", options);
 
 /** log(sigmoid(x)). */
-export const logSigmoid = (): Layer<NoTensors> => activation(functional.logSigmoid, "logSigmoid", wide);
+export const logSigmoid = (): Layer<NoTensors> =>
+  madeBy(activation(functional.logSigmoid, "logSigmoid", wide), "logSigmoid");
 
 /** exp(x) / sum(exp(x)) over a dim, by default the last. */
-export const softmax = (dim = -1): Layer<NoTensors> => activation((x) => functional.softmax(x, dim), "softmax", wide);
+export const softmax = (dim = -1): Layer<NoTensors> =>
+  madeBy(
+    activation((x) => functional.softmax(x, dim), "softmax", wide),
+    "softmax",
+    dim,
+  );
 
 /** `softmax` over the channels of images `[batch, channels, height, width]`, or of one `[channels, height, width]`, at each place. */
 export const softmax2d = (): Layer<NoTensors> =>
-  activation(
-    (x) => {
-      if (x.shape.length !== 3 && x.shape.length !== 4)
-        throw new HeddleError("shape", `takes [batch, channels, height, width], got ${formatType(x)}`);
-      return functional.softmax(x, -3);
-    },
+  madeBy(
+    activation(
+      (x) => {
+        if (x.shape.length !== 3 && x.shape.length !== 4)
+          throw new HeddleError("shape", `takes [batch, channels, height, width], got ${formatType(x)}`);
+        return functional.softmax(x, -3);
+      },
+      "softmax2d",
+      wide,
+    ),
     "softmax2d",
-    wide,
   );
 
 /** The logarithm of `softmax` over a dim, by default the last. */
 export const logSoftmax = (dim = -1): Layer<NoTensors> =>
-  activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide);
+  madeBy(
+    activation((x) => functional.logSoftmax(x, dim), "logSoftmax", wide),
+    "logSoftmax",
+    dim,
+  );
 
 /** The softmax of -x over a dim, by default the last. */
-export const softmin = (dim = -1): Layer<NoTensors> => activation((x) => functional.softmin(x, dim), "softmin", wide);
+export const softmin = (dim = -1): Layer<NoTensors> =>
+  madeBy(
+    activation((x) => functional.softmin(x, dim), "softmin", wide),
+    "softmin",
+    dim,
+  );
 
 /** The first half of a dim (by default the last) times the sigmoid of the second. */
-export const glu = (dim = -1): Layer<NoTensors> => activation((x) => functional.glu(x, dim), "glu");
+export const glu = (dim = -1): Layer<NoTensors> =>
+  madeBy(
+    activation((x) => functional.glu(x, dim), "glu"),
+    "glu",
+    dim,
+  );
 
 /** Options of {@link prelu}. */
 export interface PreluOptions {
@@ -151,32 +181,40 @@ export function prelu(options: PreluOptions = {}): Layer<{ readonly weight: Tens
   const { count = 1, initial = 0.25 } = options;
   checkInteger("prelu", "count", count, 1);
   checkNumber("prelu", "initial", initial);
-  return positioned({
-    kind: "prelu",
-    init(_key, input) {
-      if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
-      if (count !== 1 && input.shape[1] !== count)
-        throw new HeddleError("shape", `has ${count} slopes, which do not fit dim 1 of ${formatType(input)}`);
-      return { params: { weight: full([count], initial, { dtype: input.dtype }) }, state: {}, output: input };
-    },
-    apply: ({ params }, x) => ({ y: functional.prelu(x, params.weight), state: {} }),
-  });
+  return madeBy(
+    positioned({
+      kind: "prelu",
+      init(_key, input) {
+        if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
+        if (count !== 1 && input.shape[1] !== count)
+          throw new HeddleError("shape", `has ${count} slopes, which do not fit dim 1 of ${formatType(input)}`);
+        return { params: { weight: full([count], initial, { dtype: input.dtype }) }, state: {}, output: input };
+      },
+      apply: ({ params }, x) => ({ y: functional.prelu(x, params.weight), state: {} }),
+    }),
+    "prelu",
+    options,
+  );
 }
 
 /** All dims but the first into one: `[batch, …]` to `[batch, n]`. */
 export function flatten(): Layer<NoTensors> {
-  return positioned({
-    kind: "flatten",
-    init(_key, input) {
-      const [batch, ...rest] = input.shape;
-      if (batch === undefined) throw new HeddleError("shape", `takes [batch, …], got the scalar ${formatType(input)}`);
-      const size = rest.reduce((product, dim) => product * dim, 1);
-      return { params: {}, state: {}, output: { dtype: input.dtype, shape: [batch, size] } };
-    },
-    apply: (_variables, x) => {
-      const [batch, ...rest] = x.shape;
-      const size = rest.reduce((product, dim) => product * dim, 1);
-      return { y: x.reshape([batch as number, size]), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "flatten",
+      init(_key, input) {
+        const [batch, ...rest] = input.shape;
+        if (batch === undefined)
+          throw new HeddleError("shape", `takes [batch, …], got the scalar ${formatType(input)}`);
+        const size = rest.reduce((product, dim) => product * dim, 1);
+        return { params: {}, state: {}, output: { dtype: input.dtype, shape: [batch, size] } };
+      },
+      apply: (_variables, x) => {
+        const [batch, ...rest] = x.shape;
+        const size = rest.reduce((product, dim) => product * dim, 1);
+        return { y: x.reshape([batch as number, size]), state: {} };
+      },
+    }),
+    "flatten",
+  );
 }

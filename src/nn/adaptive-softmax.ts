@@ -5,7 +5,7 @@ import { concat, logSoftmax, type Tensor, type Tensors, zeros } from "../tensor/
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";
-import { type Layer, positioned, scopeKey } from "./layer.ts";
+import { type Layer, madeBy, positioned, scopeKey } from "./layer.ts";
 import { type LinearParams, linearly } from "./linear.ts";
 
 /** Options of {@link adaptiveLogSoftmax}. */
@@ -40,32 +40,36 @@ export function adaptiveLogSoftmax(options: AdaptiveLogSoftmaxOptions): Layer {
   const bounds = [...cutoffs, classes];
   const [frequent] = cutoffs as [number];
   const headSize = frequent + cutoffs.length;
-  return positioned({
-    kind,
-    needsRange: true,
-    init(key, input) {
-      const size = checkFeatures(input);
-      const { dtype } = input;
-      const linear = (ordinal: number, out: number, from: number): LinearParams => ({
-        weight: uniformByFanIn(scopeKey(key, ordinal), [out, from], from, dtype),
-      });
-      const clusters = cutoffs.map((cutoff, place): Cluster => {
-        const features = Math.floor(size / divValue ** (place + 1));
-        if (features < 1)
-          throw new HeddleError("shape", `cluster ${place} has no features left of ${size}: divValue is ${divValue}`);
-        const count = (bounds[place + 1] as number) - cutoff;
-        return { 0: linear(2 * place + 1, features, size), 1: linear(2 * place + 2, count, features) };
-      });
-      const bias = headBias ? { bias: zeros([headSize], { dtype }) } : {};
-      const head = { ...linear(0, headSize, size), ...bias };
-      const params = { head, tail: Object.fromEntries(clusters.entries()) } as unknown as Tensors;
-      return { params, state: {}, output: { dtype, shape: [...input.shape.slice(0, -1), classes] } };
-    },
-    apply({ params }, x) {
-      checkFeatures(x);
-      return { y: logProbabilities(params, x, frequent, cutoffs.length), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind,
+      needsRange: true,
+      init(key, input) {
+        const size = checkFeatures(input);
+        const { dtype } = input;
+        const linear = (ordinal: number, out: number, from: number): LinearParams => ({
+          weight: uniformByFanIn(scopeKey(key, ordinal), [out, from], from, dtype),
+        });
+        const clusters = cutoffs.map((cutoff, place): Cluster => {
+          const features = Math.floor(size / divValue ** (place + 1));
+          if (features < 1)
+            throw new HeddleError("shape", `cluster ${place} has no features left of ${size}: divValue is ${divValue}`);
+          const count = (bounds[place + 1] as number) - cutoff;
+          return { 0: linear(2 * place + 1, features, size), 1: linear(2 * place + 2, count, features) };
+        });
+        const bias = headBias ? { bias: zeros([headSize], { dtype }) } : {};
+        const head = { ...linear(0, headSize, size), ...bias };
+        const params = { head, tail: Object.fromEntries(clusters.entries()) } as unknown as Tensors;
+        return { params, state: {}, output: { dtype, shape: [...input.shape.slice(0, -1), classes] } };
+      },
+      apply({ params }, x) {
+        checkFeatures(x);
+        return { y: logProbabilities(params, x, frequent, cutoffs.length), state: {} };
+      },
+    }),
+    "adaptiveLogSoftmax",
+    options,
+  );
 }
 
 function checkCutoffs(kind: string, classes: number, cutoffs: readonly number[]): void {

@@ -25,6 +25,7 @@ import {
   type ApplyOptions,
   checkWidth,
   type Layer,
+  madeBy,
   type NoTensors,
   positioned,
   scopeKey,
@@ -169,7 +170,7 @@ export function multiHeadAttention(options: MultiHeadAttentionOptions): Attentio
     },
     ["memory", "mask", "present"],
   );
-  return Object.assign(layer, { attend });
+  return madeBy(Object.assign(layer, { attend }), "multiHeadAttention", options);
 }
 
 function checkPlaces(input: TensorType, heads: number): number {
@@ -267,22 +268,26 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer<NoTe
     if (checkPlaces(input, 1) % 2 !== 0)
       throw new HeddleError("shape", `takes [batch, places, even size], got ${formatType(input)}`);
   };
-  return positioned({
-    kind: "sinusoidalPositions",
-    init(_key, input) {
-      check(input);
-      return { params: {}, state: {}, output: input };
-    },
-    apply(_variables, x) {
-      check(x);
-      const [places, size] = x.shape.slice(1) as [number, number];
-      const [cosines, sines] = turnsOf(places, size, base, 0);
-      const columns = [sines, cosines].map((part) => part.reshape([places, size / 2, 1]));
-      const wide = wideDType(x.dtype);
-      const table = concat(columns, 2).reshape([places, size]).cast(wide);
-      return { y: x.cast(wide).add(table).cast(x.dtype), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "sinusoidalPositions",
+      init(_key, input) {
+        check(input);
+        return { params: {}, state: {}, output: input };
+      },
+      apply(_variables, x) {
+        check(x);
+        const [places, size] = x.shape.slice(1) as [number, number];
+        const [cosines, sines] = turnsOf(places, size, base, 0);
+        const columns = [sines, cosines].map((part) => part.reshape([places, size / 2, 1]));
+        const wide = wideDType(x.dtype);
+        const table = concat(columns, 2).reshape([places, size]).cast(wide);
+        return { y: x.cast(wide).add(table).cast(x.dtype), state: {} };
+      },
+    }),
+    "sinusoidalPositions",
+    options,
+  );
 }
 
 /**
@@ -298,18 +303,22 @@ export function learnedPositions(count: number): Layer<{ readonly weight: Tensor
     if ((input.shape[1] as number) > count)
       throw new HeddleError("shape", `has ${count} positions, too few for ${formatType(input)}`);
   };
-  return positioned({
-    kind: "learnedPositions",
-    init(key, input) {
-      check(input);
-      const shape = [count, input.shape[2] as number];
-      const weight = random.normal(scopeKey(key, 0), shape, { dtype: input.dtype }).mul(0.02);
-      return { params: { weight }, state: {}, output: input };
-    },
-    apply({ params }, x) {
-      check(x);
-      const [places, size] = x.shape.slice(1) as [number, number];
-      return { y: x.add(params.weight.slice([0, 0], [places, size])), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "learnedPositions",
+      init(key, input) {
+        check(input);
+        const shape = [count, input.shape[2] as number];
+        const weight = random.normal(scopeKey(key, 0), shape, { dtype: input.dtype }).mul(0.02);
+        return { params: { weight }, state: {}, output: input };
+      },
+      apply({ params }, x) {
+        check(x);
+        const [places, size] = x.shape.slice(1) as [number, number];
+        return { y: x.add(params.weight.slice([0, 0], [places, size])), state: {} };
+      },
+    }),
+    "learnedPositions",
+    count,
+  );
 }

@@ -5,14 +5,17 @@
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree, isRecord } from "../util/tree.ts";
+import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import {
   type ApplyOptions,
   applyLayer,
   type Initialised,
   inLayer,
+  isLayerLike,
   type Layer,
+  madeBy,
   positioned,
+  recipeOf,
   scopeKey,
   type Variables,
 } from "./layer.ts";
@@ -31,6 +34,8 @@ export interface Composition extends Pick<Layer, "kind"> {
     layers: Composition["layers"],
   ): TensorType;
   apply(run: Running, x: Tensor, options: ApplyOptions): Tensor;
+  /** Whether a record may go in, in the place of a tensor. */
+  readonly records?: boolean;
 }
 
 /** How the layers inside are run in one application. */
@@ -128,7 +133,7 @@ export function composed<Params>(composition: Composition, more: readonly string
     apply: (variables, x, options = {}) => applied(composition, twice, variables, x, options),
   };
   const twice = sharedWithin(whole);
-  const checked = positioned(whole, more);
+  const checked = positioned(whole, more, composition);
   rebuilt.set(checked, (replace) => {
     const others = Object.entries(layers).map(([name, layer]): [string, Layer] => [name, replace(name, layer)]);
     return composed({ ...composition, layers: Object.fromEntries(others) }, more);
@@ -166,7 +171,18 @@ export function withLayers(
     change(name, layer) ??
     inside((own, inner) => withLayers(inner, change, [name, own].filter((part) => part !== "").join("."), known));
   known.set(layer, after);
+  const recipe = recipeOf(layer);
+  if (after !== layer && recipe !== undefined && recipeOf(after) === undefined)
+    madeBy(after, recipe.make, ...recipe.args.map((one) => exchanged(one, known)));
   return after;
+}
+
+/** What a layer was made of, with others in the places of layers. */
+function exchanged(value: unknown, known: ReadonlyMap<unknown, Layer>): unknown {
+  if (Array.isArray(value)) return value.map((one: unknown) => exchanged(one, known));
+  const other = known.get(value);
+  if (other !== undefined || !isRecord(value) || isLayerLike(value)) return other ?? value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, exchanged(one, known)]));
 }
 
 type Twice = ReturnType<typeof sharedWithin>;
@@ -301,9 +317,11 @@ export function discover(
     made: notYet(twice),
     shared: new Map() as Shared,
   };
+  const form = flattenTree<TensorType>(input, isTensorType);
   const output = evalShape(
-    (key, x) =>
+    (key, ...leaves) =>
       sharing(within, () => {
+        const x = unflattenTree(form.shape, leaves);
         const fresh: (readonly [string, Initialised])[] = [];
         const variables = (): Variables => ({
           params: treeOf(fresh.map(([name, { params }]) => [name, params])),
@@ -332,7 +350,7 @@ export function discover(
         return body({ ...plain, run, meet }, x as Tensor, options);
       }),
     { shape: [2], dtype: "u32" },
-    input,
+    ...form.leaves,
   );
   return { inputs, output };
 }

@@ -15,7 +15,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { type Biased, type Layer, positioned, scopeKey, type Weighted } from "./layer.ts";
+import { type Biased, type Layer, madeBy, positioned, scopeKey, type Weighted } from "./layer.ts";
 
 /** A size for height and width, or one for each. */
 export type Size2d = number | readonly [number, number];
@@ -206,7 +206,7 @@ function convLayer<Bias extends boolean>(
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
 export const conv1d = <Bias extends boolean = true>(options: Conv1dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
-  convLayer("conv1d", 1, options);
+  madeBy(convLayer("conv1d", 1, options), "conv1d", options);
 
 /**
  * Cross-correlation of images `[batch, in, height, width]` with `out` kernels. Parameters `weight`
@@ -215,7 +215,7 @@ export const conv1d = <Bias extends boolean = true>(options: Conv1dOptions & Bia
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
 export const conv2d = <Bias extends boolean = true>(options: Conv2dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
-  convLayer("conv2d", 2, options);
+  madeBy(convLayer("conv2d", 2, options), "conv2d", options);
 
 /**
  * Cross-correlation of volumes `[batch, in, depth, height, width]` with `out` kernels. Parameters `weight`
@@ -224,7 +224,7 @@ export const conv2d = <Bias extends boolean = true>(options: Conv2dOptions & Bia
  * @throws HeddleError `option` when a size is not a whole number in its range.
  */
 export const conv3d = <Bias extends boolean = true>(options: Conv3dOptions & Biased<Bias>): Layer<Weighted<Bias>> =>
-  convLayer("conv3d", 3, options);
+  madeBy(convLayer("conv3d", 3, options), "conv3d", options);
 
 /** Options of {@link depthwiseConv2d}. */
 export interface DepthwiseConv2dOptions extends Omit<Conv2dOptions, "out" | "groups"> {
@@ -247,12 +247,16 @@ export function depthwiseConv2d<Bias extends boolean = true>(
   checkInteger(what, "multiplier", multiplier, 1);
   const { kernel, run } = convolution(what, 2, options);
   const made = { bias: options.bias, init: options.init, out: (channels: number) => channels * multiplier };
-  return weighted(
-    what,
-    2,
-    made,
-    (channels) => [channels * multiplier, 1, ...kernel],
-    (x, weight) => run(x, weight, x.shape[1] as number),
+  return madeBy(
+    weighted(
+      what,
+      2,
+      made,
+      (channels) => [channels * multiplier, 1, ...kernel],
+      (x, weight) => run(x, weight, x.shape[1] as number),
+    ),
+    "depthwiseConv2d",
+    options,
   );
 }
 
@@ -286,17 +290,21 @@ export function separableConv2d<Bias extends boolean = true>(
     bias: bias as Bias,
     ...(init.pointwise === undefined ? {} : { init: init.pointwise }),
   });
-  return positioned({
-    kind: "separableConv2d",
-    init(key, input) {
-      const depthwise = first.init(scopeKey(key, "depthwise"), input);
-      const pointwise = then.init(scopeKey(key, "pointwise"), depthwise.output);
-      const params = { depthwise: depthwise.params, pointwise: pointwise.params };
-      return { params, state: {}, output: pointwise.output };
-    },
-    apply({ params: { depthwise, pointwise } }, x) {
-      const { y } = first.apply({ params: depthwise, state: {} }, x);
-      return { y: then.apply({ params: pointwise, state: {} }, y).y, state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "separableConv2d",
+      init(key, input) {
+        const depthwise = first.init(scopeKey(key, "depthwise"), input);
+        const pointwise = then.init(scopeKey(key, "pointwise"), depthwise.output);
+        const params = { depthwise: depthwise.params, pointwise: pointwise.params };
+        return { params, state: {}, output: pointwise.output };
+      },
+      apply({ params: { depthwise, pointwise } }, x) {
+        const { y } = first.apply({ params: depthwise, state: {} }, x);
+        return { y: then.apply({ params: pointwise, state: {} }, y).y, state: {} };
+      },
+    }),
+    "separableConv2d",
+    options,
+  );
 }

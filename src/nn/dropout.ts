@@ -4,7 +4,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { random, select, type Tensor, zerosLike } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { type ApplyOptions, type Layer, type NoTensors, positioned, scopeKey } from "./layer.ts";
+import { type ApplyOptions, type Layer, madeBy, type NoTensors, positioned, scopeKey } from "./layer.ts";
 
 /**
  * While training, sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise the
@@ -14,9 +14,13 @@ import { type ApplyOptions, type Layer, type NoTensors, positioned, scopeKey } f
  * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key.
  */
 export function dropout(rate: number): Layer<NoTensors> {
-  return dropping("dropout", rate, (x, key) => {
-    return select(random.bernoulli(key, 1 - rate, x.shape), x.mul(1 / (1 - rate)), 0);
-  });
+  return madeBy(
+    dropping("dropout", rate, (x, key) => {
+      return select(random.bernoulli(key, 1 - rate, x.shape), x.mul(1 / (1 - rate)), 0);
+    }),
+    "dropout",
+    rate,
+  );
 }
 
 /** A layer that changes its input while training, by a key of its own, and else gives it on. */
@@ -69,13 +73,16 @@ function channelDropout(kind: string, rate: number, places: number): Layer<NoTen
 }
 
 /** While training, sets whole channels of `[batch, channels, length]` to 0 with probability `rate` (Tompson et al., 2015), else as {@link dropout}. */
-export const dropout1d = (rate: number): Layer<NoTensors> => channelDropout("dropout1d", rate, 1);
+export const dropout1d = (rate: number): Layer<NoTensors> =>
+  madeBy(channelDropout("dropout1d", rate, 1), "dropout1d", rate);
 
 /** While training, sets whole channels of `[batch, channels, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
-export const dropout2d = (rate: number): Layer<NoTensors> => channelDropout("dropout2d", rate, 2);
+export const dropout2d = (rate: number): Layer<NoTensors> =>
+  madeBy(channelDropout("dropout2d", rate, 2), "dropout2d", rate);
 
 /** While training, sets whole channels of `[batch, channels, depth, height, width]` to 0 with probability `rate`, else as {@link dropout}. */
-export const dropout3d = (rate: number): Layer<NoTensors> => channelDropout("dropout3d", rate, 3);
+export const dropout3d = (rate: number): Layer<NoTensors> =>
+  madeBy(channelDropout("dropout3d", rate, 3), "dropout3d", rate);
 
 // What selu tends to: -scale · alpha.
 const seluLowest = -1.7580993408473766;
@@ -87,11 +94,15 @@ const seluLowest = -1.7580993408473766;
  * @throws HeddleError `option` when `rate` is not in [0, 1]; `key` when it is applied for training without a key
  */
 export function alphaDropout(rate: number): Layer<NoTensors> {
-  return dropping("alphaDropout", rate, (x, key) => {
-    const scale = ((1 - rate) * (1 + rate * seluLowest ** 2)) ** -0.5;
-    const kept = random.bernoulli(key, 1 - rate, x.shape);
-    return select(kept, x, seluLowest)
-      .mul(scale)
-      .add(-scale * rate * seluLowest);
-  });
+  return madeBy(
+    dropping("alphaDropout", rate, (x, key) => {
+      const scale = ((1 - rate) * (1 + rate * seluLowest ** 2)) ** -0.5;
+      const kept = random.bernoulli(key, 1 - rate, x.shape);
+      return select(kept, x, seluLowest)
+        .mul(scale)
+        .add(-scale * rate * seluLowest);
+    }),
+    "alphaDropout",
+    rate,
+  );
 }

@@ -7,7 +7,7 @@ import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
-import { type Applied, type ApplyOptions, type Layer, positioned, type Variables } from "./layer.ts";
+import { type Applied, type ApplyOptions, type Layer, madeBy, positioned, type Variables } from "./layer.ts";
 
 /** What is made of the vectors of a bag. */
 export type BagMode = "sum" | "mean" | "max";
@@ -49,25 +49,31 @@ export function embeddingBag(count: number, size: number, options: EmbeddingBagO
   checkTable("embeddingBag", count, size, options);
   const { paddingIdx, mode = "mean" } = options;
   checkMode(mode);
-  return positioned(
-    {
-      kind: "embeddingBag",
-      init(key, input) {
-        checkIds(input);
-        if (input.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
-        const weight = table(key, count, size, options);
-        return {
-          params: { weight },
-          state: {},
-          output: { dtype: weight.dtype, shape: [...input.shape.slice(0, -1), size] },
-        };
+  return madeBy(
+    positioned(
+      {
+        kind: "embeddingBag",
+        init(key, input) {
+          checkIds(input);
+          if (input.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
+          const weight = table(key, count, size, options);
+          return {
+            params: { weight },
+            state: {},
+            output: { dtype: weight.dtype, shape: [...input.shape.slice(0, -1), size] },
+          };
+        },
+        apply({ params }, x, given: ApplyOptions & Bags = {}) {
+          const { offsets, weights } = given;
+          return { y: bagged(params["weight"] as Tensor, x, { mode, paddingIdx, offsets, weights }), state: {} };
+        },
       },
-      apply({ params }, x, given: ApplyOptions & Bags = {}) {
-        const { offsets, weights } = given;
-        return { y: bagged(params["weight"] as Tensor, x, { mode, paddingIdx, offsets, weights }), state: {} };
-      },
-    },
-    ["offsets", "weights"],
+      ["offsets", "weights"],
+    ),
+    "embeddingBag",
+    count,
+    size,
+    options,
   );
 }
 

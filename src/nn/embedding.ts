@@ -7,7 +7,7 @@ import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { floatDType } from "./float-dtype.ts";
-import { type Layer, positioned } from "./layer.ts";
+import { type Layer, madeBy, positioned } from "./layer.ts";
 
 /** Options of {@link embedding}. */
 export interface EmbeddingOptions {
@@ -56,7 +56,7 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
 /**
  * A vector for each id: `[…]` whole numbers (i32) in `[0, count)` to `[…, size]`. Parameter `weight` `[count, size]`, normal with
  * deviation 1 as in PyTorch, 0 for `paddingIdx`; its gradient is added up for the rows that were looked up, and a compiled step
- * updates those alone where the optimizer allows it (docs/training.md, "Large tables"). The table may be split by rows:
+ * updates those alone where the optimizer allows it (docs/training.md, "Large embedding tables"). The table may be split by rows:
  * `layouts.named({ "0.weight": { model: 0 } })`.
  *
  * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, when an id lies outside.
@@ -69,18 +69,24 @@ export function embedding(
   checkOptions("embedding", options, ["dtype", "paddingIdx"]);
   checkTable("embedding", count, size, options);
   const { paddingIdx } = options;
-  return positioned({
-    kind: "embedding",
-    init(key, input) {
-      checkIds(input);
-      const weight = table(key, count, size, options);
-      return { params: { weight }, state: {}, output: { dtype: weight.dtype, shape: [...input.shape, size] } };
-    },
-    apply({ params }, x) {
-      checkIds(x);
-      const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
-      if (paddingIdx === undefined) return { y: found, state: {} };
-      return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
-    },
-  });
+  return madeBy(
+    positioned({
+      kind: "embedding",
+      init(key, input) {
+        checkIds(input);
+        const weight = table(key, count, size, options);
+        return { params: { weight }, state: {}, output: { dtype: weight.dtype, shape: [...input.shape, size] } };
+      },
+      apply({ params }, x) {
+        checkIds(x);
+        const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
+        if (paddingIdx === undefined) return { y: found, state: {} };
+        return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
+      },
+    }),
+    "embedding",
+    count,
+    size,
+    options,
+  );
 }

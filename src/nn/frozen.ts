@@ -4,7 +4,7 @@ import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { standingFor } from "./composite.ts";
-import { applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf } from "./layer.ts";
+import { applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, madeBy, type ParamsOf } from "./layer.ts";
 
 /** Parameters that a layer wants left as they are: known by what `init` gave, wherever in a tree it is put. */
 const still = new WeakSet<Tensor>();
@@ -52,5 +52,5 @@ export function frozen<const L extends LayerLike>(layer: L): Layer<ParamsOf<L>> 
       return { y, state };
     },
   };
-  return standingFor(own, frozen) as Layer<ParamsOf<L>>;
+  return madeBy(standingFor(own, frozen) as Layer<ParamsOf<L>>, "frozen", layer);
 }

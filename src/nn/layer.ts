@@ -6,13 +6,13 @@
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
 import { type DType, dtypeNames, isFloat } from "../ir/dtype.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition, describePosition, type SourcePosition, speakerNow, speakingAs } from "../util/source.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 
 /** The tree of a layer that has no parameters. */
 export type NoTensors = { readonly [Name in never]: Tensor };
@@ -78,6 +78,24 @@ export interface Layer<Params = Tensors> {
   readonly wraps?: Layer;
 }
 
+/** One, or several by name. */
+export type OneOrMore<Value> = Value | { readonly [name: string]: Value };
+
+/** A model of several columns or of several outputs: as a layer, but a record of tensors goes in, or comes out, or both. */
+export interface RecordModel<Params = Tensors> {
+  /** What messages call it. */
+  readonly kind: string;
+  /** `input` is `{ shape, dtype }`, or of several columns a record of them; so is `output`. */
+  // biome-ignore lint/suspicious/noExplicitAny: the names of columns are the user's
+  init(key: Tensor, input: any): Variables<Params> & { readonly output: OneOrMore<TensorType> };
+  apply(
+    variables: Variables<Params>,
+    // biome-ignore lint/suspicious/noExplicitAny: a tensor, or a record of them by names that are the user's
+    x: any,
+    options?: ApplyOptions,
+  ): { readonly y: OneOrMore<Tensor>; readonly state: Tensors };
+}
+
 /** A layer, or a function of one tensor that stands for a layer without variables. */
 export type LayerLike = Layer | ((x: Tensor) => Tensor);
 
@@ -113,6 +131,23 @@ export const isLayerLike = (value: unknown): value is LayerLike =>
   typeof value === "function" ||
   (typeof (value as Partial<Layer> | undefined)?.init === "function" && typeof (value as Layer).apply === "function");
 
+/** The function of `nn` that made a layer, and what it was given: by these the layer is made again where a file holds it. */
+export interface Recipe {
+  readonly make: string;
+  readonly args: readonly unknown[];
+}
+
+const recipes = new WeakMap<object, Recipe>();
+
+/** Remembers of a layer which function of `nn` made it of what. */
+export function madeBy<L extends object>(layer: L, make: string, ...args: readonly unknown[]): L {
+  recipes.set(layer, { make, args });
+  return layer;
+}
+
+/** How a layer is made again; undefined of one that code of the user's made. */
+export const recipeOf = (layer: object): Recipe | undefined => recipes.get(layer);
+
 const positions = new WeakMap<object, SourcePosition>();
 
 /** What a precision can be. */
@@ -120,22 +155,28 @@ const floats: readonly DType[] = dtypeNames.filter(isFloat);
 
 /**
  * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
- * the options that it takes besides those of every layer.
+ * the options that it takes besides those of every layer; with `records` its input may be a record.
  */
-export function positioned<Params>(layer: Layer<Params>, more: readonly string[] = []): Layer<Params> {
+export function positioned<Params>(
+  layer: Layer<Params>,
+  more: readonly string[] = [],
+  { records = false }: { readonly records?: boolean } = {},
+): Layer<Params> {
   const names = ["train", "key", "precision", ...more];
+  const isType = (type: unknown): boolean => isTensorType(type) || (records && recordOf(type, isTensorType));
+  const isInput = (x: unknown): boolean => isTensor(x) || (records && recordOf(x, isTensor));
   const checked: Layer<Params> = {
     ...layer,
     init(key, input) {
       if (!isTensor(key)) throw new HeddleError("argument", `${layer.kind}: init takes a key, such as random.key(0)`);
-      if (!Array.isArray((input as TensorType | undefined)?.shape) || input.dtype === undefined)
+      if (!isType(input))
         throw new HeddleError("argument", `${layer.kind}: init takes { shape, dtype } of the input after the key`);
       return ofLayer(layer.kind, () => layer.init(key, input));
     },
     apply(variables, x, options) {
       if (typeof variables?.params !== "object" || typeof variables.state !== "object")
         throw new HeddleError("argument", `${layer.kind}: apply takes { params, state } first, as init gives them`);
-      if (!isTensor(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
+      if (!isInput(x)) throw new HeddleError("argument", `${layer.kind}: apply takes a tensor, got ${shown(x)}`);
       if (options !== undefined) checkOptions(`${layer.kind}: apply`, options, names);
       const precision: unknown = options?.precision;
       if (precision !== undefined && !floats.includes(precision as DType))
@@ -163,7 +204,7 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   if (precision === undefined || passes) return checkedApply(layer, variables, x, options);
   const { params, state } = variables;
   const dtype = layer.needsRange === true ? "f32" : precision;
-  const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castFloat(x, dtype), options);
+  const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castInput(x, dtype), options);
   const types = flattenTree(state, isTensor).leaves.map((leaf) => leaf.dtype);
   const after = flattenTree(applied.state, isTensor);
   // What a layer keeps is of the dtype that it began with.
@@ -182,6 +223,10 @@ export function checkWidth(x: TensorType, size: number, dim = -1): void {
 export const castFloat = (x: Tensor, dtype: DType | undefined): Tensor =>
   dtype === undefined ? x : isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x;
 
+/** A layer's input with its floats in another dtype; also where it is a record. */
+export const castInput = (x: Tensor, dtype: DType | undefined): Tensor =>
+  isTensor(x) ? castFloat(x, dtype) : (castFloats(x, dtype) as unknown as Tensor);
+
 /** A tree with its floats in another dtype. */
 export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
   const { leaves, shape } = flattenTree(tree, isTensor);
@@ -194,7 +239,9 @@ export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
 function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
   const applied: unknown = layer.apply(variables, x, options);
   const { y, state } = (applied ?? {}) as Partial<Applied>;
-  if (isTensor(y) && typeof state === "object" && state !== null) return { y, state };
+  // A record is several outputs of a model, which `train` hands to its losses.
+  if ((isTensor(y) || recordOf(y, isTensor)) && typeof state === "object" && state !== null)
+    return { y: y as Tensor, state };
   const what =
     isTensor(applied) || typeof applied !== "object" ? shown(applied) : `y: ${shown(y)}, state: ${shown(state)}`;
   throw new HeddleError(
@@ -202,6 +249,10 @@ function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: Ap
     `${layer.kind ?? "model"}: apply must give { y, state }, with a tensor y, but gave ${what}`,
   );
 }
+
+/** Whether it is a record of such values, and not an empty one. */
+export const recordOf = (value: unknown, isOne: (one: unknown) => boolean): boolean =>
+  isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isOne);
 
 /** A scope's own key: no two names of a scope, and no two ordinals, share one. */
 export function scopeKey(key: Tensor, scope: string | number): Tensor {

@@ -5,7 +5,7 @@ import { dotGeneral, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { checkInit, type Initialiser, initialValue, type LayerInit, uniformByFanIn } from "./initialise.ts";
-import { type Biased, checkWidth, type Layer, positioned, scopeKey, type Weighted } from "./layer.ts";
+import { type Biased, checkWidth, type Layer, madeBy, positioned, scopeKey, type Weighted } from "./layer.ts";
 
 /** Options of {@link linear}. */
 export interface LinearOptions {
@@ -29,27 +29,32 @@ export function linear<Bias extends boolean = true>(
   checkInteger("linear", "out", out, 1);
   const { bias = true, init = {} } = options;
   checkInit("linear", init);
-  return positioned<Weighted<Bias>>({
-    kind: "linear",
-    init(key, input) {
-      const size = inputSize(input);
-      const usual: Initialiser = (own, shape, dtype) => uniformByFanIn(own, shape, size, dtype);
-      const make = (name: "weight" | "bias", ordinal: number, shape: readonly number[]): Tensor =>
-        initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape, dtype: input.dtype });
-      const weight = make("weight", 0, [out, size]);
-      const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
-      return {
-        params: params as Weighted<Bias>,
-        state: {},
-        output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] },
-      };
-    },
-    apply({ params }, x) {
-      checkWidth(x, params.weight.shape[1] as number);
-      const { weight, bias: shift } = params as LinearParams;
-      return { y: linearly(x, shift === undefined || !bias ? { weight } : { weight, bias: shift }), state: {} };
-    },
-  });
+  return madeBy(
+    positioned<Weighted<Bias>>({
+      kind: "linear",
+      init(key, input) {
+        const size = inputSize(input);
+        const usual: Initialiser = (own, shape, dtype) => uniformByFanIn(own, shape, size, dtype);
+        const make = (name: "weight" | "bias", ordinal: number, shape: readonly number[]): Tensor =>
+          initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape, dtype: input.dtype });
+        const weight = make("weight", 0, [out, size]);
+        const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
+        return {
+          params: params as Weighted<Bias>,
+          state: {},
+          output: { dtype: input.dtype, shape: [...input.shape.slice(0, -1), out] },
+        };
+      },
+      apply({ params }, x) {
+        checkWidth(x, params.weight.shape[1] as number);
+        const { weight, bias: shift } = params as LinearParams;
+        return { y: linearly(x, shift === undefined || !bias ? { weight } : { weight, bias: shift }), state: {} };
+      },
+    }),
+    "linear",
+    out,
+    options,
+  );
 }
 
 /** What {@link linearly} multiplies by and adds. */

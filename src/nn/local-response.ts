@@ -5,7 +5,7 @@ import { evalShape, reduceWindow, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { type Layer, type NoTensors, positioned } from "./layer.ts";
+import { type Layer, madeBy, type NoTensors, positioned } from "./layer.ts";
 
 /** Options of {@link localResponseNorm}. */
 export interface LocalResponseOptions {
@@ -67,9 +67,14 @@ export function localResponse(x: Tensor, size: number, options: LocalResponseOpt
 export function localResponseNorm(size: number, options: LocalResponseOptions = {}): Layer<NoTensors> {
   checkSizes(size, options);
   const apply = (x: Tensor): Tensor => localResponse(x, size, options);
-  return positioned({
-    kind: "localResponseNorm",
-    init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
-    apply: (_variables, x) => ({ y: apply(x), state: {} }),
-  });
+  return madeBy(
+    positioned({
+      kind: "localResponseNorm",
+      init: (_key, input) => ({ params: {}, state: {}, output: evalShape(apply, input) }),
+      apply: (_variables, x) => ({ y: apply(x), state: {} }),
+    }),
+    "localResponseNorm",
+    size,
+    options,
+  );
 }

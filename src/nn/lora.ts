@@ -12,6 +12,7 @@ import {
   isLayerLike,
   type Layer,
   type LayerLike,
+  madeBy,
   type ParamsOf,
   positioned,
   scopeKey,
@@ -105,7 +106,7 @@ function adapted(layer: Layer, rank: number, scale: number): Layer {
     },
   });
   scales.set(own, scale);
-  return own;
+  return madeBy(own, "lora", layer, { rank, alpha: scale * rank });
 }
 
 /** The layer's own parameters and those of the adapter. */

@@ -1,22 +1,26 @@
 /** @module A layer of named layers and a function that says how they go together. */
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { isRecord } from "../util/tree.ts";
+import { flattenTree, isRecord } from "../util/tree.ts";
 import { type Composition, composed, discover, type Running } from "./composite.ts";
 import { floatDType } from "./float-dtype.ts";
 import {
   type ApplyOptions,
   asLayer,
   castFloat,
+  castInput,
   inLayer,
   isLayerLike,
   type Layer,
   type LayerLike,
   type NoTensors,
+  type OneOrMore,
   type ParamsOf,
+  type RecordModel,
+  recordOf,
   type Variables,
 } from "./layer.ts";
 
@@ -72,6 +76,11 @@ export type ModuleContext<Names extends string = never> = ApplyOptions & {
   readonly [Name in Names]?: Tensor | undefined;
 };
 
+/** What {@link module} makes: a layer, or where a record goes in or comes out a model of records, as `train` takes it. */
+export type Module<Params, Names extends string, X, Y> = [X, Y] extends [Tensor, Tensor]
+  ? ModuleLayer<Params, Names>
+  : RecordModel<Params>;
+
 /** A layer that a module makes: its `apply` takes the tensors named by `context`, too. */
 export interface ModuleLayer<Params, Names extends string = never> extends Layer<Params> {
   apply(variables: Variables<Params>, x: Tensor, options?: ModuleContext<Names>): ReturnType<Layer["apply"]>;
@@ -85,17 +94,23 @@ export interface ModuleLayer<Params, Names extends string = never> extends Layer
  * `init` calls the function once, on shapes alone, to learn what each layer gets.
  *
  * @param layers by name; also lists and records of layers, and functions of a tensor
- * @param forward from the layers, the input and what `apply` was told to the output; pure, and of the same layers for inputs of one shape
+ * @param forward from the layers, the input and what `apply` was told to the output; pure, and of the same layers for inputs of one shape.
+ * Input and output may be records of tensors: what `train` gives a model of several columns, and its losses of several outputs
  * @throws HeddleError `option` for what is no layer; `model`, from `init`, for a layer that the function does not apply
  * @example
  * nn.module({ embed: nn.embedding(1000, 64), lstm: nn.lstm({ hidden: 64, output: "last" }), head: nn.linear(2) }, (l, x) =>
  *   l.head(l.lstm(l.embed(x))))
  */
-export function module<const L extends { readonly [name: string]: LayerTree }, const Names extends string = never>(
+export function module<
+  const L extends { readonly [name: string]: LayerTree },
+  const Names extends string = never,
+  X extends OneOrMore<Tensor> = Tensor,
+  Y extends OneOrMore<Tensor> = Tensor,
+>(
   layers: L,
-  forward: (layers: BoundLayers<L>, x: Tensor, context: ModuleContext<Names>) => Tensor,
+  forward: (layers: BoundLayers<L>, x: X, context: ModuleContext<Names>) => Y,
   options: ModuleOptions<Names> = {},
-): ModuleLayer<TreeOf<L>, Names> {
+): Module<TreeOf<L>, Names, X, Y> {
   checkOptions("module", options, ["kind", "context"]);
   const { kind = "module", context = [] } = options;
   if (!isRecord(layers) || Object.keys(layers).length === 0)
@@ -105,8 +120,8 @@ export function module<const L extends { readonly [name: string]: LayerTree }, c
   const named: { [name: string]: Layer } = {};
   collect("", layers, named);
   const call: Call = (bind, x, given) => {
-    const y: unknown = forward(bound("", layers, bind) as BoundLayers<L>, x, given as ModuleContext<Names>);
-    if (isTensor(y)) return y;
+    const y: unknown = forward(bound("", layers, bind) as BoundLayers<L>, x as X, given as ModuleContext<Names>);
+    if (isTensor(y) || recordOf(y, isTensor)) return y as Tensor;
     throw new HeddleError("model", `${kind}: its function must give a tensor, but gave ${shown(y)}`);
   };
   const found = new Map<string, Found>();
@@ -115,13 +130,15 @@ export function module<const L extends { readonly [name: string]: LayerTree }, c
       kind,
       layers: named,
       init(make, input, layers) {
-        const key = `${formatType(input)} ${floatDType()}`;
+        const { paths, leaves } = flattenTree<TensorType>(input, isTensorType);
+        const key = `${leaves.map((leaf, index) => `${paths[index]} ${formatType(leaf)}`).join()} ${floatDType()}`;
         const { inputs, output } = found.get(key) ?? discovered(kind, layers, call, input);
         found.set(key, { inputs, output });
         for (const name of Object.keys(named)) make(name, inputs.get(name) as TensorType);
         return output;
       },
-      apply: (running, x, given) => call(binding(running, given), castFloat(x, given.precision), given),
+      apply: (running, x, given) => call(binding(running, given), castInput(x, given.precision), given),
+      records: true,
     },
     context,
   ) as ModuleLayer<TreeOf<L>, Names>;

@@ -9,7 +9,7 @@ import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros
 import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { type Biased, checkWidth, type Layer, type NoTensors, positioned, type Weighted } from "./layer.ts";
+import { type Biased, checkWidth, type Layer, madeBy, type NoTensors, positioned, type Weighted } from "./layer.ts";
 
 function checkFloat(input: TensorType): void {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
@@ -95,33 +95,37 @@ export function batchNorm<Affine extends boolean = true>(
   const { epsilon = 1e-5, momentum = 0.1, affine: learned = true, trackRunningStats = true } = options;
   checkNumber("batchNorm", "epsilon", epsilon, 0);
   if (momentum !== null) checkNumber("batchNorm", "momentum", momentum, 0, 1);
-  return positioned({
-    kind: "batchNorm",
-    needsRange: true,
-    init(_key, input) {
-      const channels = channelsOf(input);
-      return {
-        params: learned ? affineParams([channels], input.dtype) : {},
-        state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
-        output: input,
-      };
-    },
-    apply({ params, state }, x, { train = false } = {}) {
-      channelsOf(x);
-      const spread = perChannel(x.shape.length);
-      if (!train && trackRunningStats) {
-        const statistics = state as Statistics;
-        checkWidth(x, statistics.running_mean.shape[0] as number, 1);
-        return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
-      }
-      const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
-      const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
-      if (train && count === 1)
-        throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
-      const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, spread);
-      return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
-    },
-  }) as Layer<NormParams<Affine>>;
+  return madeBy(
+    positioned({
+      kind: "batchNorm",
+      needsRange: true,
+      init(_key, input) {
+        const channels = channelsOf(input);
+        return {
+          params: learned ? affineParams([channels], input.dtype) : {},
+          state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
+          output: input,
+        };
+      },
+      apply({ params, state }, x, { train = false } = {}) {
+        channelsOf(x);
+        const spread = perChannel(x.shape.length);
+        if (!train && trackRunningStats) {
+          const statistics = state as Statistics;
+          checkWidth(x, statistics.running_mean.shape[0] as number, 1);
+          return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
+        }
+        const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
+        const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
+        if (train && count === 1)
+          throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
+        const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, spread);
+        return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
+      },
+    }) as Layer<NormParams<Affine>>,
+    "batchNorm",
+    options,
+  );
 }
 
 interface Statistics extends Tensors {
@@ -193,19 +197,23 @@ export function layerNorm<Affine extends boolean = true, Bias extends boolean = 
   const { dims = 1, epsilon = 1e-5, affine: learned = true, bias = true } = options;
   checkInteger("layerNorm", "dims", dims, 1);
   checkNumber("layerNorm", "epsilon", epsilon, 0);
-  return positioned({
-    kind: "layerNorm",
-    needsRange: true,
-    init(_key, input) {
-      const shape = lastDims(input, dims);
-      return { params: learned ? affineParams(shape, input.dtype, bias) : {}, state: {}, output: input };
-    },
-    apply({ params }, x) {
-      const { weight } = params as { weight?: Tensor };
-      if (weight !== undefined) checkWidth(x, weight.shape.at(-1) as number);
-      return { y: affine(x, (wide) => overLast(wide, dims, epsilon, true), params), state: {} };
-    },
-  }) as Layer<NormParams<Affine, Bias>>;
+  return madeBy(
+    positioned({
+      kind: "layerNorm",
+      needsRange: true,
+      init(_key, input) {
+        const shape = lastDims(input, dims);
+        return { params: learned ? affineParams(shape, input.dtype, bias) : {}, state: {}, output: input };
+      },
+      apply({ params }, x) {
+        const { weight } = params as { weight?: Tensor };
+        if (weight !== undefined) checkWidth(x, weight.shape.at(-1) as number);
+        return { y: affine(x, (wide) => overLast(wide, dims, epsilon, true), params), state: {} };
+      },
+    }) as Layer<NormParams<Affine, Bias>>,
+    "layerNorm",
+    options,
+  );
 }
 
 /**
@@ -221,18 +229,22 @@ export function rmsNorm<Affine extends boolean = true>(
   const { dims = 1, epsilon, affine: learned = true } = options;
   checkInteger("rmsNorm", "dims", dims, 1);
   if (epsilon !== undefined) checkNumber("rmsNorm", "epsilon", epsilon, 0);
-  return positioned({
-    kind: "rmsNorm",
-    needsRange: true,
-    init(_key, input) {
-      const shape = lastDims(input, dims);
-      return { params: learned ? affineParams(shape, input.dtype, false) : {}, state: {}, output: input };
-    },
-    apply: ({ params }, x) => {
-      const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
-      return { y: affine(x, (wide) => overLast(wide, dims, smallest, false), params), state: {} };
-    },
-  }) as Layer<NormParams<Affine, false>>;
+  return madeBy(
+    positioned({
+      kind: "rmsNorm",
+      needsRange: true,
+      init(_key, input) {
+        const shape = lastDims(input, dims);
+        return { params: learned ? affineParams(shape, input.dtype, false) : {}, state: {}, output: input };
+      },
+      apply: ({ params }, x) => {
+        const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
+        return { y: affine(x, (wide) => overLast(wide, dims, smallest, false), params), state: {} };
+      },
+    }) as Layer<NormParams<Affine, false>>,
+    "rmsNorm",
+    options,
+  );
 }
 
 /** Options of {@link groupNorm}. */
@@ -257,24 +269,29 @@ export function groupNorm<Affine extends boolean = true>(
   checkOptions("groupNorm", options, ["epsilon", "affine"]);
   const { epsilon = 1e-5, affine: learned = true } = options;
   checkNumber("groupNorm", "epsilon", epsilon, 0);
-  return positioned({
-    kind: "groupNorm",
-    needsRange: true,
-    init(_key, input) {
-      const channels = channelsOf(input);
-      if (channels % groups !== 0)
-        throw new HeddleError(
-          "shape",
-          `${groups} groups do not divide the ${channels} channels of ${formatType(input)}`,
-        );
-      return { params: learned ? affineParams([channels], input.dtype) : {}, state: {}, output: input };
-    },
-    apply({ params }, x) {
-      const byGroup = (wide: Tensor): Tensor =>
-        normalize(wide.reshape([x.shape[0] as number, groups, -1]), -1, { epsilon }).reshape(x.shape);
-      return { y: affine(x, byGroup, params, perChannel(x.shape.length)), state: {} };
-    },
-  }) as Layer<NormParams<Affine>>;
+  return madeBy(
+    positioned({
+      kind: "groupNorm",
+      needsRange: true,
+      init(_key, input) {
+        const channels = channelsOf(input);
+        if (channels % groups !== 0)
+          throw new HeddleError(
+            "shape",
+            `${groups} groups do not divide the ${channels} channels of ${formatType(input)}`,
+          );
+        return { params: learned ? affineParams([channels], input.dtype) : {}, state: {}, output: input };
+      },
+      apply({ params }, x) {
+        const byGroup = (wide: Tensor): Tensor =>
+          normalize(wide.reshape([x.shape[0] as number, groups, -1]), -1, { epsilon }).reshape(x.shape);
+        return { y: affine(x, byGroup, params, perChannel(x.shape.length)), state: {} };
+      },
+    }) as Layer<NormParams<Affine>>,
+    "groupNorm",
+    groups,
+    options,
+  );
 }
 
 /**
@@ -290,45 +307,50 @@ export function instanceNorm<Affine extends boolean = false>(
   const { epsilon = 1e-5, momentum = 0.1, affine: learned = false, trackRunningStats = false } = options;
   checkNumber("instanceNorm", "epsilon", epsilon, 0);
   checkNumber("instanceNorm", "momentum", momentum, 0, 1);
-  return positioned({
-    kind: "instanceNorm",
-    needsRange: true,
-    init(_key, input) {
-      const channels = channelsOf(input, 3);
-      return {
-        params: learned ? affineParams([channels], input.dtype) : {},
-        state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
-        output: input,
-      };
-    },
-    apply({ params, state }, x, { train = false } = {}) {
-      const channels = channelsOf(x, 3);
-      const spread = perChannel(x.shape.length);
-      if (!train && trackRunningStats) {
-        const statistics = state as Statistics;
-        checkWidth(x, statistics.running_mean.shape[0] as number, 1);
-        return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
-      }
-      const rows = x.reshape([x.shape[0] as number, channels, -1]);
-      const places = rows.shape[2] as number;
-      if (train && places === 1)
-        throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
-      const byPlaces = (wide: Tensor): Tensor => normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
-      const y = affine(x, byPlaces, params, spread);
-      if (!trackRunningStats) return { y, state: {} };
-      const { mean, variance } = moments(rows, 2);
-      const { running_mean, running_var, num_batches_tracked } = state as Statistics;
-      const moved = (running: Tensor, fresh: Tensor): Tensor =>
-        running.add(fresh.mean(0).reshape(running.shape).sub(running).mul(momentum));
-      return {
-        y,
-        state: {
-          running_mean: moved(running_mean, mean),
-          running_var: moved(running_var, variance.mul(places / Math.max(places - 1, 1))),
-          // PyTorch keeps it, and does not count.
-          num_batches_tracked,
-        },
-      };
-    },
-  }) as Layer<NormParams<Affine>>;
+  return madeBy(
+    positioned({
+      kind: "instanceNorm",
+      needsRange: true,
+      init(_key, input) {
+        const channels = channelsOf(input, 3);
+        return {
+          params: learned ? affineParams([channels], input.dtype) : {},
+          state: trackRunningStats ? freshStatistics(channels, input.dtype) : {},
+          output: input,
+        };
+      },
+      apply({ params, state }, x, { train = false } = {}) {
+        const channels = channelsOf(x, 3);
+        const spread = perChannel(x.shape.length);
+        if (!train && trackRunningStats) {
+          const statistics = state as Statistics;
+          checkWidth(x, statistics.running_mean.shape[0] as number, 1);
+          return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
+        }
+        const rows = x.reshape([x.shape[0] as number, channels, -1]);
+        const places = rows.shape[2] as number;
+        if (train && places === 1)
+          throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
+        const byPlaces = (wide: Tensor): Tensor =>
+          normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
+        const y = affine(x, byPlaces, params, spread);
+        if (!trackRunningStats) return { y, state: {} };
+        const { mean, variance } = moments(rows, 2);
+        const { running_mean, running_var, num_batches_tracked } = state as Statistics;
+        const moved = (running: Tensor, fresh: Tensor): Tensor =>
+          running.add(fresh.mean(0).reshape(running.shape).sub(running).mul(momentum));
+        return {
+          y,
+          state: {
+            running_mean: moved(running_mean, mean),
+            running_var: moved(running_var, variance.mul(places / Math.max(places - 1, 1))),
+            // PyTorch keeps it, and does not count.
+            num_batches_tracked,
+          },
+        };
+      },
+    }) as Layer<NormParams<Affine>>,
+    "instanceNorm",
+    options,
+  );
 }

@@ -3,7 +3,7 @@ import * as tensors from "../tensor/index.ts";
 import { evalShape, type Tensor } from "../tensor/index.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkImages, imagePadding, type Size, type Size2d, sizesOf } from "./convolution.ts";
-import { type Layer, type NoTensors, positioned } from "./layer.ts";
+import { type Layer, madeBy, type NoTensors, positioned } from "./layer.ts";
 
 type Size1d = number | readonly [number];
 type Size3d = number | readonly [number, number, number];
@@ -90,41 +90,42 @@ function adaptiveLayer(
 
 /** The maximum of each window of sequences `[batch, channels, width]`. */
 export const maxPool1d = (size: Size1d, options: MaxPoolLayerOptions<Size1d> = {}): Layer<NoTensors> =>
-  maxLayer(1, size, options);
+  madeBy(maxLayer(1, size, options), "maxPool1d", size, options);
 /** The maximum of each window of images `[batch, channels, height, width]`; an incomplete window at the edge is left out. */
-export const maxPool2d = (size: Size2d, options: MaxPool2dOptions = {}): Layer<NoTensors> => maxLayer(2, size, options);
+export const maxPool2d = (size: Size2d, options: MaxPool2dOptions = {}): Layer<NoTensors> =>
+  madeBy(maxLayer(2, size, options), "maxPool2d", size, options);
 /** The maximum of each window of volumes `[batch, channels, depth, height, width]`. */
 export const maxPool3d = (size: Size3d, options: MaxPoolLayerOptions<Size3d> = {}): Layer<NoTensors> =>
-  maxLayer(3, size, options);
+  madeBy(maxLayer(3, size, options), "maxPool3d", size, options);
 
 /** The mean of each window of sequences `[batch, channels, width]`. */
 export const avgPool1d = (size: Size1d, options: AvgPoolLayerOptions<Size1d> = {}): Layer<NoTensors> =>
-  averageLayer(1, size, options);
+  madeBy(averageLayer(1, size, options), "avgPool1d", size, options);
 /** The mean of each window of images `[batch, channels, height, width]`. */
 export const avgPool2d = (size: Size2d, options: AvgPoolLayerOptions<Size2d> = {}): Layer<NoTensors> =>
-  averageLayer(2, size, options);
+  madeBy(averageLayer(2, size, options), "avgPool2d", size, options);
 /** The mean of each window of volumes `[batch, channels, depth, height, width]`. */
 export const avgPool3d = (size: Size3d, options: AvgPoolLayerOptions<Size3d> = {}): Layer<NoTensors> =>
-  averageLayer(3, size, options);
+  madeBy(averageLayer(3, size, options), "avgPool3d", size, options);
 
 /** The maxima of `size` parts of sequences, whatever their width. */
 export const adaptiveMaxPool1d = (size: Size1d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveMaxPool1d", 1, size, tensors.adaptiveMaxPool1d);
+  madeBy(adaptiveLayer("adaptiveMaxPool1d", 1, size, tensors.adaptiveMaxPool1d), "adaptiveMaxPool1d", size);
 /** The maxima of `size` parts of images, whatever their height and width. */
 export const adaptiveMaxPool2d = (size: Size2d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveMaxPool2d", 2, size, tensors.adaptiveMaxPool2d);
+  madeBy(adaptiveLayer("adaptiveMaxPool2d", 2, size, tensors.adaptiveMaxPool2d), "adaptiveMaxPool2d", size);
 /** The maxima of `size` parts of volumes, whatever their sizes. */
 export const adaptiveMaxPool3d = (size: Size3d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveMaxPool3d", 3, size, tensors.adaptiveMaxPool3d);
+  madeBy(adaptiveLayer("adaptiveMaxPool3d", 3, size, tensors.adaptiveMaxPool3d), "adaptiveMaxPool3d", size);
 /** The means of `size` parts of sequences, whatever their width. */
 export const adaptiveAvgPool1d = (size: Size1d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveAvgPool1d", 1, size, tensors.adaptiveAvgPool1d);
+  madeBy(adaptiveLayer("adaptiveAvgPool1d", 1, size, tensors.adaptiveAvgPool1d), "adaptiveAvgPool1d", size);
 /** The means of `size` parts of images, whatever their height and width. */
 export const adaptiveAvgPool2d = (size: Size2d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveAvgPool2d", 2, size, tensors.adaptiveAvgPool2d);
+  madeBy(adaptiveLayer("adaptiveAvgPool2d", 2, size, tensors.adaptiveAvgPool2d), "adaptiveAvgPool2d", size);
 /** The means of `size` parts of volumes, whatever their sizes. */
 export const adaptiveAvgPool3d = (size: Size3d): Layer<NoTensors> =>
-  adaptiveLayer("adaptiveAvgPool3d", 3, size, tensors.adaptiveAvgPool3d);
+  madeBy(adaptiveLayer("adaptiveAvgPool3d", 3, size, tensors.adaptiveAvgPool3d), "adaptiveAvgPool3d", size);
 
 /** Dims after batch and channels. */
 const spatial = (x: Tensor): number[] => x.shape.map((_size, dim) => dim).slice(2);
@@ -139,6 +140,14 @@ function globalPooling(kind: string, apply: (x: Tensor) => Tensor): Layer<NoTens
 }
 
 /** The mean of each channel: `[batch, channels, …]` to `[batch, channels]`. */
-export const globalAvgPool = (): Layer<NoTensors> => globalPooling("globalAvgPool", (x) => x.mean(spatial(x)));
+export const globalAvgPool = (): Layer<NoTensors> =>
+  madeBy(
+    globalPooling("globalAvgPool", (x) => x.mean(spatial(x))),
+    "globalAvgPool",
+  );
 /** The maximum of each channel: `[batch, channels, …]` to `[batch, channels]`; ties share the gradient. */
-export const globalMaxPool = (): Layer<NoTensors> => globalPooling("globalMaxPool", (x) => x.max(spatial(x)));
+export const globalMaxPool = (): Layer<NoTensors> =>
+  madeBy(
+    globalPooling("globalMaxPool", (x) => x.max(spatial(x))),
+    "globalMaxPool",
+  );

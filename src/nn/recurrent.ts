@@ -16,6 +16,7 @@ import {
   type ApplyOptions,
   checkWidth,
   type Layer,
+  madeBy,
   ofLayer,
   positioned,
   scopeKey,
@@ -95,17 +96,19 @@ export function rnn(options: RnnOptions): RecurrentLayer {
   const { nonlinearity = "tanh", ...rest } = asRecord("rnn", options);
   if (nonlinearity !== "tanh" && nonlinearity !== "relu")
     throw new HeddleError("option", `rnn: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
-  return recurrent("rnn", plainCell(nonlinearity), rest);
+  return madeBy(recurrent("rnn", plainCell(nonlinearity), rest), "rnn", options);
 }
 
 /** A network of gated recurrent units (Cho et al., 2014), as PyTorch's: gates reset, update, new. Parameters as {@link rnn}'s, three blocks each. */
-export const gru = (options: RecurrentOptions): RecurrentLayer => recurrent("gru", gruCellRule, options);
+export const gru = (options: RecurrentOptions): RecurrentLayer =>
+  madeBy(recurrent("gru", gruCellRule, options), "gru", options);
 
 /**
  * A network of long short-term memory (Hochreiter and Schmidhuber, 1997): gates input, forget, cell, output. Parameters as
  * {@link rnn}'s, four blocks each; states have `c` too.
  */
-export const lstm = (options: RecurrentOptions): RecurrentLayer => recurrent("lstm", lstmCellRule, options);
+export const lstm = (options: RecurrentOptions): RecurrentLayer =>
+  madeBy(recurrent("lstm", lstmCellRule, options), "lstm", options);
 
 /** The options with defaults. */
 type Settings = Required<RecurrentOptions>;
@@ -395,11 +398,13 @@ export function rnnCell(options: CellOptions & { readonly nonlinearity?: "tanh" 
   const { nonlinearity = "tanh", ...rest } = asRecord("rnnCell", options);
   if (nonlinearity !== "tanh" && nonlinearity !== "relu")
     throw new HeddleError("option", `rnnCell: nonlinearity must be tanh or relu, got ${String(nonlinearity)}`);
-  return cellLayer("rnnCell", plainCell(nonlinearity), rest);
+  return madeBy(cellLayer("rnnCell", plainCell(nonlinearity), rest), "rnnCell", options);
 }
 
 /** One step of {@link gru}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
-export const gruCell = (options: CellOptions): CellLayer => cellLayer("gruCell", gruCellRule, options);
+export const gruCell = (options: CellOptions): CellLayer =>
+  madeBy(cellLayer("gruCell", gruCellRule, options), "gruCell", options);
 
 /** One step of {@link lstm}; parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh`. */
-export const lstmCell = (options: CellOptions): CellLayer => cellLayer("lstmCell", lstmCellRule, options);
+export const lstmCell = (options: CellOptions): CellLayer =>
+  madeBy(cellLayer("lstmCell", lstmCellRule, options), "lstmCell", options);

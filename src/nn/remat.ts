@@ -4,7 +4,16 @@ import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { standingFor } from "./composite.ts";
-import { type Applied, applyLayer, asLayer, isLayerLike, type Layer, type LayerLike, type ParamsOf } from "./layer.ts";
+import {
+  type Applied,
+  applyLayer,
+  asLayer,
+  isLayerLike,
+  type Layer,
+  type LayerLike,
+  madeBy,
+  type ParamsOf,
+} from "./layer.ts";
 
 /**
  * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): of
@@ -32,5 +41,5 @@ export function remat<L extends LayerLike>(layer: L, options: RematOptions = {})
       return again({ params, state }, x, key);
     },
   };
-  return standingFor(checked, (other) => remat(other, options)) as Layer<ParamsOf<L>>;
+  return madeBy(standingFor(checked, (other) => remat(other, options)) as Layer<ParamsOf<L>>, "remat", layer, options);
 }

@@ -5,7 +5,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type Composition, composed } from "./composite.ts";
-import { asLayer, castFloat, isLayerLike, type Layer, type LayerLike } from "./layer.ts";
+import { asLayer, castFloat, isLayerLike, type Layer, type LayerLike, madeBy } from "./layer.ts";
 import type { TreeOf } from "./module.ts";
 
 /** The layers of a list by their places. */
@@ -37,7 +37,7 @@ export function sequential<const Children extends readonly LayerLike[]>(
   ...children: Children
 ): Layer<TreeOf<Children>> {
   const layers = placed("sequential", children);
-  return composed({ kind: "sequential", layers, ...chain(layers) });
+  return madeBy(composed({ kind: "sequential", layers, ...chain(layers) }), "sequential", ...children);
 }
 
 /**
@@ -49,20 +49,28 @@ export function sequential<const Children extends readonly LayerLike[]>(
 export function residual<const Children extends readonly LayerLike[]>(...children: Children): Layer<TreeOf<Children>> {
   const layers = placed("residual", children);
   const { init, apply } = chain(layers);
-  return composed({
-    kind: "residual",
-    layers,
-    init(make, input) {
-      const output = init(make, input, layers);
-      if (sameShape(input.shape, output.shape)) return output;
-      throw new HeddleError("shape", `adds ${formatType(output)} to its input ${formatType(input)}, of another shape`, {
-        hint: 'give the way around a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',
-      });
-    },
-    // With a precision, what the layers give may be of it, or f32 after a norm.
-    apply: (run, x, { train, key, precision }) =>
-      castFloat(x, precision).add(castFloat(apply(run, x, { train, key, precision }), precision)),
-  });
+  return madeBy(
+    composed({
+      kind: "residual",
+      layers,
+      init(make, input) {
+        const output = init(make, input, layers);
+        if (sameShape(input.shape, output.shape)) return output;
+        throw new HeddleError(
+          "shape",
+          `adds ${formatType(output)} to its input ${formatType(input)}, of another shape`,
+          {
+            hint: 'give the way around a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',
+          },
+        );
+      },
+      // With a precision, what the layers give may be of it, or f32 after a norm.
+      apply: (run, x, { train, key, precision }) =>
+        castFloat(x, precision).add(castFloat(apply(run, x, { train, key, precision }), precision)),
+    }),
+    "residual",
+    ...children,
+  );
 }
 
 /** How {@link parallel} makes one output of those of its branches. */
@@ -95,12 +103,18 @@ export function parallel<const Branches extends readonly LayerLike[] | { readonl
   const names = Object.keys(layers);
   if (names.length === 0) throw new HeddleError("option", "parallel: has no branches");
   const join = joining(combine, dim);
-  return composed({
-    kind: "parallel",
-    layers,
-    init: (make, input) => evalShape(join, ...names.map((name): TensorType => make(name, input))),
-    apply: ({ run }, x, { precision }) => join(...names.map((name) => castFloat(run(name, x), precision))),
-  });
+  return madeBy(
+    composed({
+      kind: "parallel",
+      layers,
+      init: (make, input) => evalShape(join, ...names.map((name): TensorType => make(name, input))),
+      apply: ({ run }, x, { precision }) => join(...names.map((name) => castFloat(run(name, x), precision))),
+    }),
+    "parallel",
+    branches,
+    combine,
+    options,
+  );
 }
 
 function recorded(branches: object): { [name: string]: Layer } {

@@ -15,6 +15,7 @@ import {
   type Initialised,
   inLayer,
   type Layer,
+  madeBy,
   positioned,
   scopeKey,
   type Variables,
@@ -199,7 +200,7 @@ export interface TransformerLayer extends Layer {
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
  */
 export const transformerEncoderLayer = (options: TransformerOptions): TransformerLayer =>
-  encoderLayer("transformerEncoderLayer", options);
+  madeBy(encoderLayer("transformerEncoderLayer", options), "transformerEncoderLayer", options);
 
 /**
  * A block as of GPT: causal self-attention and two feed-forward layers with GELU, norms before both. The options and parameters of
@@ -208,7 +209,11 @@ export const transformerEncoderLayer = (options: TransformerOptions): Transforme
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
  */
 export const decoderBlock = (options: TransformerOptions): TransformerLayer =>
-  encoderLayer("decoderBlock", { preNorm: true, activation: "gelu", causal: true, ...options }, 4);
+  madeBy(
+    encoderLayer("decoderBlock", { preNorm: true, activation: "gelu", causal: true, ...options }, 4),
+    "decoderBlock",
+    options,
+  );
 
 function encoderLayer(kind: string, options: TransformerOptions, wide?: number): TransformerLayer {
   check(kind, options);
@@ -263,21 +268,25 @@ export function transformerDecoderLayer(options: TransformerOptions): Transforme
   const kind = "transformerDecoderLayer";
   check(kind, options);
   const parts = (size: number): Parts => partsOf(kind, options, size, true);
-  return {
-    kind,
-    init: (key, input) => initParts(parts(sizeOf(input)), key, input),
-    decode(variables, x, memory, given = {}) {
-      const own = parts(sizeOf(x));
-      const parted = running(own, variables.params, given);
-      const { run, attend } = parted;
-      const { mask, present, memoryPresent } = given;
-      return residual(x, own, parted, [
-        ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
-        ["norm2", (y) => run("dropout2", attend("multihead_attn", y, { memory, present: memoryPresent }))],
-        ["norm3", (y) => run("dropout3", fedForward(own, run, y))],
-      ]);
+  return madeBy(
+    {
+      kind,
+      init: (key, input) => initParts(parts(sizeOf(input)), key, input),
+      decode(variables, x, memory, given = {}) {
+        const own = parts(sizeOf(x));
+        const parted = running(own, variables.params, given);
+        const { run, attend } = parted;
+        const { mask, present, memoryPresent } = given;
+        return residual(x, own, parted, [
+          ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
+          ["norm2", (y) => run("dropout2", attend("multihead_attn", y, { memory, present: memoryPresent }))],
+          ["norm3", (y) => run("dropout3", fedForward(own, run, y))],
+        ]);
+      },
     },
-  };
+    "transformerDecoderLayer",
+    options,
+  );
 }
 
 /** Options of {@link transformerEncoder}. */
@@ -330,5 +339,5 @@ export function transformerEncoder(options: TransformerEncoderOptions): Transfor
     },
     ["mask", "present"],
   );
-  return Object.assign(layer, { encode });
+  return madeBy(Object.assign(layer, { encode }), "transformerEncoder", options);
 }

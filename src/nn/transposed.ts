@@ -8,7 +8,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { type Size, type Size2d, sizesOf, weighted } from "./convolution.ts";
 import type { LayerInit } from "./initialise.ts";
-import type { Biased, Layer, Weighted } from "./layer.ts";
+import { type Biased, type Layer, madeBy, type Weighted } from "./layer.ts";
 
 /** Options of transposed convolution layers, as in PyTorch. */
 export interface ConvTransposeLayerOptions<S = Size> {
@@ -76,18 +76,18 @@ function layer<Bias extends boolean>(
  */
 export const convTranspose1d = <Bias extends boolean = true>(
   options: ConvTranspose1dOptions & Biased<Bias>,
-): Layer<Weighted<Bias>> => layer("convTranspose1d", 1, options);
+): Layer<Weighted<Bias>> => madeBy(layer("convTranspose1d", 1, options), "convTranspose1d", options);
 /**
  * Transposed convolution of images `[batch, in, height, width]`. Parameters `weight` `[in, out / groups, height, width]`
  * and `bias` `[out]`, as in PyTorch.
  */
 export const convTranspose2d = <Bias extends boolean = true>(
   options: ConvTranspose2dOptions & Biased<Bias>,
-): Layer<Weighted<Bias>> => layer("convTranspose2d", 2, options);
+): Layer<Weighted<Bias>> => madeBy(layer("convTranspose2d", 2, options), "convTranspose2d", options);
 /**
  * Transposed convolution of volumes `[batch, in, depth, height, width]`. Parameters `weight`
  * `[in, out / groups, depth, height, width]` and `bias` `[out]`, as in PyTorch.
  */
 export const convTranspose3d = <Bias extends boolean = true>(
   options: ConvTranspose3dOptions & Biased<Bias>,
-): Layer<Weighted<Bias>> => layer("convTranspose3d", 3, options);
+): Layer<Weighted<Bias>> => madeBy(layer("convTranspose3d", 3, options), "convTranspose3d", options);

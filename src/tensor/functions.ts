@@ -248,12 +248,15 @@ export function bitcast(x: Tensor, dtype: DType): Tensor {
   checkDType("bitcast", dtype);
   return operate("bitcast", ops.bitcast, [x], dtype);
 }
-/** Another shape for the same elements; one size may be -1. */
+/** Another shape for the same elements; one size may be -1. Outside of compiled functions a view: it shares memory with x. */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkShape("reshape", shape, true);
   return operate("reshape", ops.reshape, [x], shape);
 }
-/** Output dim i is input dim order[i]; all dims reversed by default. */
+/**
+ * Output dim i is input dim order[i]; all dims reversed by default. Outside of compiled functions a view, which operations read
+ * by strides.
+ */
 export function transpose(x: Tensor, order?: readonly number[]): Tensor {
   if (order !== undefined) checkWhole("transpose", "order", order);
   return operate("transpose", ops.transpose, [x], order);
@@ -270,7 +273,8 @@ export function broadcastTo(x: Tensor, shape: Shape): Tensor {
 }
 /**
  * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
- * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two.
+ * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two. Outside of compiled
+ * functions whole rows are a view, which shares memory with x.
  *
  * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
  */

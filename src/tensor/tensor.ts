@@ -147,7 +147,10 @@ export class Tensor {
     return this.dataSync()[0];
   }
 
-  /** Gives the memory back now instead of when the tensor is collected. Harmless when repeated. */
+  /**
+   * Gives the memory back now instead of when the tensor is collected; what views share, with the last of them. Harmless when
+   * repeated.
+   */
   dispose(): void {
     const { held } = this;
     if (held !== undefined && !("op" in held))

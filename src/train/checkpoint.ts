@@ -8,6 +8,7 @@
  */
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
+import { checkpointFileName, checkpointStep } from "../io/checkpoint-name.ts";
 import {
   type CommitFiles,
   type CommitOptions,
@@ -68,12 +69,6 @@ const infoKey = "heddle.checkpoint";
 const hashKey = "heddle.sha256";
 const hashMark = Buffer.from(`"${hashKey}":"`);
 const noHash = "0".repeat(64);
-const checkpointName = /^step-(\d{8,16})\.safetensors$/;
-
-/** The name of the checkpoint of a step: `step-00000468.safetensors`. */
-export function checkpointFileName(step: number): string {
-  return `step-${String(step).padStart(8, "0")}.safetensors`;
-}
 
 /**
  * Commits a checkpoint to `folder`, which is made when missing, then removes the oldest ones beyond `keep`. One process
@@ -152,8 +147,8 @@ export async function listCheckpoints(
   });
   return names
     .flatMap((name) => {
-      const match = checkpointName.exec(name);
-      return match === null ? [] : [{ step: Number(match[1]), path: join(resolve(folder), name) }];
+      const step = checkpointStep(name);
+      return step === undefined ? [] : [{ step, path: join(resolve(folder), name) }];
     })
     .sort((left, right) => right.step - left.step);
 }
@@ -221,7 +216,7 @@ export async function cleanCheckpoints(
   options: Pick<StaleOptions, "alone"> = {},
 ): Promise<readonly string[]> {
   try {
-    await removeStaleTemporaries(folder, { ...options, only: (name) => checkpointName.test(name) });
+    await removeStaleTemporaries(folder, { ...options, only: (name) => checkpointStep(name) !== undefined });
     return [];
   } catch (error) {
     return codeOf(error) === "ENOENT" ? [] : [`cannot remove half-written files: ${messageOf(error)}`];

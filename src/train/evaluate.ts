@@ -1,12 +1,17 @@
 /** @module Evaluation and prediction over a whole dataset. */
-import { type Column, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+
+import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import type { HostTensor } from "../ir/node.ts";
-import { formatType, sameType } from "../ir/shape.ts";
+import { formatType, isTensorType, sameType } from "../ir/shape.ts";
+import type { OneOrMore } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { listed } from "../util/text.ts";
+import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
+import { namesIn, seenTypes } from "./columns.ts";
+import type { FedBatch } from "./feed.ts";
 import { InFlight } from "./flight.ts";
 import {
   applied,
@@ -14,7 +19,6 @@ import {
   columnNames,
   type MetricSize,
   type ModelTypes,
-  seenType,
   type TrainState,
 } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
@@ -87,63 +91,92 @@ export async function predictDataset(
   parts: Pick<RunParts, "settings" | "programs" | "feed">,
   { params, state }: Pick<TrainState, "params" | "state">,
   dataset: Dataset,
-): Promise<HostTensor> {
+): Promise<OneOrMore<Tensor>> {
   const { settings, programs, feed } = parts;
   const flight = new InFlight();
-  const outputs: TypedArray[] = [];
-  let shape: readonly number[] = [];
+  // Of each output its parts, batch by batch.
+  const pieces: TypedArray[][] = [];
+  let form: FlatTree<Tensor> | undefined;
   let rows = 0;
-  for await (const batch of feed.batches(dataset, { columns: [settings.input], seed: settings.seed })) {
+  for await (const batch of feed.batches(dataset, { columns: namesIn(settings.input), seed: settings.seed })) {
     await flight.room();
-    const output = programs.prediction(dataset, batch.rows).run(params, state, batch.columns);
-    if (output.shape[0] !== batch.rows) {
-      const given = formatType(batch.columns[settings.input] as Tensor);
-      throw new HeddleError("shape", `predict: the model makes ${formatType(output)} of ${given}, not a row for each`, {
-        hint: "the first dim counts examples: of a single one it is 1",
-      });
-    }
-    shape = output.shape;
+    const made = flattenTree(programs.prediction(dataset, batch.rows).run(params, state, batch.columns), isTensor);
+    for (const output of made.leaves) checkRows(output, batch);
+    form = made;
     rows += batch.rows;
+    const read = (output: Tensor, place: number): Promise<void> =>
+      output.data().then((data) => {
+        pieces[place] ??= [];
+        pieces[place].push(data);
+      });
     flight.add({
-      settle: async () => void outputs.push(await output.data()),
+      settle: () => Promise.all(made.leaves.map(read)).then(() => {}),
       release: () => {
         batch.release();
-        output.dispose();
+        for (const output of made.leaves) output.dispose();
       },
     });
   }
   await flight.drain();
-  const data = dtypes[settings.dtype].create(outputs.reduce((total, part) => total + part.length, 0));
+  const { leaves, shape } = form as FlatTree<Tensor>;
+  const joined = leaves.map((last, place) =>
+    tensor(concatenated(settings.dtype, pieces[place] ?? []), {
+      shape: [rows, ...last.shape.slice(1)],
+      dtype: settings.dtype,
+    }),
+  );
+  return unflattenTree(shape, joined) as OneOrMore<Tensor>;
+}
+
+/** @throws HeddleError `shape` unless an output has a row for each of the batch. */
+function checkRows(output: Tensor, { rows, columns }: FedBatch): void {
+  if (output.shape[0] === rows) return;
+  const given = Object.values(columns).map(formatType).join(", ");
+  throw new HeddleError("shape", `predict: the model makes ${formatType(output)} of ${given}, not a row for each`, {
+    hint: "the first dim counts examples: of a single one it is 1",
+  });
+}
+
+function concatenated(dtype: "f32" | "f64", parts: readonly TypedArray[]): TypedArray {
+  const data = dtypes[dtype].create(parts.reduce((total, part) => total + part.length, 0));
   let start = 0;
-  for (const part of outputs) {
+  for (const part of parts) {
     data.set(part, start);
     start += part.length;
   }
-  return { shape: [rows, ...shape.slice(1)], dtype: settings.dtype, data };
+  return data;
 }
 
 /** The outputs for a dataset or a batch, as a tensor of this process's own device. */
 export async function predictWith(
   parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime">,
   values: Pick<TrainState, "params" | "state">,
-  input: Dataset | Tensor,
-): Promise<Tensor> {
+  input: Dataset | OneOrMore<Tensor>,
+): Promise<OneOrMore<Tensor>> {
   if (!(input instanceof DatasetClass)) return predictBatch(parts, values, input);
-  const { data, shape, dtype } = await predictDataset(parts, values, batched(input, parts.settings.data));
-  return tensor(data, { shape, dtype });
+  return predictDataset(parts, values, batched(input, parts.settings.data));
 }
 
 async function predictBatch(
   { settings, runtime }: Pick<RunParts, "settings" | "runtime">,
   values: Pick<TrainState, "params" | "state">,
-  x: Tensor,
-): Promise<Tensor> {
+  x: OneOrMore<Tensor>,
+): Promise<OneOrMore<Tensor>> {
   const { data, input, dtype } = settings;
-  if (!isTensor(x)) throw new HeddleError("argument", `predict: takes a dataset or a tensor, got ${shown(x)}`);
-  const expected = seenType(data.columns.get(input) as Column, x.shape[0] ?? 0, dtype);
-  if (!sameType(expected, x)) {
-    throw new HeddleError("shape", `predict: the model takes ${formatType(expected)}, got ${formatType(x)}`);
+  const given = flattenTree(x, isTensor);
+  const expected = flattenTree(seenTypes(input, data, given.leaves[0]?.shape[0] ?? 0, dtype), isTensorType);
+  if (treeKey(given.shape) !== treeKey(expected.shape)) {
+    const wanted = typeof input === "string" ? "a tensor" : `a record of ${listed(expected.paths)}`;
+    throw new HeddleError("argument", `predict: takes a dataset or ${wanted}, got ${shown(x)}`);
   }
-  const here = distribute(runtime, await x.data(), expected, replicated(meshOf(runtime)));
-  return applied(settings, { params: values.params, state: values.state }, here, { train: false }).y;
+  const here: Tensor[] = [];
+  for (const [index, type] of expected.leaves.entries()) {
+    const leaf = given.leaves[index] as Tensor;
+    const name = expected.paths[index] === "" ? "" : `${expected.paths[index]}: `;
+    if (!sameType(type, leaf))
+      throw new HeddleError("shape", `predict: ${name}the model takes ${formatType(type)}, got ${formatType(leaf)}`);
+    here.push(distribute(runtime, await leaf.data(), type, replicated(meshOf(runtime))));
+  }
+  const seen = unflattenTree(expected.shape, here) as OneOrMore<Tensor>;
+  return applied(settings, { params: values.params, state: values.state }, seen, { train: false }).y;
 }

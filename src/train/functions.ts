@@ -1,19 +1,20 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
-import { type Column, columnDType, type Dataset } from "../data/index.ts";
-import { type DType, isFloat } from "../ir/dtype.ts";
+import type { Column, Dataset } from "../data/index.ts";
+import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
-import { type Applied, type ApplyOptions, applyLayer, scopeKey, type Variables } from "../nn/index.ts";
+import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables } from "../nn/index.ts";
 import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
+import { type ColumnNames, mapValues, namesIn, rowsOf, seen, seenTypes, single, transformed } from "./columns.ts";
 import { initialKept } from "./kept.ts";
+import { batchLoss, type TermValue, termNames } from "./losses.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import { type Trained, trainedNames, trainedPart } from "./trainable.ts";
-import { weightedLoss } from "./weights.ts";
 
 /** All that a step changes, and the key that it draws from. */
 export interface TrainState {
@@ -43,29 +44,13 @@ export function batchTypes(dataset: Dataset, names: readonly string[], rows: num
   return Object.fromEntries(names.map((name) => [name, columnType(dataset.columns.get(name) as Column, rows)]));
 }
 
-/** A column's dtype as the model sees it: floats take the dtype of the run. */
-function seenDType(column: Column, dtype: DType): DType {
-  const wanted = columnDType(column);
-  return isFloat(wanted) ? dtype : wanted;
-}
-
-/** What the model sees of a stored column. */
-export function transformed(stored: Tensor, column: Column, dtype: DType): Tensor {
-  let values = stored.cast(seenDType(column, dtype));
-  const { scale = 1, offset = 0 } = column.transform ?? {};
-  if (scale !== 1) values = values.mul(scale);
-  if (offset !== 0) values = values.add(offset);
-  return values;
-}
-
-/** Shape and dtype of a column as the model sees it. */
-export function seenType(column: Column, rows: number, dtype: DType): TensorType {
-  return { shape: [rows, ...column.shape.slice(1)], dtype: seenDType(column, dtype) };
-}
-
 /** The columns a run reads of a dataset, each once; weights where it has them. */
 export const columnNames = ({ input, target, weight }: Settings, dataset: Dataset): string[] => [
-  ...new Set([input, target, ...(weight !== undefined && dataset.columns.has(weight) ? [weight] : [])]),
+  ...new Set([
+    ...namesIn(input),
+    ...namesIn(target),
+    ...(weight !== undefined && dataset.columns.has(weight) ? [weight] : []),
+  ]),
 ];
 
 /** The weights of a batch's rows, in the dtype of the run; undefined where the dataset has none. */
@@ -77,7 +62,7 @@ export function rowWeights({ weight, dtype }: Settings, dataset: Dataset, batch:
 /** Initial values of all that training changes, and the key of its steps. One program, the same on every device. */
 export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
   const { model, data, dtype, optimizer, input } = settings;
-  const type = seenType(data.columns.get(input) as Column, data.batchSizes[0] as number, dtype);
+  const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
   return (seedKey) => {
     const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
     const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
@@ -115,8 +100,8 @@ export interface ModelTypes {
 export function modelTypes(settings: Settings): ModelTypes {
   const { model, data, dtype, input, target } = settings;
   const rows = data.batchSizes[0] as number;
-  const type = (name: string): TensorType => seenType(data.columns.get(name) as Column, rows, dtype);
-  let output: TensorType | undefined;
+  const type = (names: ColumnNames): TensorType => seenTypes(names, data, rows, dtype) as TensorType;
+  let output: OneOrMore<TensorType> | undefined;
   let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
     const made = withFloats(dtype, () => model.init(seedKey, type(input)));
@@ -125,11 +110,19 @@ export function modelTypes(settings: Settings): ModelTypes {
     return initialiser(settings)(seedKey);
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
-  const metrics = settings.metrics ?? defaultMetrics(output, type(target));
+  const [one, other] = [single(output), single(type(target))];
+  const metrics = settings.metrics ?? (one === undefined || other === undefined ? {} : defaultMetrics(one, other));
+  const given = flattenTree<TensorType>([output, type(target)], isTensorType);
   const metricSizes = Object.entries(metrics).map(([name, metric]): [string, MetricSize] => {
     const counts = isCounted(metric) ? metric.counts : metric;
     const values = within(`metric ${name}`, () =>
-      evalShape((y, t) => counts(y, t), output as TensorType, type(target)),
+      evalShape(
+        (...leaves) => {
+          const [y, t] = unflattenTree(given.shape, leaves) as [Tensor, Tensor];
+          return counts(y, t);
+        },
+        ...given.leaves,
+      ),
     );
     const sums = isCounted(metric) ? values.shape.at(-1) : undefined;
     if (values.shape[0] === rows && (!isCounted(metric) || values.shape.length > 1))
@@ -137,18 +130,22 @@ export function modelTypes(settings: Settings): ModelTypes {
     const wanted = isCounted(metric) ? "counts [batch, …, n]" : "one value per example";
     throw new HeddleError("shape", `train: metric ${name} gives ${formatType(values)}, not ${wanted}`);
   });
-  return { state, key, trained, metrics, metricSizes: new Map(metricSizes) };
+  const terms = termNames(settings.loss).map((name): [string, MetricSize] => [
+    name,
+    { perExample: 1, sums: undefined },
+  ]);
+  return { state, key, trained, metrics, metricSizes: new Map([...terms, ...metricSizes]) };
 }
 
 /** Applies the model in the precision of the run; what comes out is of its dtype again, as losses and metrics take it. */
 export function applied(
   { model, precision, dtype }: Settings,
   variables: Variables,
-  x: Tensor,
+  x: OneOrMore<Tensor>,
   options: ApplyOptions,
-): Applied {
-  const result = applyLayer(model, variables, x, { ...options, precision });
-  return precision === undefined ? result : { ...result, y: result.y.cast(dtype) };
+): { readonly y: OneOrMore<Tensor>; readonly state: Tensors } {
+  const { y, state } = applyLayer(model, variables, x as Tensor, { ...options, precision });
+  return { y: precision === undefined ? y : mapValues(y, (one) => one.cast(dtype)), state };
 }
 
 /**
@@ -162,16 +159,16 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
   const rows = data.batchSizes[1];
   if (rows === undefined || pipeline !== undefined) return;
   const variables = { params: state.params, state: state.state };
-  const { leaves, shape } = flattenTree<TensorType>(variables, isTensorType);
   const parts = mostParts(rows, accumulate);
-  const x = seenType(data.columns.get(input) as Column, rows / parts, dtype);
+  const x = seenTypes(input, data, rows / parts, dtype);
+  const { leaves, shape } = flattenTree<TensorType>({ variables, x }, isTensorType);
   try {
     evalShape(
-      (key, first, ...values) =>
-        applied(settings, unflattenTree(shape, values) as unknown as Variables, first as Tensor, { train: true, key })
-          .y,
+      (key, ...values) => {
+        const given = unflattenTree(shape, values) as { variables: Variables; x: OneOrMore<Tensor> };
+        return applied(settings, given.variables, given.x, { train: true, key }).y;
+      },
       keyType,
-      x,
       ...leaves,
     );
   } catch (error) {
@@ -188,34 +185,40 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
 /** Loss and metrics of a batch, without dropout. */
 export function evaluationFunction(settings: Settings, dataset: Dataset, metrics: Metrics) {
   const { loss, dtype, input, target } = settings;
-  const column = (name: string): Column => dataset.columns.get(name) as Column;
   return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
-    const x = transformed(batch[input] as Tensor, column(input), dtype);
-    const t = transformed(batch[target] as Tensor, column(target), dtype);
+    const [x, t] = [seen(input, batch, dataset, dtype), seen(target, batch, dataset, dtype)];
     const { y } = applied(settings, { params, state }, x, { train: false });
-    const rows = rowWeights(settings, dataset, batch);
-    return { loss: weightedLoss(loss, y, t, { rows }), metrics: sumsOf(metrics, y, t, dtype) };
+    const { value, terms } = batchLoss(loss, y, t, { rows: rowWeights(settings, dataset, batch) });
+    return { loss: value, metrics: { ...termSums(terms, rowsOf(x), dtype), ...sumsOf(metrics, y, t, dtype) } };
   };
 }
 
 /** The model's outputs for a batch of stored inputs. */
 export function predictionFunction(settings: Settings, dataset: Dataset) {
   const { dtype, input } = settings;
-  const column = dataset.columns.get(input) as Column;
-  return function predict(params: Tensors, state: Tensors, batch: BatchColumns): Tensor {
-    const x = transformed(batch[input] as Tensor, column, dtype);
-    return applied(settings, { params, state }, x, { train: false }).y;
+  return function predict(params: Tensors, state: Tensors, batch: BatchColumns): OneOrMore<Tensor> {
+    return applied(settings, { params, state }, seen(input, batch, dataset, dtype), { train: false }).y;
   };
 }
+
+/** Losses of several outputs, means over so many rows, as the sums that metrics are. */
+export const termSums = (terms: readonly TermValue[], rows: number, dtype: DType): { [name: string]: Tensor } =>
+  Object.fromEntries(terms.map(({ name, value }) => [name, value.cast(dtype).mul(rows)]));
 
 /** The sum of each metric over a batch. */
 // In the run's dtype, not i32: the sums then travel in the same message as loss and gradients. Whole numbers stay exact
 // up to 2^24 in f32, far beyond a batch.
-export function sumsOf(metrics: Metrics, output: Tensor, target: Tensor, dtype: DType): { [name: string]: Tensor } {
+export function sumsOf(
+  metrics: Metrics,
+  output: OneOrMore<Tensor>,
+  target: OneOrMore<Tensor>,
+  dtype: DType,
+): { [name: string]: Tensor } {
+  const [y, t] = [output as Tensor, target as Tensor];
   return Object.fromEntries(
     Object.entries(metrics).map(([name, metric]) => {
-      if (!isCounted(metric)) return [name, metric(output, target).cast(dtype).sum()];
-      const counts = metric.counts(output, target).cast(dtype);
+      if (!isCounted(metric)) return [name, metric(y, t).cast(dtype).sum()];
+      const counts = metric.counts(y, t).cast(dtype);
       return [name, counts.sum(range(counts.shape.length - 1))];
     }),
   );

@@ -28,7 +28,14 @@ export type {
   TrainEnd,
   TrainStart,
 } from "./history.ts";
-export type { CheckpointOptions, ClipOptions, PipelineTraining, TrainOptions } from "./options.ts";
+export type { NamedLosses, WeightedLoss } from "./losses.ts";
+export type {
+  CheckpointOptions,
+  ClipOptions,
+  PipelineTraining,
+  RecordTrainOptions,
+  TrainOptions,
+} from "./options.ts";
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";

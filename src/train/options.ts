@@ -3,20 +3,23 @@
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
-import type { Loss } from "../losses/index.ts";
-import type { Metrics } from "../metrics/index.ts";
-import type { Layer } from "../nn/index.ts";
+import type { Loss, LossOptions } from "../losses/index.ts";
+import type { CountedMetric, Metrics } from "../metrics/index.ts";
+import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh } from "../plan/index.ts";
 import type { PipelinePlanOptions } from "../program/index.ts";
+import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
+import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start.ts";
 import { type ClassWeight, checkClassWeight } from "./weights.ts";
@@ -52,11 +55,25 @@ export interface ClipOptions {
   readonly norm?: number;
 }
 
+/** {@link TrainOptions} of a training on several columns, or with a loss for each of several outputs. */
+export type RecordTrainOptions = Omit<TrainOptions, "model" | "loss" | "metrics"> & {
+  readonly model: RecordModel;
+  // biome-ignore lint/suspicious/noExplicitAny: records whose names are the user's
+  readonly loss: NamedLosses | ((output: any, target: any, options?: LossOptions) => Tensor);
+  /** Functions of output and target, of which several are records. */
+  // biome-ignore lint/suspicious/noExplicitAny: records whose names are the user's
+  readonly metrics?: { readonly [name: string]: ((output: any, target: any) => Tensor) | CountedMetric };
+} & ({ readonly input: readonly string[] } | { readonly target: readonly string[] } | { readonly loss: NamedLosses });
+
 /** Options of {@link train}. */
 export interface TrainOptions<Model extends Layer = Layer> {
   readonly model: Model;
   /** What to learn from: batched, with a column for the input and one for the target. */
   readonly data: Dataset;
+  /**
+   * A function of output and target, a scalar; for a model of several outputs also one for each by name, with weights, each of which is
+   * told: `{ main: losses.softmaxCrossEntropy, aux: { loss: losses.mse, weight: 0.3 } }` ({@link RecordTrainOptions}).
+   */
   readonly loss: Loss;
   readonly optimizer: Optimizer;
   /**
@@ -70,10 +87,10 @@ export interface TrainOptions<Model extends Layer = Layer> {
   readonly seed?: number;
   /** What to evaluate on after every epoch; in batches of the training's size when it is not batched. */
   readonly evaluate?: Dataset;
-  /** Column that the model sees; default `"x"`. */
-  readonly input?: string;
-  /** Column that the loss compares with; default `"y"`. */
-  readonly target?: string;
+  /** Column that the model sees, or several, of which it sees a record by their names; default `"x"`. */
+  readonly input?: string | readonly string[];
+  /** Column that the loss compares with, or several, of which it gets a record; default `"y"`. */
+  readonly target?: string | readonly string[];
   /**
    * Column of weights, one per row, that the losses of the rows are multiplied by: `Σ weight · loss / rows`. Evaluation uses it
    * where its dataset has the column. Metrics are not weighted. Default: none.
@@ -183,10 +200,11 @@ const names: readonly (keyof TrainOptions)[] = [
 ];
 
 /** Options with defaults filled in. */
-export interface Settings extends TrainOptions {
+export interface Settings extends Omit<TrainOptions, "loss"> {
+  readonly loss: Loss | NamedLosses;
   readonly seed: number;
-  readonly input: string;
-  readonly target: string;
+  readonly input: ColumnNames;
+  readonly target: ColumnNames;
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
   readonly nan: "error" | "continue" | "skip";
@@ -224,8 +242,9 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
+  for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
   for (const dataset of [options.data, options.evaluate])
-    if (dataset !== undefined) checkColumns(dataset, [input, target]);
+    if (dataset !== undefined) checkColumns(dataset, [...namesIn(input), ...namesIn(target)]);
   if (options.weight !== undefined) checkColumns(options.data, [options.weight], "the option weight");
   if (options.classWeight !== undefined) checkClassWeight(options.classWeight);
   if (options.from !== undefined) checkStart(options.from);
@@ -266,8 +285,14 @@ function checkedCallbacks(callbacks: readonly Callbacks[]): readonly Callbacks[]
 
 function checkKinds(options: TrainOptions): void {
   const { model, data, loss, optimizer } = options;
-  const fail = (name: string, what: string): never => {
-    throw new HeddleError("option", `train: ${name} is not ${what}`);
+  const fail = (name: keyof TrainOptions, what: string): never => {
+    const given: unknown = options[name];
+    const hint = kindHint(name, given);
+    throw new HeddleError(
+      "option",
+      `train: ${name} is not ${what}, but ${shown(given)}`,
+      hint === undefined ? {} : { hint },
+    );
   };
   if (typeof model.init !== "function" || typeof model.apply !== "function")
     fail("model", "a layer (such as nn.sequential(…))");
@@ -278,12 +303,23 @@ function checkKinds(options: TrainOptions): void {
   const { metrics } = options;
   if (metrics !== undefined && (typeof metrics !== "object" || metrics === null))
     fail("metrics", "a record of names (such as { accuracy: metrics.accuracy })");
-  if (typeof loss !== "function") fail("loss", "a function (such as losses.softmaxCrossEntropy)");
+  checkLoss(loss);
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
   }
   // Its own error says how to batch.
   void data.batchesPerEpoch;
+}
+
+/** What to write in the place of what other libraries take. */
+function kindHint(name: keyof TrainOptions, given: unknown): string | undefined {
+  if (name === "model" && Array.isArray(given))
+    return "several layers are one after another as nn.sequential(first, second)";
+  if (typeof given === "string" || (typeof given === "function" && name === "optimizer"))
+    return "names are for keras.model(layer).compile; here write a call, such as optim.adam({ learningRate: 1e-3 })";
+  if ((name === "data" || name === "evaluate") && typeof given === "object" && given !== null)
+    return "tensors and arrays become columns: data.fromArrays({ x: { shape, data }, y: { shape, data } }).batch(32)";
+  return undefined;
 }
 
 /** @throws HeddleError `option` unless it is a 16-bit float beside f32. */

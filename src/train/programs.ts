@@ -19,6 +19,7 @@ import {
   planPipelineFunction,
 } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
+import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
 import {
@@ -224,11 +225,11 @@ export class Programs {
   /** The model's outputs for a batch. Of a pipeline from values that are whole on every device. */
   prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
     const { settings, types, runtime } = this;
-    return remembered(this.predictions, columnsKey(dataset, [settings.input], rows), () => {
+    return remembered(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
       const mesh = meshOf(runtime);
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
-      const example = forwardExample(types, dataset, [settings.input], rows);
+      const example = forwardExample(types, dataset, namesIn(settings.input), rows);
       return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
     });
   }

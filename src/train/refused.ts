@@ -3,6 +3,7 @@ import { sizeOf } from "../ir/shape.ts";
 import { clamped } from "../tensor/indices.ts";
 import { HeddleError, outsideIndex } from "../util/errors.ts";
 import { mostParts } from "./accumulate.ts";
+import { namesIn } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";
 
@@ -21,7 +22,9 @@ function inBatch(said: string, batch: FedBatch, { accumulate, data, input, targe
   const outside = outsideIndex(reason);
   if (outside === undefined) return said;
   const { kind, index, position, least, size } = outside;
-  const name = kind === "label" ? target : input;
+  // Of several columns it is not known which one.
+  const [name = "", ...others] = namesIn(kind === "label" ? target : input);
+  if (others.length > 0) return said;
   const each = sizeOf(data.columns.get(name)?.shape.slice(1) ?? []);
   const parts = mostParts(batch.rows, accumulate);
   // Parts have every so manieth row; an iteration may also be one of the model's own.

@@ -1,12 +1,18 @@
 /** @module What `train` returns. */
 import type { Dataset } from "../data/index.ts";
+import { modelMetadata, type SavedInput } from "../io/saved-model.ts";
+import type { TensorType } from "../ir/shape.ts";
+import type { Layer, OneOrMore } from "../nn/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { called } from "../util/source.ts";
+import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
 import type { TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
+import type { Settings } from "./options.ts";
 import { wholeState } from "./pipeline.ts";
 import type { Run, RunParts } from "./run.ts";
+import { exportWeights, writeWeights } from "./weights-file.ts";
 
 /** A trained model, and how it came about. */
 export interface TrainResult<Params = Tensors> {
@@ -36,12 +42,26 @@ export interface TrainResult<Params = Tensors> {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first). Where parameters are in parts, every worker must call either.
+   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record. Where parameters are in parts, every worker must call either.
    */
-  predict(input: Dataset | Tensor): Promise<Tensor>;
+  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
+  /**
+   * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must call it. `io.loadModel` reads it. Inputs are those that the
+   * model sees: what a column's `transform` does to stored values is not in the file.
+   *
+   * @throws HeddleError `model` naming a layer that code of yours makes; `file` or `disk` when it cannot be written
+   */
+  save(path: string): Promise<void>;
   /** Prints a line on rank 0 only. */
   print(text: string): void;
 }
+
+/** What the model of a training takes. */
+const savedInput = ({ data, input, dtype }: Settings): SavedInput => ({
+  // A model of several columns has code of the user's, which no file holds.
+  input: seenTypes(input, data, 1, dtype) as TensorType,
+  dtype,
+});
 
 /** The result of a run that has ended. */
 export function resultOf(run: Run, parts: RunParts): TrainResult {
@@ -69,7 +89,13 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
-    predict: (input) => called(async () => predictWith(later, whole(), input)),
+    predict: (input) => called(async () => (await predictWith(later, whole(), input)) as never),
+    save: (path) =>
+      called(async () => {
+        const metadata = modelMetadata("save", settings.model as Layer, savedInput(settings));
+        const tensors = await exportWeights(whole());
+        if (runtime.rank === 0) await writeWeights("save", path, tensors, { metadata });
+      }),
     print: (text) => {
       if (runtime.rank === 0) console.log(text);
     },

@@ -9,6 +9,7 @@ import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
+import { badValue } from "./bad-values.ts";
 import type { Ending, StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch, Feed } from "./feed.ts";
@@ -127,7 +128,7 @@ export class Run {
       steps,
       history: [...history],
       resumed: this.resumed,
-      metrics: Object.keys(types.metrics),
+      metrics: [...types.metricSizes.keys()],
       validates: settings.evaluate !== undefined,
       rank: runtime.rank,
       print: reporter.line,
@@ -234,7 +235,7 @@ export class Run {
         await this.settle(
           { loss, metrics, ...(accepted === undefined ? {} : { accepted }) },
           record,
-          batch.rows,
+          batch,
           tally,
           types,
         ).catch((error: unknown) => {
@@ -262,15 +263,17 @@ export class Run {
   private async settle(
     outcome: BatchOutcome,
     known: Omit<StepRecord, "loss" | "rejected">,
-    rows: number,
+    batch: FedBatch,
     tally: Tally,
     types: ModelTypes,
   ): Promise<void> {
+    const { rows } = batch;
     const loss = await outcome.loss.item();
     const metrics = await readMetrics(outcome, types, rows);
     const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
     if (this.failed) return;
-    if (!Number.isFinite(loss) && this.parts.settings.nan === "error") throw badLoss(loss, known, this.parts.settings);
+    if (!Number.isFinite(loss) && this.parts.settings.nan === "error")
+      throw badLoss(loss, known, this.parts.settings, batch);
     if (rejected) {
       tally.rejected++;
     } else {
@@ -316,7 +319,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", () => predictWith(parts, seen, input)),
+      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
       dispose: () => disposeState(values),
     };
   }
@@ -408,13 +411,22 @@ export class Run {
   }
 }
 
-function badLoss(loss: number, record: Omit<StepRecord, "loss" | "rejected">, settings: Settings): HeddleError {
+function badLoss(
+  loss: number,
+  record: Omit<StepRecord, "loss" | "rejected">,
+  settings: Settings,
+  batch: FedBatch,
+): HeddleError {
   const where = placeOfStep(record, settings);
+  const bad = badValue(batch, settings.data);
+  const what = `the loss is ${formatNumber(loss)} at ${where}`;
+  if (bad !== undefined)
+    return new HeddleError("nan", `${what}: ${bad}`, { hint: "mend the data, or leave such rows out" });
   return new HeddleError(
     "nan",
-    `the loss is ${formatNumber(loss)} at ${where}, with learning rate ${record.learningRate}`,
+    `${what}, with learning rate ${record.learningRate}; the data of its batch are finite`,
     {
-      hint: 'lower the learning rate, look at the data for NaN, or pass nan: "continue"',
+      hint: 'lower the learning rate, look at the loss and the model for what overflows, or pass nan: "continue"',
     },
   );
 }

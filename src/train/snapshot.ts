@@ -3,7 +3,9 @@
  * beside a step never sees half of it. The copy is made by a program in the queue of the steps, so it waits for nothing and is
  * of the state after the last step launched, on every worker after the same one.
  */
+
 import type { Dataset } from "../data/index.ts";
+import type { OneOrMore } from "../nn/index.ts";
 import { type CompiledFunction, compileFunction, isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
@@ -26,7 +28,7 @@ export interface Snapshot {
    */
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /** The model's outputs for every row of a dataset, or for a batch; on several workers as {@link Snapshot.evaluate}. */
-  predict(input: Dataset | Tensor): Promise<Tensor>;
+  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
   /** Gives the memory back. */
   dispose(): void;
 }

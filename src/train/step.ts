@@ -1,11 +1,12 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
-import type { Column } from "../data/index.ts";
+
 import { withDivisors } from "../losses/divisors.ts";
-import type { Applied } from "../nn/index.ts";
+import type { OneOrMore } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
 import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
+import { type ColumnNames, rowsOf, seen } from "./columns.ts";
 import type { StepEnd } from "./ending.ts";
 import {
   applied,
@@ -15,13 +16,13 @@ import {
   rowWeights,
   sumsOf,
   type TrainState,
-  transformed,
+  termSums,
 } from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
+import { batchLoss } from "./losses.ts";
 import type { Settings } from "./options.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
-import { weightedLoss } from "./weights.ts";
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 
@@ -93,29 +94,29 @@ function passes(
   { params, state, before, stepKey, batch }: PassInputs,
 ): PassOutcome {
   const { loss, data, dtype, input, target, accumulate, classWeight } = settings;
-  const seen = (columns: BatchColumns, name: string): Tensor =>
-    transformed(columns[name] as Tensor, data.columns.get(name) as Column, dtype);
+  const see = (names: ColumnNames, columns: BatchColumns): OneOrMore<Tensor> => seen(names, columns, data, dtype);
   const scale = before.guard?.scale;
-  const outputs = (variables: Tensors, layerState: Tensors, columns: BatchColumns): Applied =>
-    applied(settings, { params: variables, state: layerState }, seen(columns, input), { train: true, key: stepKey });
-  const lossOf = (y: Tensor, columns: BatchColumns, shares?: readonly Tensor[]) =>
+  const outputs = (variables: Tensors, layerState: Tensors, columns: BatchColumns) =>
+    applied(settings, { params: variables, state: layerState }, see(input, columns), { train: true, key: stepKey });
+  const lossOf = (y: OneOrMore<Tensor>, columns: BatchColumns, shares?: readonly Tensor[]) =>
     withDivisors(() => {
       const weights = { rows: rowWeights(settings, data, columns), classes: classWeight };
-      return weightedLoss(loss, y, seen(columns, target), weights);
+      return batchLoss(loss, y, see(target, columns), weights);
     }, shares);
-  const rows = (batch[input] as Tensor).shape[0] as number;
+  const rows = rowsOf(batch);
   const parts = mostParts(rows, accumulate);
   const shares = sharesOf(parts, (columns) => lossOf(outputs(params, state, columns).y, columns).sums, batch);
   const pass = (layerState: Tensors, columns: BatchColumns): PassOutcome => {
-    const forward = (variables: Tensors): readonly [Tensor, Tensor, Tensor, Tensors] => {
+    const forward = (variables: Tensors) => {
       const { y, state: after } = outputs(wholeTree(trained, params, variables), layerState, columns);
-      const value = lossOf(y, columns, shares).result;
-      return [scale === undefined ? value : value.mul(scale), value, y, after];
+      const { value, terms } = lossOf(y, columns, shares).result;
+      return [scale === undefined ? value : value.mul(scale), { value, terms, y, after }] as const;
     };
-    const { value, grad } = valueAndGrad(forward)(trainedPart(trained, params));
-    const [, lossValue, output, newState] = value;
+    const { value: made, grad } = valueAndGrad(forward)(trainedPart(trained, params));
+    const { value, terms, y, after } = made[1];
     const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
-    return { grads, loss: lossValue, metrics: sumsOf(metrics, output, seen(columns, target), dtype), state: newState };
+    const sums = { ...termSums(terms, rowsOf(columns), dtype), ...sumsOf(metrics, y, see(target, columns), dtype) };
+    return { grads, loss: value, metrics: sums, state: after };
   };
   const zero = {
     grads: mapTensors(trainedPart(trained, params), zerosLike),

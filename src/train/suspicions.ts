@@ -1,10 +1,11 @@
 /** @module What of a training's data and layout is probably not meant, though nothing forbids it: lines for the user. */
 import type { Column, Dataset } from "../data/index.ts";
+import { binaryCrossEntropyWithLogits, softmaxCrossEntropy } from "../losses/index.ts";
 import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
 import type { Layer } from "../nn/index.ts";
 import { formatMesh, type Mesh } from "../plan/index.ts";
 import { formatCount } from "../util/text.ts";
-import { seenType } from "./functions.ts";
+import { namesIn, seenTypes, single } from "./columns.ts";
 import type { Settings } from "./options.ts";
 
 /** Rows of larger datasets are not gone through for the sake of a warning. */
@@ -12,7 +13,7 @@ const mostRows = 1_000_000;
 
 /** A line for each. Reads the input columns, which the training is about to read. */
 export async function suspicions(settings: Settings, mesh: Mesh): Promise<string[]> {
-  const lines = [imageLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
+  const lines = [imageLine(settings), twiceLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
   return lines.filter((line) => line !== undefined);
 }
 
@@ -20,13 +21,32 @@ export async function suspicions(settings: Settings, mesh: Mesh): Promise<string
 const firstLayer = (layer: Layer): Layer => (layer.layers?.[0] === undefined ? layer : firstLayer(layer.layers[0]));
 
 function imageLine({ model, data, input, dtype }: Settings): string | undefined {
-  const type = seenType(data.columns.get(input) as Column, 1, dtype);
-  if (firstLayer(model).kind !== "conv2d" || !looksChannelsLast(type.shape)) return undefined;
+  const type = single(seenTypes(input, data, 1, dtype));
+  if (type === undefined || firstLayer(model).kind !== "conv2d" || !looksChannelsLast(type.shape)) return undefined;
   const [, height, width, channels] = type.shape;
   return (
     `the images have ${height} channels and are ${width} high and ${channels} wide; if they are [height, width, channels], ` +
     channelsFirst
   );
+}
+
+/** The layer that gives the output, where layers come one after another. */
+function lastLayer(layer: Layer): Layer {
+  const last = layer.kind === "sequential" ? Object.values(layer.layers ?? {}).at(-1) : undefined;
+  return last === undefined ? layer : lastLayer(last);
+}
+
+/** A softmax or sigmoid at the end, before a loss that takes it itself: it trains, badly. */
+function twiceLine({ model, loss }: Settings): string | undefined {
+  const { kind } = lastLayer(model);
+  const name =
+    kind === "softmax" && loss === softmaxCrossEntropy
+      ? "softmaxCrossEntropy"
+      : kind === "sigmoid" && loss === binaryCrossEntropyWithLogits
+        ? "binaryCrossEntropyWithLogits"
+        : undefined;
+  if (name === undefined) return undefined;
+  return `the model ends in ${kind}, and losses.${name} takes what comes before it, as it has a ${kind} in itself: leave the last layer out`;
 }
 
 /** Axes that a layout splits over and the mesh has not. On a single device nothing is split anyway. */
@@ -39,7 +59,7 @@ function absentAxesLine({ layoutRules }: Settings, mesh: Mesh): string | undefin
 
 async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<string | undefined> {
   if (evaluate === undefined) return undefined;
-  const shared = await sharedRows(data, evaluate, input, seed);
+  const shared = await sharedRows(data, evaluate, namesIn(input)[0] as string, seed);
   if (shared === 0) return undefined;
   return (
     `validation: ${formatCount(shared)} of its ${formatCount(evaluate.length)} rows are trained on too, so it says little of other ` +

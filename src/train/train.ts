@@ -15,13 +15,14 @@ import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
+import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
-import { resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import { pipelineMesh } from "./pipeline.ts";
 import { planAndEnd } from "./plan-text.ts";
 import { Programs } from "./programs.ts";
@@ -47,9 +48,10 @@ import { unusedAxes, unusedLines } from "./unused.ts";
  * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
  * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
  */
-export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>> {
-  // Trees of any form are handled alike.
-  return called(() => trained(options)) as Promise<TrainResult<ParamsOf<Model>>>;
+export function train(options: RecordTrainOptions): Promise<TrainResult>;
+export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>>;
+export function train(options: TrainOptions | RecordTrainOptions): Promise<TrainResult> {
+  return called(() => trained(options as TrainOptions));
 }
 
 async function trained(options: TrainOptions): Promise<TrainResult> {
@@ -136,7 +138,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
 }
 
 function reporterFor(settings: Settings): Promise<Reporter> {
-  const rank = settings.data.columns.get(settings.input)?.shape.length;
+  const rank = settings.data.columns.get(namesIn(settings.input)[0] as string)?.shape.length;
   return makeReporter(settings.report, { unit: rank === 4 ? "images" : "examples" });
 }
 

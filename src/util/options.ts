@@ -1,5 +1,6 @@
 /** @module Checking of option objects: a misspelt name is an error, not a silent default. */
 import { HeddleError } from "./errors.ts";
+import { callHint, optionHint } from "./foreign.ts";
 import { shown } from "./show.ts";
 
 /**
@@ -12,9 +13,8 @@ export function checkOptions(what: string, options: object, allowed: readonly st
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
     const near = nearest(name, allowed);
-    throw new HeddleError("option", `${what}: unknown option '${name}'`, {
-      hint: near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`,
-    });
+    const known = near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`;
+    throw new HeddleError("option", `${what}: unknown option '${name}'`, { hint: optionHint(name, allowed) ?? known });
   }
 }
 
@@ -32,7 +32,7 @@ function checkRecord(what: string, options: unknown, example = "name"): void {
   const prototype: unknown =
     typeof options === "object" && options !== null ? Object.getPrototypeOf(options) : undefined;
   if (prototype === null || prototype === Object.prototype) return;
-  const own = `write { ${example}: … }`;
+  const own = (typeof options === "number" ? callHint(what) : undefined) ?? `write { ${example}: … }`;
   throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
     // Handed on uncalled, a function that makes something gets what was meant for the thing.
     hint: isPlain(options) ? own : `${own}; where what it makes is wanted, call it: ${what}(…)`,

@@ -46,8 +46,8 @@ const webPage =
 const unpack = "unpack it first";
 const whole = "download it again: it was not written whole";
 const saveSafely = "save its tensors with safetensors.torch.save_file, or the model with torch.onnx.export";
-const pickled = `pickles, as torch.save writes them, may run code when they are read: ${saveSafely}`;
-const zipped = `readNpz reads one of arrays; one that torch.save wrote holds a pickle: ${saveSafely}`;
+const pickled = `loadVariables reads what torch.save writes since PyTorch 1.6, a zip; of another pickle: ${saveSafely}`;
+const zipped = "readNpz reads one of arrays, loadVariables the weights in one that torch.save wrote";
 
 const kinds = {
   // First: its length may begin as the mark of a pickle or of gzip does.

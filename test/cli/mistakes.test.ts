@@ -76,6 +76,8 @@ test.each(mistakes)("$args $variables ends with status $status", ({ args, variab
   expect(ended.stderr).not.toMatch(/at .*\/src\/(cli|launch)\//);
 });
 
+const escaped = (text = ""): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
 describe("a file that does not start is told with its place", () => {
   let folder = "";
   beforeAll(() => {
@@ -92,6 +94,18 @@ describe("a file that does not start is told with its place", () => {
       text: 'import {\n  nn,\n  trian,\n} from "heddle";\nconsole.log(nn, trian);\n',
       says: /misspelt\.ts:3:3: 'heddle' has no export 'trian'\n {4}trian,\n {4}\^\n {2}hint: did you mean 'train'\?\n$/,
     },
+    ...[
+      ["nn.Linear(784, 10)", "'nn' has no 'Linear'", "did you mean 'nn.linear'?"],
+      ["new nn.Conv2d(1, 2)", "'nn' has no 'Conv2d'", "did you mean 'nn.conv2d'?"],
+      ["nn.Dense(10)", "'nn' has no 'Dense'", "did you mean 'nn.linear'?"],
+      ["losses.CrossEntropyLoss()", "'losses' has no 'CrossEntropyLoss'", "did you mean 'losses.softmaxCrossEntropy'?"],
+      ["optim.adamm({})", "'optim' has no 'adamm'", "did you mean 'optim.adam'?"],
+      ["model.fit()", "model.fit is not a function", "a layer has init and apply; train("],
+    ].map(([call, says, hint], index) => ({
+      name: `member-${index}.ts`,
+      text: `import * as heddle from "heddle";\nimport { losses, nn, optim } from "heddle";\nconst model: any = heddle.nn.relu();\n[losses, nn, optim, model];\n(${call?.replace(/^(new )?(losses|nn|optim)/, "$1($2 as any)")});\n`,
+      says: new RegExp(`member-${index}\\.ts:5:\\d+: ${escaped(says)}\\n.*\\n.*\\n {2}hint: ${escaped(hint)}`),
+    })),
     {
       name: "relative.ts",
       text: 'import { taste } from "./helper.ts";\nconsole.log(taste);\n',

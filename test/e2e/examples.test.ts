@@ -39,6 +39,7 @@ const cases: readonly Case[] = [
   ["run karate.ts", /\n3[234] of 34 members are on the side/],
   ["run keras-convnet.ts -- --small", /accuracy on the test images: [5-9]\d\.\d\d %\n$/],
   ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
+  ["run serve-http.ts -- --small", /[34]\d\d of 500 digits are right, in \d+ batches\n$/],
   ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   [
     "run own-loop.ts --workers 2 -- --small",

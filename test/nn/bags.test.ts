@@ -1,5 +1,6 @@
 /** Bags of embeddings with offsets and weights: against PyTorch's values and gradients. */
 import { grad, jit, nn, random, type Tensor, tensor } from "heddle";
+import { expectClose } from "heddle/testing";
 import { describe, expect, test } from "vitest";
 import { fixture } from "../fixtures/fixture.ts";
 
@@ -21,13 +22,8 @@ interface Case {
 
 const f64 = (values: Numbers): Tensor => tensor(values as number[][], { dtype: "f64" });
 const i32 = (values: Numbers): Tensor => tensor(values as number[][], { dtype: "i32" });
-const close = (x: Tensor, wanted: Numbers): void => {
-  const flat = wanted.flat();
-  expect(x.size).toBe(flat.length);
-  x.dataSync().forEach((value, at) => {
-    expect(value).toBeCloseTo(flat[at] as number, 12);
-  });
-};
+const close = (x: Tensor, wanted: Numbers): void =>
+  expectClose(x, Float64Array.from(wanted.flat()), { rtol: 0, atol: 5e-13 });
 
 const settingsOf = ({ mode, paddingIdx }: Case) => ({ mode, ...(paddingIdx === null ? {} : { paddingIdx }) });
 const bagsOf = ({ offsets, weights }: Case) => ({

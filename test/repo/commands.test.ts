@@ -42,6 +42,9 @@ function helpOf(command: string): string {
   return text;
 }
 
+/** Programs that pages have the reader install. */
+const ofReaders = ["autocannon", "deno"];
+
 /** What is wrong with a command of each program. */
 const programs: { readonly [program: string]: (words: readonly string[]) => string[] } = {
   heddle(words) {
@@ -61,8 +64,11 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
     return [...unnamed(passed, optionsOf(script)), ...lacking(passed)];
   },
   node: ([file = "", ...words]) => [...lacking([file]), ...unnamed(words, source(file)), ...lacking(words)],
-  npx: ([program = "", ...words]) =>
-    program === "heddle" || !isThere(`node_modules/.bin/${program}`) ? check([program, ...words]) : lacking(words),
+  npx([program = "", ...words]) {
+    if (program === "heddle") return check([program, ...words]);
+    const there = isThere(`node_modules/.bin/${program}`) || ofReaders.includes(program);
+    return there ? lacking(words) : [`no program ${program}`];
+  },
   git: () => [],
   cd: () => [],
 };

@@ -1,3 +1,4 @@
+import { expectClose } from "heddle/testing";
 import { describe, expect, it } from "vitest";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
 import { countProgram } from "../../src/program/index.ts";
@@ -21,13 +22,8 @@ import {
 } from "../../src/tensor/index.ts";
 
 const numbers = (x: Tensor): number[] => [...x.dataSync()];
-const close = (actual: Tensor, expected: Tensor, digits = 5): void => {
-  expect(actual.shape).toEqual(expected.shape);
-  const wanted = numbers(expected);
-  numbers(actual).forEach((value, place) => {
-    expect(value).toBeCloseTo(wanted[place] as number, digits);
-  });
-};
+const close = (actual: Tensor, expected: Tensor, digits = 5): void =>
+  expectClose(actual, expected, { rtol: 0, atol: 10 ** -digits / 2 });
 
 describe("random numbers in loops within loops", () => {
   const key = random.key(5);

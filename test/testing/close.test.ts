@@ -1,7 +1,7 @@
 /** Comparison by value, under vitest and under Node's own runner; and that no deep comparison passes over values. */
 import assert from "node:assert";
 import { inspect } from "node:util";
-import { HeddleError, tensor } from "heddle";
+import { data, HeddleError, tensor } from "heddle";
 import { expectClose, matchers } from "heddle/testing";
 import { describe, expect, it, test } from "vitest";
 
@@ -114,4 +114,14 @@ test("two tensors are deeply equal to nobody, whatever their values, and each to
   expect({ x }).toEqual({ x });
   assert.deepStrictEqual({ x }, { x });
   expect(inspect({ x })).toBe("{ x: tensor<f32[2]> [1, 2] }");
+});
+
+test("datasets of other data, or in another order, are not deeply equal either", () => {
+  const made = (y: number[]) => data.fromArrays({ y: { shape: [2], data: y } });
+  const dataset = made([1, 2]);
+  for (const other of [made([1, 3]), dataset.shuffle(), dataset.take(1)]) {
+    expect(other).not.toEqual(dataset);
+    assert.notDeepStrictEqual(other, dataset);
+  }
+  expect({ dataset }).toEqual({ dataset });
 });

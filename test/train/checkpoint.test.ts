@@ -14,10 +14,10 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { checkpointFileName } from "../../src/io/checkpoint-name.ts";
 import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
 import { encodeSafetensors, readSafetensors } from "../../src/io/safetensors.ts";
 import {
-  checkpointFileName,
   latestCheckpoint,
   listCheckpoints,
   loadCheckpoint,

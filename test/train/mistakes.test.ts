@@ -60,6 +60,101 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
       }),
     /\(the last batch of an epoch has 2 of 16 rows, taken in 2 parts\)/,
   ],
+  [
+    "Keras's and PyTorch's rate",
+    () => optim.adam({ lr: 1 } as never),
+    /unknown option 'lr'[\s\S]*it is called 'learningRate' here/,
+  ],
+  [
+    "parameters as PyTorch's take them",
+    () => (optim.sgd as CallableFunction)([f32], { lr: 1 }),
+    /sgd: takes its options as a record/,
+  ],
+  [
+    "a batch size",
+    () => run({ batch_size: 8 }),
+    /unknown option 'batch_size'[\s\S]*datasets are batched: .*batch\(32\)/,
+  ],
+  ["a criterion", () => run({ criterion: losses.mse }), /unknown option 'criterion'[\s\S]*it is called 'loss' here/],
+  [
+    "validation data",
+    () => run({ validation_data: bars(8) }),
+    /unknown option 'validation_data'[\s\S]*it is called 'evaluate' here/,
+  ],
+  [
+    "two widths",
+    () => nn.linear(784, 10 as never),
+    /linear: takes its options as a record, got 10[\s\S]*nn\.linear\(out\): how many features go in is known/,
+  ],
+  ["channels", () => (nn.conv2d as CallableFunction)(1, 32, 3), /got 1[\s\S]*nn\.conv2d\(\{ out: 32, kernel: 3 \}\)/],
+  [
+    "an activation",
+    () => nn.linear(3, { activation: "relu" } as never),
+    /unknown option 'activation'[\s\S]*a layer of its own, such as nn\.relu/,
+  ],
+  [
+    "a kernel",
+    () => nn.conv2d({ out: 3, kernel_size: 3 } as never),
+    /unknown option 'kernel_size'[\s\S]*it is called 'kernel' here/,
+  ],
+  [
+    "another case",
+    () => nn.linear(3, { Bias: false } as never),
+    /unknown option 'Bias'[\s\S]*it is called 'bias' here/,
+  ],
+  [
+    "labels as floats",
+    () => losses.softmaxCrossEntropy(f32, tensor([1])),
+    /labels must be integers, got f32\[1\][\s\S]*dtype "i32"/,
+  ],
+  [
+    "one-hot labels as integers",
+    () => losses.softmaxCrossEntropy(f32, tensor([[0, 1]], { dtype: "i32" })),
+    /needs logits .*got f32\[1,2\], i32\[1,2\][\s\S]*labels\.argMax\(-1\)/,
+  ],
+  [
+    "labels with a dim of 1",
+    () => losses.softmaxCrossEntropy(f32, tensor([[1]], { dtype: "i32" })),
+    /got f32\[1,2\], i32\[1,1\][\s\S]*labels have no last dim of 1/,
+  ],
+  [
+    "a column that is a tensor",
+    () => data.fromArrays({ x: f32 as never }),
+    /column "x" is Tensor.*[\s\S]*shape: \[1, 2\], dtype: "f32", data: await x\.data\(\)/,
+  ],
+  [
+    "a column of rows",
+    () =>
+      data.fromArrays({
+        x: [
+          [1, 2],
+          [3, 4],
+          [5, 6],
+        ] as never,
+      }),
+    /column "x" is .*[\s\S]*shape: \[3, 2\], data: rows\.flat\(\)/,
+  ],
+  [
+    "a column that is a list",
+    () => data.fromArrays({ x: new Float32Array(3) as never }),
+    /a Float32Array, not[\s\S]*shape: \[values\.length\], data: values/,
+  ],
+  [
+    "data as arrays",
+    () => run({ data: [[[1, 2]], [0]] }),
+    /data is not a dataset .*, but \[[\s\S]*data\.fromArrays\(\{ x: /,
+  ],
+  [
+    "layers in a list",
+    () => run({ model: [nn.linear(3)] }),
+    /model is not a layer[\s\S]*nn\.sequential\(first, second\)/,
+  ],
+  [
+    "an optimizer by name",
+    () => run({ optimizer: "adam" }),
+    /optimizer is not an optimizer .*, but "adam"[\s\S]*optim\.adam\(\{ learningRate/,
+  ],
+  ["a loss by name", () => run({ loss: "mse" }), /loss is not a function .*, but "mse"/],
   ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
   [
     "an initialiser that is not called",

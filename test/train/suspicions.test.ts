@@ -1,5 +1,5 @@
 /** What is probably not meant is told in a line, and what may well be is not. */
-import { data, layouts, nn, type TrainOptions, train } from "heddle";
+import { data, layouts, losses, nn, type TrainOptions, train } from "heddle";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { mesh } from "../../src/plan/index.ts";
 import { batched } from "../../src/train/evaluate.ts";
@@ -100,6 +100,20 @@ test("axes that the mesh has not are told where something could have been split 
     "layout splits over model, which the mesh data=2 has not: what would be split so stays whole",
   ]);
   expect(await told({ layout }, { data: 1 })).toEqual([]);
+});
+
+test.each<[string, Partial<TrainOptions>, boolean]>([
+  ["softmax", { loss: losses.softmaxCrossEntropy }, true],
+  ["softmax", { loss: (y, t) => losses.nll(y.log(), t) }, false],
+  ["logSoftmax", { loss: losses.softmaxCrossEntropy }, false],
+  ["sigmoid", { loss: losses.binaryCrossEntropyWithLogits }, true],
+  ["sigmoid", { loss: losses.binaryCrossEntropy }, false],
+])("a model that ends in %s, which the loss has itself (%o): %s", async (kind, more, tells) => {
+  const last = nn[kind as "softmax" | "logSoftmax" | "sigmoid"]();
+  const model = nn.sequential(nn.flatten(), nn.sequential(nn.linear(3), last));
+  expect(await told({ model, ...more })).toEqual(
+    tells ? [expect.stringMatching(`^the model ends in ${kind}, and losses\\.\\w+ takes what comes before it`)] : [],
+  );
 });
 
 test("train prints them, unless it is silent", async () => {

@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use heddle_numerics::{singular, symmetric_eigen};
 use serde::Deserialize;
 
 use crate::dtype::DType;
 use crate::exec::Run;
+use crate::isa::Isa;
 use crate::kernels::lu::lu;
+use crate::kernels::qr::{qr, qr_work};
 use crate::kernels::room::Room;
+use crate::kernels::spectral::{singular, symmetric_eigen};
 use crate::verify::{count, At, Checker};
 use crate::{bail, bail_value, Result};
 
@@ -179,7 +181,7 @@ impl Factor {
         let (m, n) = (self.m, self.n);
         let first = memory.take(self.inputs[0].1);
         self.read(run, self.inputs[0], index, first);
-        // The decompositions of the library bring memory of their own.
+        // Decompositions that iterate bring memory of their own.
         let found = match self.kind {
             FactorKind::Cholesky => {
                 let done = cholesky(first, m, memory.take(m));
@@ -203,14 +205,14 @@ impl Factor {
             }
             FactorKind::Qr => {
                 let (q, r) = (memory.take(m * m.min(n)), memory.take(m.min(n) * n));
-                let sign = qr(first, (m, n), q, r, memory);
+                let sign = qr(first, (m, n), q, r, memory.take(qr_work(m, n)));
                 self.write(run, 0, index, q);
                 self.write(run, 1, index, r);
                 self.write(run, 2, index, &[sign]);
                 return true;
             }
-            FactorKind::Svd => svd(first, m, n),
-            FactorKind::Eigh => eigh(first, m),
+            FactorKind::Svd => svd(run.isa, first, m, n),
+            FactorKind::Eigh => eigh(run.isa, first, m),
         };
         let Some(found) = found else { return false };
         found.iter().enumerate().for_each(|(i, values)| self.write(run, i, index, values));
@@ -258,12 +260,10 @@ impl<'a> Memory<'a> {
 /// Numbers that a factorisation needs beside its inputs.
 fn work(json: &FactorJson, outputs: &[usize]) -> usize {
     let (m, n) = (json.m, json.n);
-    let k = m.min(n);
     match json.what {
         FactorKind::Cholesky | FactorKind::Lu => m,
         FactorKind::TriangularSolve => outputs[0],
-        // Q, R, the reflectors with their factors, and a row.
-        FactorKind::Qr => outputs[0] + outputs[1] + m * k + k + n.max(k),
+        FactorKind::Qr => outputs[0] + outputs[1] + qr_work(m, n),
         FactorKind::Svd | FactorKind::Eigh => 0,
     }
 }
@@ -290,62 +290,6 @@ fn cholesky(a: &mut [f64], n: usize, column: &mut [f64]) -> bool {
     true
 }
 
-/// I - tau·v·vᵀ applied to the rows from `from` on of a matrix of `n` columns; `w` is memory for a row.
-fn reflect(a: &mut [f64], n: usize, from: usize, v: &[f64], tau: f64, w: &mut [f64]) {
-    let w = &mut w[..n];
-    w.fill(0.0);
-    for (row, v) in a[from * n..].chunks(n).zip(v) {
-        w.iter_mut().zip(row).for_each(|(w, x)| *w += v * x);
-    }
-    for (row, v) in a[from * n..].chunks_mut(n).zip(v) {
-        let factor = tau * v;
-        row.iter_mut().zip(&*w).for_each(|(x, w)| *x -= factor * w);
-    }
-}
-
-/// Householder's reflections; the diagonal of R is made not negative. Gives the determinant of a square Q, else 1.
-fn qr(a: &mut [f64], (m, n): (usize, usize), q: &mut [f64], r: &mut [f64], memory: &mut Memory) -> f64 {
-    let k = m.min(n);
-    let (vectors, taus, row) = (memory.take(m * k), memory.take(k), memory.take(n.max(k)));
-    let mut sign = 1.0;
-    for j in 0..k {
-        let v = &mut vectors[j * m..(j + 1) * m - j];
-        v.iter_mut().enumerate().for_each(|(i, v)| *v = a[(j + i) * n + j]);
-        // Sizes near 1, whose squares neither overflow nor vanish; by a power of 2, which changes no digit.
-        let largest = v.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        if largest > 0.0 && largest.is_finite() {
-            let scale = libm::ldexp(1.0, -libm::ilogb(largest).clamp(-1023, 1022));
-            v.iter_mut().for_each(|x| *x *= scale);
-        }
-        let rest: f64 = v[1..].iter().map(|x| x * x).sum();
-        taus[j] = 0.0;
-        if rest > 0.0 {
-            let norm = (v[0] * v[0] + rest).sqrt();
-            v[0] += norm.copysign(v[0]);
-            taus[j] = 2.0 / (v[0] * v[0] + rest);
-            reflect(a, n, j, v, taus[j], row);
-            sign = -sign;
-        }
-    }
-    q.fill(0.0);
-    (0..k).for_each(|i| q[i * k + i] = 1.0);
-    for j in (0..k).rev().filter(|j| taus[*j] != 0.0) {
-        reflect(q, k, j, &vectors[j * m..(j + 1) * m - j], taus[j], row);
-    }
-    r.fill(0.0);
-    for i in 0..k {
-        let flip = if a[i * n + i] < 0.0 { -1.0 } else { 1.0 };
-        sign *= flip;
-        (i..n).for_each(|j| r[i * n + j] = flip * a[i * n + j]);
-        (0..m).for_each(|row| q[row * k + i] *= flip);
-    }
-    if m == n {
-        sign
-    } else {
-        1.0
-    }
-}
-
 /// What a matrix with numbers that are not finite decomposes into.
 fn undefined(sizes: &[usize]) -> Vec<Vec<f64>> {
     sizes.iter().map(|size| vec![f64::NAN; *size]).collect()
@@ -362,7 +306,7 @@ fn direction(components: impl Iterator<Item = f64> + Clone) -> f64 {
     }
 }
 
-fn eigh(a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
+fn eigh(isa: Isa, a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
     if n == 0 {
         return Some(vec![Vec::new(), Vec::new()]);
     }
@@ -370,7 +314,7 @@ fn eigh(a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
     if (0..n).any(|i| a[i * n..=i * n + i].iter().any(|x| !x.is_finite())) {
         return Some(undefined(&[n, n * n]));
     }
-    let found = symmetric_eigen(a, n)?;
+    let found = symmetric_eigen(isa, a, n)?;
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|i, j| found.values[*i].total_cmp(&found.values[*j]));
     let values = order.iter().map(|i| found.values[*i]).collect();
@@ -383,7 +327,7 @@ fn eigh(a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
     Some(vec![values, vectors])
 }
 
-fn svd(a: &[f64], m: usize, n: usize) -> Option<Vec<Vec<f64>>> {
+fn svd(isa: Isa, a: &[f64], m: usize, n: usize) -> Option<Vec<Vec<f64>>> {
     let k = m.min(n);
     if k == 0 {
         return Some(undefined(&[0, 0, 0]));
@@ -391,7 +335,7 @@ fn svd(a: &[f64], m: usize, n: usize) -> Option<Vec<Vec<f64>>> {
     if a.iter().any(|x| !x.is_finite()) {
         return Some(undefined(&[m * k, k, k * n]));
     }
-    let found = singular(a, m, n)?;
+    let found = singular(isa, a, m, n)?;
     let mut order: Vec<usize> = (0..k).collect();
     order.sort_by(|i, j| found.values[*j].total_cmp(&found.values[*i]));
     let (mut u, mut vt) = (vec![0.0; m * k], vec![0.0; k * n]);

@@ -15,4 +15,5 @@ mod products;
 mod reductions;
 mod rows;
 mod scalar;
+mod spectral;
 mod tiles;

@@ -1,0 +1,256 @@
+/** @module Whether what a file holds goes with the variables of a model, and what is to be said where it does not: what it all comes from first. */
+import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
+import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { folded } from "../util/pattern.ts";
+
+/** A variable of a model, and the entry of the file that it is to come from. */
+export interface Wanted {
+  readonly name: string;
+  readonly inFile: string;
+  readonly variable: TensorType;
+}
+
+/** What a file has under a name; `dtype` is undefined where Heddle has none such. */
+export interface Found {
+  readonly dtype: DType | undefined;
+  readonly shape: Shape;
+  readonly format?: string;
+}
+
+/** How files and models are compared. */
+export interface FitOptions {
+  /** Entries of the file that need no variable. Default: counters of batch norm. */
+  readonly ignore?: ((name: string) => boolean) | undefined;
+  /** Floats of another float dtype are rounded to that of the variable. */
+  readonly cast?: boolean | undefined;
+  /** Variables whose entry has its dims in the order of Keras. */
+  readonly transposes?: ((name: string) => boolean) | undefined;
+}
+
+/** Counters that batch norms of PyTorch have: of use to nobody but those who count. */
+export const isCounter = (name: string): boolean => name.endsWith("num_batches_tracked");
+
+/** The dims of weights `[…kernel, in, out]`, as Keras and JAX keep them, in the order `[out, in, …kernel]`. */
+export const fromKeras = <Item>(dims: readonly Item[]): readonly Item[] => [
+  ...dims.slice(-2).reverse(),
+  ...dims.slice(0, -2),
+];
+
+/** Whether values of a file become those of a variable: integers of any width, each of which must fit; floats where they may be rounded. */
+const converts = (from: DType | undefined, to: DType, cast: boolean): boolean =>
+  from !== undefined && ((cast && isFloat(from) && isFloat(to)) || (isInteger(from) && isInteger(to)));
+
+interface Misfit {
+  readonly missing: readonly Wanted[];
+  readonly extra: readonly string[];
+  readonly differs: readonly (Wanted & { readonly entry: Found })[];
+  readonly twice: readonly string[];
+}
+
+function misfit(entries: ReadonlyMap<string, Found>, wanted: readonly Wanted[], options: FitOptions): Misfit {
+  const { ignore = isCounter, cast = false, transposes = () => false } = options;
+  const used = new Map<string, string>();
+  const missing: Wanted[] = [];
+  const differs: Misfit["differs"][number][] = [];
+  const twice: string[] = [];
+  for (const one of wanted) {
+    const { name, inFile, variable } = one;
+    const taken = used.get(inFile);
+    if (taken !== undefined) twice.push(`"${name}" and "${taken}" are both "${inFile}" of the file`);
+    used.set(inFile, name);
+    const entry = entries.get(inFile);
+    const shape = entry === undefined || !transposes(name) ? entry?.shape : fromKeras(entry.shape);
+    if (entry === undefined || shape === undefined) missing.push(one);
+    else if (
+      !sameShape(shape, variable.shape) ||
+      (entry.dtype !== variable.dtype && !converts(entry.dtype, variable.dtype, cast))
+    )
+      differs.push({ ...one, entry });
+  }
+  const extra = [...entries.keys()].filter((name) => !used.has(name) && !ignore(name));
+  return { missing, extra, differs, twice };
+}
+
+/** What explains a misfit, and what to write. */
+interface Reason {
+  readonly text: string;
+  readonly hint: string;
+}
+
+/**
+ * @throws HeddleError `model` where something is missing in the file, left over, or of another shape or dtype: with what all of it comes from, where that is
+ * found, and then with the names
+ */
+export function checkFits(
+  path: string,
+  entries: ReadonlyMap<string, Found>,
+  wanted: readonly Wanted[],
+  options: FitOptions = {},
+): void {
+  const found = misfit(entries, wanted, options);
+  const { missing, extra, differs, twice } = found;
+  if (missing.length + extra.length + differs.length + twice.length === 0) return;
+  const reasons = [prefixed(found), transposed(found), rounded(found), renamed(found, entries)].filter(
+    (one) => one !== undefined,
+  );
+  const lines = [
+    ...reasons.map(({ text }) => text),
+    ...listed(
+      missing,
+      ({ name, inFile, variable }) => `missing: "${name}"${as(name, inFile)}, ${formatType(variable)}`,
+      (all) => `missing: ${all.length} variables, ${folded(all.map(({ name }) => name))}`,
+    ),
+    ...listed(
+      differs,
+      differing,
+      (all) =>
+        `differs: ${all.length} variables, ${folded(all.map(({ name }) => name))}; ${differing(all[0] as Misfit["differs"][number]).replace(/^differs: /, "")}`,
+    ),
+    ...twice,
+    ...listed(
+      extra,
+      (name) => `unexpected: "${name}" of the file has no variable here`,
+      (all) => `unexpected: ${all.length} entries of the file have no variable here, ${folded(all)}`,
+    ),
+  ];
+  const hint = reasons.map((one) => one.hint).join("; ") || usual(found);
+  throw new HeddleError("model", `${path} does not fit the model:\n  ${lines.join("\n  ")}`, { hint });
+}
+
+const usual = ({ missing, extra }: Misfit): string =>
+  [
+    missing.length > 0 && extra.length > 0 ? "map names with the option names" : undefined,
+    extra.length > 0 ? "leave out entries of the file with ignore" : undefined,
+  ]
+    .filter((part) => part !== undefined)
+    .join(", ") || "give the model the sizes of the one in the file";
+
+const as = (name: string, inFile: string): string => (inFile === name ? "" : ` (as "${inFile}")`);
+
+function differing({ name, inFile, variable, entry }: Misfit["differs"][number]): string {
+  const found = `${entry.dtype ?? entry.format}[${entry.shape.join(",")}]`;
+  return `differs: "${name}"${as(name, inFile)} is ${formatType(variable)} here and ${found} in the file`;
+}
+
+/** So many are told one by one. */
+const mostLines = 6;
+
+const listed = <Item>(
+  items: readonly Item[],
+  line: (item: Item) => string,
+  together: (items: readonly Item[]) => string,
+): string[] => (items.length > mostLines ? [together(items)] : items.map(line));
+
+/** A part in front of all names: of the file, as DataParallel writes it, or of the model. */
+function prefixed({ missing, extra }: Misfit): Reason | undefined {
+  const inFile = commonFront(
+    missing.map((one) => one.inFile),
+    extra,
+  );
+  if (inFile !== undefined)
+    return {
+      text: `all names of the file begin with "${inFile}."`,
+      hint: `give the option names: { "": "${inFile}" }`,
+    };
+  const here = commonFront(
+    extra,
+    missing.map((one) => one.inFile),
+  );
+  if (here === undefined) return undefined;
+  return {
+    text: `all names of the model begin with "${here}.", those of the file do not`,
+    hint: `give the option names: { "${here}": "" }`,
+  };
+}
+
+/** What stands in front of every one of `names` among `longer`. */
+function commonFront(names: readonly string[], longer: readonly string[]): string | undefined {
+  const [first] = names;
+  if (first === undefined) return undefined;
+  const known = new Set(longer);
+  const fronts = longer.filter((one) => one.endsWith(`.${first}`)).map((one) => one.slice(0, -first.length - 1));
+  return fronts.find((front) => names.every((name) => known.has(`${front}.${name}`)));
+}
+
+/** Weights with their dims in the order of Keras. */
+function transposed({ differs }: Misfit): Reason | undefined {
+  const turned = differs.filter(
+    ({ variable, entry }) => variable.shape.length > 1 && sameShape(fromKeras(entry.shape), variable.shape),
+  );
+  if (turned.length === 0) return undefined;
+  const names = turned.map(({ name }) => name);
+  const kind = "[…, in, out], as Keras and JAX keep them";
+  return {
+    text: `${turned.length === 1 ? "a weight is" : `${turned.length} weights are`} ${kind}: ${folded(names)}`,
+    hint: `give the option transpose: "**.weight", also for those that are square`,
+  };
+}
+
+/** Floats of another dtype. */
+function rounded({ differs }: Misfit): Reason | undefined {
+  const others = differs.filter(
+    ({ variable, entry }) =>
+      sameShape(entry.shape, variable.shape) &&
+      isFloat(variable.dtype) &&
+      entry.dtype !== undefined &&
+      isFloat(entry.dtype),
+  );
+  const [first] = others;
+  if (first === undefined) return undefined;
+  return {
+    text: `floats are ${first.entry.dtype} in the file and ${first.variable.dtype} here: ${folded(others.map(({ name }) => name))}`,
+    hint: "give the option cast: true, which rounds them",
+  };
+}
+
+/** Layers that have other names in the file: those left over of the same shapes, in the same order. */
+function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>): Reason | undefined {
+  const ours = layersOf(missing.map(({ inFile, variable }) => [inFile, variable.shape]));
+  const theirs = layersOf(extra.map((name) => [name, entries.get(name)?.shape ?? []]));
+  const pairs: [string, string][] = [];
+  for (const [layer, signature] of ours) {
+    const other = [...theirs].find(([, one]) => one === signature);
+    if (other === undefined) continue;
+    theirs.delete(other[0]);
+    pairs.push([layer, other[0]]);
+  }
+  // Neither by chance, nor what a prefix explains.
+  if (
+    pairs.length === 0 ||
+    pairs.length < ours.size ||
+    commonFront(
+      [...ours.keys()],
+      pairs.map(([, one]) => one),
+    ) !== undefined
+  )
+    return undefined;
+  const names = [...new Map(pairs.map(([here, there]) => shortened(here, there)))];
+  const shown = names.slice(0, mostLines).map(([here, there]) => `"${here}": "${there}"`);
+  const record = `{ ${[...shown, ...(names.length > shown.length ? ["…"] : [])].join(", ")} }`;
+  return {
+    text: `${names.length === 1 ? "a layer has" : `${names.length} layers have`} another name in the file, by the shapes: ${record}`,
+    hint: `give the option names: ${record}`,
+  };
+}
+
+/** Without the parts at their ends that are alike. */
+function shortened(here: string, there: string): [string, string] {
+  const [ours, theirs] = [here.split("."), there.split(".")];
+  while (ours.length > 1 && theirs.length > 1 && ours.at(-1) === theirs.at(-1)) {
+    ours.pop();
+    theirs.pop();
+  }
+  return [ours.join("."), theirs.join(".")];
+}
+
+/** What each layer has: names and shapes as one text. */
+function layersOf(named: readonly (readonly [name: string, shape: Shape])[]): Map<string, string> {
+  const layers = new Map<string, string[]>();
+  for (const [name, shape] of named) {
+    const at = name.lastIndexOf(".");
+    const layer = name.slice(0, Math.max(0, at));
+    layers.set(layer, [...(layers.get(layer) ?? []), `${name.slice(at + 1)}[${shape}]`]);
+  }
+  return new Map([...layers].map(([layer, own]) => [layer, own.sort().join(" ")]));
+}

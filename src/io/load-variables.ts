@@ -1,0 +1,252 @@
+/** @module The variables of a model from a file of weights, whoever wrote it. */
+import { type DType, isInteger, isValueOf } from "../ir/dtype.ts";
+import { isTensorType, range, type TensorType } from "../ir/shape.ts";
+import { sharedWithin } from "../nn/composite.ts";
+import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
+import type { Layer, ParamsOf, Variables } from "../nn/index.ts";
+import { isLayerLike } from "../nn/layer.ts";
+import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
+import { shown } from "../util/show.ts";
+import { called } from "../util/source.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { checkFits, fromKeras, isCounter, type Wanted } from "./fitting.ts";
+import { toTensor } from "./host.ts";
+import { openWeights, type WeightsFile } from "./weights.ts";
+
+/** Options of {@link loadPyTorch}. */
+export interface LoadPyTorchOptions {
+  /**
+   * The file's name of a variable, given Heddle's dotted name; or prefixes: `{ "0": "conv1" }` takes `conv1.weight` for
+   * `0.weight`, `{ "": "module" }` puts `module.` in front of all. Default: the names are the same, as they are where `nn.sequential` mirrors `torch.nn.Sequential`.
+   */
+  readonly names?: { readonly [prefix: string]: string } | ((name: string) => string);
+  /** Entries of the file that need no variable, by a pattern or a function of their names. Default: counters of batch norm (`num_batches_tracked`). */
+  readonly ignore?: Pattern | ((name: string) => boolean);
+  /** Floats of another float dtype are rounded to that of the variable; default of `loadVariables` true, of `loadPyTorch` false: a mismatch. */
+  readonly cast?: boolean;
+}
+
+/** Options of {@link loadVariables}. */
+export interface LoadVariablesOptions extends LoadPyTorchOptions {
+  /** Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype. */
+  readonly input?: readonly number[] | TensorType;
+  /** Which variables to read, by a pattern of their names; the others are as given, or of a layer as `init` makes them. Default: all. */
+  readonly only?: Pattern;
+  /** Variables whose dims are `[…kernel, in, out]` in the file, as Keras and JAX keep them, by a pattern of their names; default none. */
+  readonly transpose?: Pattern;
+  /** Dtype of the floats of a model that is given as a layer; default `"f32"`. */
+  readonly dtype?: FloatDType;
+}
+
+const pyTorchNames = ["names", "ignore", "cast"];
+
+/** A model to be read: its trees, and names under which files know a layer that stands in several places. */
+interface Model {
+  readonly trees: readonly FlatTree<Tensor | TensorType>[];
+  readonly aliases: readonly (readonly [first: string, other: string])[];
+}
+
+/**
+ * The variables of a model from a file: safetensors (`train`'s checkpoints, `saveTensors`, `saveWeights`, PyTorch's and others'), a folder of checkpoints (of which
+ * the newest is read), npz, or a state dict of `torch.save` (`.pt`, `.pth`; nothing in it is executed). Of a checkpoint that holds more than a state dict, that is
+ * taken. Floats are rounded to the dtype of the variable; integers of another width are taken where every value fits; counters of batch norm that the
+ * file lacks are 0.
+ *
+ *     const variables = await io.loadVariables("checkpoints", model, { input: [1, 784] });
+ *     const { y } = model.apply(variables, x);
+ *
+ * @param model a layer, whose input's shape is then needed, or variables of it, which are not changed
+ * @throws HeddleError `model` where names or shapes do not fit: with what it comes from where that is found (a prefix, other names of layers, dims in another
+ * order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed file; `file` when it cannot be read.
+ */
+export function loadVariables<const M extends Layer | Variables>(
+  path: string,
+  model: M,
+  options: LoadVariablesOptions = {},
+): Promise<Variables<M extends Layer ? ParamsOf<M> : M extends Variables ? M["params"] : never>> {
+  return called(async () => {
+    checkOptions("loadVariables", options, ["input", "only", "transpose", "dtype", ...pyTorchNames]);
+    const file = await openWeights("loadVariables", path);
+    try {
+      const found = modelOf("loadVariables", model, options);
+      return (await read("loadVariables", file, found, { cast: true, ...options })) as Variables<never>;
+    } finally {
+      await file.close();
+    }
+  });
+}
+
+/** {@link loadVariables} of a layer from a file that is open, by another function that users call. */
+export const readVariables = (
+  what: string,
+  file: WeightsFile,
+  model: Layer,
+  options: Pick<LoadVariablesOptions, "input" | "dtype">,
+): Promise<Variables> => read(what, file, modelOf(what, model, options), { cast: true });
+
+/**
+ * Variables of a Heddle model with the values of a PyTorch model of the same structure, saved in PyTorch by
+ * `safetensors.torch.save_model(model, path)`, `save_file(model.state_dict(), path)` or `torch.save(model.state_dict(), path)`. Heddle's layers have PyTorch's names,
+ * shapes and meaning of parameters, so nothing is transposed. It is {@link loadVariables} of variables, without rounding.
+ *
+ *     const variables = model.init(random.key(0), { shape: [1, 784], dtype: "f32" });
+ *     const trained = await io.loadPyTorch("model.safetensors", variables, { names: { "0": "fc1", "2": "fc2" } });
+ *     const { y } = model.apply(trained, x);
+ *
+ * @returns variables of the form of those given, which are not changed.
+ * @throws HeddleError as {@link loadVariables}
+ */
+export function loadPyTorch<V extends Variables>(
+  path: string,
+  variables: V,
+  options: LoadPyTorchOptions = {},
+): Promise<Variables<V["params"]>> {
+  return called(async () => {
+    checkOptions("loadPyTorch", options, pyTorchNames);
+    const given = treesOf("loadPyTorch", variables);
+    const file = await openWeights("loadPyTorch", path);
+    try {
+      return await read("loadPyTorch", file, given, options);
+    } finally {
+      await file.close();
+    }
+  });
+}
+
+function treesOf(what: string, variables: unknown): Model {
+  const { params, state } = (variables ?? {}) as Partial<Variables>;
+  if (typeof params !== "object" || typeof state !== "object")
+    throw new HeddleError("argument", `${what}: takes { params, state } of a model's init after the path`);
+  return { trees: [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor)), aliases: [] };
+}
+
+/** The model, as its `init` would make it. */
+function modelOf(what: string, model: Layer | Variables, options: LoadVariablesOptions): Model {
+  if (!isLayerLike(model) || typeof model === "function") {
+    if (options.input !== undefined)
+      throw new HeddleError("option", `${what}: input is for a model that is given as a layer, not as variables`);
+    return treesOf(what, model);
+  }
+  const { input, dtype = "f32", only } = options;
+  if (input === undefined)
+    throw new HeddleError("option", `${what}: the shape of the input of this ${model.kind} is not known`, {
+      hint: "give the option input: [1, 784], with the batch first",
+    });
+  const type: TensorType = isTensorType(input) ? input : { shape: input as readonly number[], dtype };
+  const init = (key: Tensor): Variables => {
+    const { params, state } = withFloats(dtype, () => model.init(key, type));
+    return { params, state };
+  };
+  // What is not read must be made; of what is read the types are enough.
+  const { params, state } = only === undefined ? evalShape(init, { shape: [2], dtype: "u32" }) : init(random.key(0));
+  const isLeaf = (value: unknown): value is Tensor | TensorType => isTensor(value) || isTensorType(value);
+  const aliases = [...sharedWithin(model).values()].flatMap(([first = "", ...others]) =>
+    others.map((other) => [first, other] as const),
+  );
+  return { trees: [params, state].map((tree) => flattenTree(tree, isLeaf)), aliases };
+}
+
+/** The dotted name of a variable, with the longest prefix that has another in the file replaced. */
+function renamed(name: string, names: LoadPyTorchOptions["names"]): string {
+  if (typeof names === "function") return names(name);
+  const parts = name.split(".");
+  for (let length = parts.length; length >= 0; length--) {
+    const prefix = parts.slice(0, length).join(".");
+    if (names !== undefined && Object.hasOwn(names, prefix))
+      return [names[prefix], ...parts.slice(length)].filter((part) => part !== "").join(".");
+  }
+  return name;
+}
+
+/** @throws HeddleError `option` for a prefix that no variable has. */
+function checkPrefixes(what: string, names: LoadPyTorchOptions["names"], variables: readonly string[]): void {
+  if (names === undefined || typeof names === "function") return;
+  if (typeof names !== "object" || names === null)
+    throw new HeddleError("option", `${what}: names must be a record of prefixes or a function, got ${shown(names)}`);
+  const unused = Object.keys(names).find(
+    (prefix) => prefix !== "" && !variables.some((name) => name === prefix || name.startsWith(`${prefix}.`)),
+  );
+  if (unused === undefined) return;
+  throw new HeddleError(
+    "option",
+    `${what}: names has "${unused}", which no variable of the model is called or begins with`,
+    {
+      hint: `variables are ${folded(variables)}; the names of the file stand on the right`,
+    },
+  );
+}
+
+interface Reading extends LoadPyTorchOptions, Pick<LoadVariablesOptions, "only" | "transpose"> {}
+
+async function read<Params extends Tensors>(
+  what: string,
+  file: WeightsFile,
+  { trees, aliases }: Model,
+  { names, ignore, cast, only, transpose }: Reading,
+): Promise<Variables<Params>> {
+  const variables = trees.flatMap(({ paths }) => paths);
+  checkPrefixes(what, names, variables);
+  for (const pattern of [only, transpose])
+    if (pattern !== undefined) checkMatches(`${what}: ${pattern === only ? "only" : "transpose"}`, pattern, variables);
+  const isWanted = only === undefined ? () => true : matching(`${what}: only`, only);
+  const transposes = transpose === undefined ? undefined : matching(`${what}: transpose`, transpose);
+  const ignores =
+    ignore === undefined || typeof ignore === "function" ? (ignore ?? isCounter) : matching(`${what}: ignore`, ignore);
+  const isThere = (name: string): boolean => file.entries.has(name);
+  // Files may know a layer that stands in several places by any of its names.
+  const known = (name: string): string => {
+    const others = aliases.flatMap(([first, other]) =>
+      name.startsWith(`${first}.`) ? [other + name.slice(first.length)] : [],
+    );
+    return isThere(renamed(name, names)) ? name : (others.find((other) => isThere(renamed(other, names))) ?? name);
+  };
+  const wanted = trees.map(({ leaves, paths }) =>
+    leaves.map((variable, index): Wanted => {
+      const name = paths[index] as string;
+      return { name, inFile: renamed(known(name), names), variable };
+    }),
+  );
+  const isRead = ({ name, inFile }: Wanted): boolean => isWanted(name) && (isThere(inFile) || !isCounter(name));
+  const again = (name: string): boolean =>
+    aliases.some(
+      ([first, other]) => name.startsWith(`${other}.`) && variables.includes(first + name.slice(other.length)),
+    );
+  const skips = (name: string): boolean =>
+    ignores(name) || again(name) || (only !== undefined && isLeftOut(name, wanted.flat(), isWanted));
+  checkFits(file.path, file.entries, wanted.flat().filter(isRead), { ignore: skips, cast, transposes });
+  const made: Tensors[] = [];
+  for (const [index, list] of wanted.entries()) {
+    const leaves: Tensor[] = [];
+    for (const one of list)
+      leaves.push(isRead(one) ? await readOne(file, one, transposes?.(one.name) === true) : kept(one));
+    made.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
+  }
+  return { params: made[0] as Params, state: made[1] as Tensors };
+}
+
+/** Whether an entry is of a variable that `only` leaves out, or of none: with a part of the model a part of the file is meant. */
+const isLeftOut = (name: string, wanted: readonly Wanted[], isWanted: (name: string) => boolean): boolean =>
+  !wanted.some((one) => one.inFile === name && isWanted(one.name));
+
+/** A variable that is not read: as it was given, or a counter at its beginning. */
+const kept = ({ variable }: Wanted): Tensor =>
+  isTensor(variable) ? variable : zeros(variable.shape, { dtype: variable.dtype });
+
+/** The tensor of an entry in the dtype of a variable. @throws HeddleError `model` for an integer that does not fit. */
+async function readOne(file: WeightsFile, { inFile, variable }: Wanted, transposes: boolean): Promise<Tensor> {
+  const { dtype }: { readonly dtype: DType } = variable;
+  const host = await file.read(inFile);
+  if (host.dtype !== dtype && isInteger(dtype)) {
+    const odd = host.data.find((value) => !isValueOf(dtype, value));
+    if (odd !== undefined)
+      throw new HeddleError(
+        "model",
+        `${file.path} does not fit the model: "${inFile}" holds ${odd}, no value of ${dtype}`,
+      );
+  }
+  const x = toTensor(host).cast(dtype);
+  return transposes ? x.transpose([...fromKeras(range(host.shape.length))]) : x;
+}

@@ -1,0 +1,149 @@
+/** @module Models with their architecture: a safetensors file of the variables, whose metadata hold the layers and the type of their input as JSON. */
+import { type DType, isDType } from "../ir/dtype.ts";
+import type { TensorType } from "../ir/shape.ts";
+import { isTensorType } from "../ir/shape.ts";
+import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
+import * as nn from "../nn/index.ts";
+import { isLayerLike } from "../nn/layer.ts";
+import { layerAsData, layerOfData } from "../nn/recipe.ts";
+import { jit, type Tensor, type Tensors } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { called } from "../util/source.ts";
+import { isRecord } from "../util/tree.ts";
+import { version } from "../util/version.ts";
+import { toHost } from "./host.ts";
+import { readVariables } from "./load-variables.ts";
+import { type SafetensorsMetadata, savedBy } from "./safetensors.ts";
+import { hostByName } from "./state-dict.ts";
+import { openWeights } from "./weights.ts";
+
+const key = "heddle.model";
+const format = 1;
+
+/** What a model takes, for which its variables are made. */
+export interface SavedInput {
+  /** Shape (batch first, of any size) and dtype of the input. */
+  readonly input: TensorType;
+  /** Dtype of the floats; default `"f32"`. */
+  readonly dtype?: FloatDType;
+}
+
+/** The metadata of a file by which the layers are made again. @throws HeddleError `model` for layers that code of the user's makes. */
+export function modelMetadata(
+  what: string,
+  model: nn.Layer,
+  { input, dtype = "f32" }: SavedInput,
+): SafetensorsMetadata {
+  const { shape } = input;
+  const data = {
+    format,
+    library: version,
+    model: layerAsData(what, model),
+    input: { shape, dtype: input.dtype },
+    dtype,
+  };
+  return new Map([[key, JSON.stringify(data)]]);
+}
+
+/** Options of {@link saveModel}. */
+export interface SaveModelOptions {
+  /** Shape (batch first, of any size) of the input, in f32, or shape and dtype. */
+  readonly input: readonly number[] | TensorType;
+  /** Dtype of the floats; default `"f32"`. */
+  readonly dtype?: FloatDType;
+}
+
+/**
+ * Writes a model with its architecture: layers, the type of their input and all variables, as one safetensors file, which {@link loadModel} reads without the code that
+ * made the model. Layers must be those of `nn`. `result.save(path)` of `train` and `save` of `keras.model` write such files. The file appears whole or not at all.
+ *
+ * @throws HeddleError `model` naming a layer that code of yours makes (`nn.module`, a function, a layer of your own); `file` or `disk` when it cannot be written.
+ */
+export function saveModel(
+  path: string,
+  model: nn.Layer,
+  variables: nn.Variables,
+  options: SaveModelOptions,
+): Promise<void> {
+  return called(async () => {
+    checkOptions("saveModel", options, ["input", "dtype"]);
+    if (!isLayerLike(model) || typeof model === "function")
+      throw new HeddleError("argument", `saveModel: takes a layer after the path, got ${shown(model)}`);
+    const { params, state } = variables ?? {};
+    if (typeof params !== "object" || typeof state !== "object")
+      throw new HeddleError("argument", "saveModel: takes { params, state } after the layer");
+    const { input, dtype = "f32" } = options;
+    const type: TensorType = isTensorType(input) ? input : { shape: input as readonly number[], dtype };
+    const metadata = modelMetadata("saveModel", model, { input: type, dtype });
+    await savedBy("saveModel", path, await hostByName("saveModel", [params, state], toHost), { metadata });
+  });
+}
+
+/** A model that was read: its layers, its variables, and what it says of inputs. */
+export interface LoadedModel extends nn.Variables {
+  readonly layer: nn.Layer;
+  /** Shape and dtype of the input that it was saved for; the batch may be another. */
+  readonly input: TensorType;
+  readonly dtype: FloatDType;
+  /** The outputs for a batch, as in evaluation; compiled once for each shape. */
+  predict(x: Tensor): Tensor;
+}
+
+/**
+ * Reads a model that {@link saveModel}, `result.save` or `keras.model` wrote: layers and variables. Nothing in the file is executed but the functions of `nn` that it names.
+ *
+ * @throws HeddleError `model` for a file of variables alone; `version` for one of a newer Heddle; `format` for a malformed one; `file` when it cannot be read.
+ * @example (await io.loadModel("model.safetensors")).predict(x)
+ */
+export function loadModel(path: string): Promise<LoadedModel> {
+  return called(() => loadedBy("loadModel", path));
+}
+
+/** {@link loadModel} by another function that users call. */
+export async function loadedBy(what: string, path: string): Promise<LoadedModel> {
+  const file = await openWeights(what, path);
+  try {
+    const { layer, input, dtype } = parse(what, file.path, file.metadata);
+    const { params, state } = await readVariables(what, file, layer, { input, dtype });
+    const apply = jit(
+      (own: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: own, state: kept }, x).y,
+    );
+    return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
+  } finally {
+    await file.close();
+  }
+}
+
+function parse(what: string, path: string, metadata: SafetensorsMetadata): Required<SavedInput> & { layer: nn.Layer } {
+  const text = metadata.get(key);
+  if (text === undefined)
+    throw new HeddleError("model", `${what}: ${path} holds variables alone, without the layers that they are of`, {
+      hint: "make the model, and read them by io.loadVariables(path, model, { input })",
+    });
+  const malformed = (problem: string): HeddleError =>
+    new HeddleError("format", `${path} is not a valid model file: of its layers, ${problem}`);
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw malformed("the text is not JSON");
+  }
+  if (!isRecord(data)) throw malformed("the text is no record");
+  const { format: theirs, library, model, input, dtype } = data;
+  if (typeof theirs === "number" && theirs > format)
+    throw new HeddleError(
+      "version",
+      `${path} has model format ${theirs}, this Heddle (${version}) reads up to ${format}`,
+      {
+        hint: `use the Heddle that wrote it: ${String(library)}`,
+      },
+    );
+  const { shape, dtype: of } = (input ?? {}) as { shape?: unknown; dtype?: unknown };
+  const isInput = Array.isArray(shape) && shape.every((size) => Number.isSafeInteger(size) && size >= 0);
+  if (!isInput || typeof of !== "string" || !isDType(of)) throw malformed("the input has no shape and dtype");
+  if (dtype !== "f32" && dtype !== "f64") throw malformed(`floats are ${shown(dtype)}`);
+  const layer = withFloats(dtype, () => layerOfData(model, nn, malformed));
+  return { layer, input: { shape: shape as number[], dtype: of as DType }, dtype };
+}

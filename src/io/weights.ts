@@ -1,0 +1,89 @@
+/** @module Weights by name, in any file that holds some: safetensors, checkpoints of a training, npz, and PyTorch's state dicts. */
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { HostTensor } from "../ir/node.ts";
+import { HeddleError } from "../util/errors.ts";
+import { recognise, recognisedBytes } from "../util/recognise.ts";
+import { checkpointStep } from "./checkpoint-name.ts";
+import type { Found } from "./fitting.ts";
+import { readNpz } from "./npz.ts";
+import { checkPath, openFile, readPart } from "./read.ts";
+import { openedBy, type SafetensorsMetadata } from "./safetensors.ts";
+import { openTorch } from "./torch.ts";
+import { openSource } from "./zip.ts";
+
+/** An open file of weights. */
+export interface WeightsFile {
+  /** The file; of a folder of checkpoints the newest in it. */
+  readonly path: string;
+  readonly entries: ReadonlyMap<string, Found>;
+  readonly metadata: SafetensorsMetadata;
+  read(name: string): Promise<HostTensor>;
+  close(): Promise<void>;
+}
+
+/** @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
+export async function openWeights(what: string, given: string): Promise<WeightsFile> {
+  checkPath(what, given);
+  const path = await newestIn(what, given);
+  const handle = await openFile(what, path);
+  const kind = recognise(await readPart(handle, 0, recognisedBytes).finally(() => handle.close()));
+  return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
+}
+
+/** Of a folder the checkpoint of the latest step. */
+async function newestIn(what: string, path: string): Promise<string> {
+  const isFolder = await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) return path;
+  const steps = (await readdir(path)).flatMap((name): [number, string][] => {
+    const step = checkpointStep(name);
+    return step === undefined ? [] : [[step, name]];
+  });
+  const [newest] = steps.sort(([left], [right]) => right - left);
+  if (newest !== undefined) return join(path, newest[1]);
+  throw new HeddleError("file", `${what}: ${path} is a folder without checkpoints`, {
+    hint: "name a file, or the folder that checkpoint.directory of train names",
+  });
+}
+
+/** What stands in front of the names of a checkpoint. */
+const group = /^(params|state|optimizer)[/.]/;
+
+/** Of a checkpoint, and of variables as `saveTensors` writes them, parameters and state by their own names. */
+async function openSafe(what: string, path: string): Promise<WeightsFile> {
+  const file = await openedBy(what, path);
+  const names = [...file.entries.keys()];
+  const inGroups = names.length > 0 && names.every((name) => group.test(name));
+  const wanted = inGroups ? names.filter((name) => !name.startsWith("optimizer")) : names;
+  const own = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
+  return {
+    path,
+    metadata: file.metadata,
+    entries: new Map([...own].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
+    read: (name) => file.read(own.get(name) as string),
+    close: () => file.close(),
+  };
+}
+
+async function openArchive(what: string, path: string): Promise<WeightsFile> {
+  const source = await openSource(what, path, { file: path, format: "PyTorch or npz" });
+  try {
+    const torch = await openTorch(source, path);
+    if (torch !== undefined) return { ...torch, path, metadata: new Map(), close: () => source.close() };
+    const arrays = await readNpz(path);
+    await source.close();
+    return {
+      path,
+      metadata: new Map(),
+      entries: new Map(Object.entries(arrays)),
+      read: async (name) => arrays[name] as HostTensor,
+      close: async () => undefined,
+    };
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
+}

@@ -1,0 +1,33 @@
+/** @module Values that are not finite in the columns of a batch whose loss is not: told by row and place, as NaN in data is the commonest cause. */
+import type { Dataset } from "../data/index.ts";
+import { isFloat } from "../ir/dtype.ts";
+import { sizeOf } from "../ir/shape.ts";
+import type { FedBatch } from "./feed.ts";
+
+/** What is wrong with the data of a batch, in words; undefined where every value is finite. */
+export function badValue(batch: Pick<FedBatch, "sources" | "stored">, data: Dataset): string | undefined {
+  for (const [name, { dtype, shape }] of data.columns) {
+    const values = isFloat(dtype) ? (batch.stored(name) as ArrayLike<number> | undefined) : undefined;
+    if (values === undefined) continue;
+    const width = sizeOf(shape.slice(1));
+    for (const [row, source] of batch.sources.entries())
+      for (let place = 0; place < width; place++) {
+        const value = values[source * width + place] as number;
+        if (!Number.isFinite(value))
+          return `column '${name}' has ${value}${placeIn(shape.slice(1), place)} in row ${source} of the data (row ${row} of the batch)`;
+      }
+  }
+  return undefined;
+}
+
+/** Where in a row, by its dims: `" at [2,5]"`. */
+function placeIn(shape: readonly number[], place: number): string {
+  if (shape.length === 0) return "";
+  let rest = place;
+  const indices = [...shape].reverse().map((size) => {
+    const index = rest % size;
+    rest = Math.floor(rest / size);
+    return index;
+  });
+  return ` at [${indices.reverse().join(",")}]`;
+}

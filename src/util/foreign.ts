@@ -1,0 +1,221 @@
+/**
+ * @module Names of other libraries, and what stands for them here. Messages about an unknown option, a missing export or a missing member
+ * look here first: the nearest name by its letters is no help to whom writes `lr`, `Linear` or `fit`.
+ */
+
+/** A name without case and separators: `batch_size`, `batchSize` and `BatchSize` are one. */
+const plain = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+
+/** What an option of another library is here: other names, of which the first that is known is meant, or a sentence. */
+interface ForeignOption {
+  readonly names?: readonly string[];
+  readonly says?: string;
+}
+
+const fromData = "leave it out: what goes in is known from the data";
+const ownLayer = "an activation is a layer of its own, such as nn.relu(), after this one";
+const batching = "datasets are batched: data.fromArrays(…).batch(32)";
+
+const foreignOptions: { readonly [name: string]: ForeignOption } = {
+  lr: { names: ["learningRate"] },
+  eta: { names: ["learningRate"] },
+  eps: { names: ["epsilon"] },
+  wd: { names: ["weightDecay"] },
+  l2: { names: ["weightDecay"] },
+  beta1: { names: ["betas"] },
+  beta2: { names: ["betas"] },
+  rho: { names: ["alpha", "decay"] },
+  clipnorm: { names: ["clip"] },
+  clipvalue: { names: ["clip"] },
+  maxgradnorm: { names: ["clip"] },
+  batchsize: { says: batching },
+  batch: { says: batching },
+  shuffle: { says: "datasets are shuffled: data.fromArrays(…).shuffle().batch(32)" },
+  droplast: { says: "datasets drop it: .batch(32, { dropRemainder: true })" },
+  validationdata: { names: ["evaluate"] },
+  validation: { names: ["evaluate", "validationData"] },
+  valdata: { names: ["evaluate", "validationData"] },
+  evaldataset: { names: ["evaluate"] },
+  validationsplit: { says: "hold rows out: rows.take(n) for evaluate, rows.skip(n) to train on" },
+  criterion: { names: ["loss"] },
+  lossfn: { names: ["loss"] },
+  lossfunction: { names: ["loss"] },
+  dataset: { names: ["data"] },
+  traindataset: { names: ["data"] },
+  traindata: { names: ["data"] },
+  trainloader: { names: ["data"] },
+  dataloader: { names: ["data"] },
+  network: { names: ["model"] },
+  net: { names: ["model"] },
+  numepochs: { names: ["epochs"] },
+  nepochs: { names: ["epochs"] },
+  maxepochs: { names: ["epochs"] },
+  randomstate: { names: ["seed"] },
+  randomseed: { names: ["seed"] },
+  verbose: { names: ["report"] },
+  gradientaccumulationsteps: { names: ["accumulate"] },
+  accumulategradbatches: { names: ["accumulate"] },
+  ckptpath: { names: ["resume"] },
+  logdir: { names: ["directory"] },
+  units: { says: "the number of outputs comes first: nn.linear(10)" },
+  outfeatures: { says: "the number of outputs comes first: nn.linear(10)" },
+  infeatures: { says: fromData },
+  inchannels: { says: fromData },
+  inputshape: { says: fromData },
+  inputdim: { says: fromData },
+  inputsize: { says: fromData },
+  numfeatures: { says: fromData },
+  normalizedshape: { says: fromData },
+  outchannels: { names: ["out"] },
+  filters: { names: ["out"] },
+  kernelsize: { names: ["kernel"], says: "the size of a window comes first: nn.maxPool2d(2)" },
+  poolsize: { says: "the size of a window comes first: nn.maxPool2d(2)" },
+  stride: { names: ["strides"] },
+  dilationrate: { names: ["dilation"] },
+  usebias: { names: ["bias"] },
+  biasadd: { names: ["bias"] },
+  kernelinitializer: { names: ["init"] },
+  hiddensize: { names: ["hidden"] },
+  activation: { says: ownLayer },
+  act: { says: ownLayer },
+  p: { names: ["rate"], says: "the rate comes first: nn.dropout(0.5)" },
+  embeddim: { names: ["size"], says: "sizes come first: nn.embedding(count, size)" },
+  device: { says: "there are no devices to choose; workers are the launcher's: heddle run file.ts --workers 4" },
+  axis: { names: ["dim", "dims"] },
+  keepdims: { names: ["keepDims"] },
+  keepdim: { names: ["keepDims"] },
+  requiresgrad: { says: "grad(f) and valueAndGrad(f) are by the first argument of f; no tensor is marked" },
+  fromlogits: { says: "losses of logits have names of their own, such as losses.binaryCrossEntropyWithLogits" },
+};
+
+/** What to write for an unknown option, where it is another library's; undefined otherwise. */
+export function optionHint(name: string, allowed: readonly string[]): string | undefined {
+  const same = allowed.find((other) => plain(other) === plain(name));
+  const found = Object.entries(foreignOptions).find(([key]) => plain(key) === plain(name))?.[1];
+  const here = same ?? found?.names?.find((other) => allowed.includes(other));
+  return here === undefined ? found?.says : `it is called '${here}' here`;
+}
+
+/** Functions and classes of other libraries, and what they are here. */
+export const foreignNames: { readonly [name: string]: string } = {
+  dense: "nn.linear",
+  module: "nn.module",
+  modulelist: "nn.module",
+  flax: "nn.module",
+  conv: "nn.conv2d",
+  conv2dtranspose: "nn.convTranspose2d",
+  maxpooling1d: "nn.maxPool1d",
+  maxpooling2d: "nn.maxPool2d",
+  averagepooling2d: "nn.avgPool2d",
+  globalaveragepooling2d: "nn.globalAvgPool",
+  batchnorm1d: "nn.batchNorm",
+  batchnorm2d: "nn.batchNorm",
+  batchnorm3d: "nn.batchNorm",
+  batchnormalization: "nn.batchNorm",
+  layernormalization: "nn.layerNorm",
+  multiheadattention: "nn.multiHeadAttention",
+  crossentropy: "losses.softmaxCrossEntropy",
+  crossentropyloss: "losses.softmaxCrossEntropy",
+  categoricalcrossentropy: "losses.softmaxCrossEntropy",
+  sparsecategoricalcrossentropy: "losses.softmaxCrossEntropy",
+  softmaxcrossentropywithlogits: "losses.softmaxCrossEntropy",
+  nllloss: "losses.nll",
+  mseloss: "losses.mse",
+  meansquarederror: "losses.mse",
+  l1loss: "losses.l1",
+  mae: "losses.l1",
+  meanabsoluteerror: "losses.l1",
+  bce: "losses.binaryCrossEntropy",
+  bceloss: "losses.binaryCrossEntropy",
+  bcewithlogits: "losses.binaryCrossEntropyWithLogits",
+  bcewithlogitsloss: "losses.binaryCrossEntropyWithLogits",
+  sigmoidcrossentropy: "losses.binaryCrossEntropyWithLogits",
+  smoothl1loss: "losses.smoothL1",
+  huberloss: "losses.huber",
+  kldivloss: "losses.klDivergence",
+  kldivergence: "losses.klDivergence",
+  ctcloss: "losses.ctc",
+  lrscheduler: "optim.schedules",
+  cosineannealinglr: "optim.schedules.cosine",
+  cosinedecay: "optim.schedules.cosine",
+  earlystopping: "callbacks.earlyStopping",
+  modelcheckpoint: "callbacks.modelCheckpoint",
+  dataloader: "data.fromArrays",
+  tensordataset: "data.fromArrays",
+  manualseed: "random.key",
+  randn: "random.normal",
+  rand: "random.uniform",
+  array: "tensor",
+  astensor: "tensor",
+  fromnumpy: "tensor",
+  variable: "tensor",
+  constant: "tensor",
+  cat: "concat",
+  concatenate: "concat",
+  permute: "transpose",
+  mm: "matmul",
+  bmm: "matmul",
+  nograd: "stopGradient",
+  valuegrad: "valueAndGrad",
+};
+
+const trainer =
+  "a layer has init and apply; train({ model, data, loss, optimizer, epochs }) trains it, and keras.model(layer) has compile, fit, evaluate and predict";
+
+/** Methods of other libraries' models, optimizers and tensors, and what to write here. */
+const foreignMethods: { readonly [name: string]: string } = {
+  fit: trainer,
+  compile: trainer,
+  predict: `${trainer}; what train gives has predict`,
+  evaluate: `${trainer}; what train gives has evaluate`,
+  summary: trainer,
+  forward: "a layer is called by layer.apply({ params, state }, x)",
+  parameters: "layer.init(key, { shape, dtype }) gives params, a tree of tensors",
+  statedict: "parameters are a tree of tensors: result.params; io.saveTensors(path, params) writes them",
+  loadstatedict: "io.loadPyTorch reads weights by their names",
+  backward: "gradients are functions: valueAndGrad(loss)(params) gives { value, grad }",
+  zerograd: "gradients are values that nothing keeps: leave it out",
+  step: "an optimizer is a pure function: optimizer.update(grads, state, params, { step }) gives { params, state }",
+  cuda: "computing is on the cores of this machine: leave it out",
+  cpu: "computing is on the cores of this machine: leave it out",
+  numpy: "await x.data() gives the values as a typed array",
+  tolist: "await x.data() gives the values as a typed array",
+  detach: "stopGradient(x) gives a value that derivatives take for a constant",
+  view: "x.reshape(shape)",
+  permute: "x.transpose(dims)",
+  unsqueeze: "x.reshape(shape) with a 1 in its place",
+  float: 'x.cast("f32")',
+  long: 'x.cast("i32")',
+  astype: 'x.cast("f32")',
+  datasync: "await x.data(), or await x.item() for a scalar",
+  arraysync: "await x.data() gives the values as a typed array",
+};
+
+const lookup = (table: { readonly [name: string]: string }, name: string): string | undefined =>
+  Object.hasOwn(table, plain(name)) ? table[plain(name)] : undefined;
+
+/**
+ * What to write for a function or class that a module or namespace does not have: a member that differs in case alone, or what stands for
+ * it here; undefined where nothing is known.
+ */
+export const nameHint = (name: string, members: readonly string[]): string | undefined =>
+  members.find((other) => plain(other) === plain(name)) ?? lookup(foreignNames, name);
+
+/** What to write for a method that a value does not have; undefined where nothing is known. */
+export const methodHint = (name: string): string | undefined => lookup(foreignMethods, name);
+
+/** Where the number of inputs is given first, as other libraries take it: what to write instead, by the function. */
+const foreignCalls: { readonly [what: string]: string } = {
+  linear: "nn.linear(out): how many features go in is known from the data",
+  conv1d: "nn.conv1d({ out: 32, kernel: 3 }): how many channels go in is known from the data",
+  conv2d: "nn.conv2d({ out: 32, kernel: 3 }): how many channels go in is known from the data",
+  conv3d: "nn.conv3d({ out: 32, kernel: 3 }): how many channels go in is known from the data",
+  lstm: "nn.lstm({ hidden: 128 }): how many features go in is known from the data",
+  gru: "nn.gru({ hidden: 128 }): how many features go in is known from the data",
+  batchNorm: "nn.batchNorm(): how many features it has is known from the data",
+  layerNorm: "nn.layerNorm(): how many features it has is known from the data",
+};
+
+/** What to write where a function was given a number in the place of its options; undefined where nothing is known. */
+export const callHint = (what: string): string | undefined =>
+  Object.hasOwn(foreignCalls, what) ? foreignCalls[what] : undefined;
