@@ -1,5 +1,5 @@
-// A plugin of TypeDoc: methods that are made of functions (src/tensor/methods.ts) have the docstrings of those functions, which editors
-// show; TypeDoc finds only some of them by itself.
+// A plugin of TypeDoc: methods that are made of functions (src/tensor/methods.ts) have the docstrings and the parameters of those functions,
+// as editors show them; TypeDoc finds only some docstrings by itself, and says `...rest` of the parameters.
 
 /** `ReflectionKind`'s numbers. */
 const kinds = { function: 64, class: 128 };
@@ -11,16 +11,18 @@ export function load(app) {
         (module.children ?? []).filter(({ kind }) => kind === kinds.function).map((child) => [child.name, child]),
       );
       const classes = (module.children ?? []).filter(({ kind }) => kind === kinds.class);
-      for (const member of classes.flatMap((one) => one.children ?? []))
-        copyComment(functions.get(member.name), member);
+      for (const member of classes.flatMap((one) => one.children ?? [])) document(functions.get(member.name), member);
     }
   });
 }
 
-function copyComment(from, to) {
-  const comment = from?.signatures?.[0]?.comment;
+function document(from, to) {
   // A function by its type, as those of a mapped type are.
   const [held] = to.type?.declaration?.signatures ?? [];
-  const target = to.signatures?.[0] ?? (held && to);
-  if (comment !== undefined && target !== undefined && !target.hasComment()) target.comment = comment.clone();
+  if (held === undefined) return;
+  const [said] = from?.signatures ?? [];
+  // The first is the object itself.
+  if (said !== undefined) held.parameters = said.parameters?.slice(1);
+  else if (held.parameters?.[0]?.type?.elements?.length === 0) held.parameters = [];
+  if (said?.comment !== undefined && !to.hasComment()) to.comment = said.comment.clone();
 }

@@ -1,9 +1,8 @@
 /** @module `heddle export`: a file's training step in the language of another system. */
 
-import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import { writeBytes } from "../io/write.ts";
 import { launchLocal } from "../launch/local.ts";
-import { HeddleError } from "../util/errors.ts";
 import { meshText } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { report } from "./run.ts";
@@ -44,15 +43,7 @@ export function exportCommand({ finish, signal }: CommandContext): Command {
         return finish(exitStatus.failure);
       }
       if (output === undefined) process.stdout.write(result.plan);
-      else write(output, result.plan);
+      else await writeBytes("export", output, Buffer.from(result.plan));
       finish(result.status);
     });
-}
-
-function write(path: string, text: string): void {
-  try {
-    writeFileSync(path, text);
-  } catch (error) {
-    throw new HeddleError("file", `${path} cannot be written: ${(error as Error).message}`);
-  }
 }

@@ -1,9 +1,10 @@
 /** @module `heddle profile`: where the time of a file's training steps goes. */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
+import { writeBytes } from "../io/write.ts";
 import { launchLocal } from "../launch/local.ts";
 import { parseRankProfile, type RankProfile } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -77,7 +78,8 @@ async function profile(
     report(result, workers, signal);
     if (result.status !== exitStatus.ok) return result.status;
     const ranks = readRanks(directory);
-    if (trace !== undefined) writeTrace(trace, ranks);
+    if (trace !== undefined)
+      await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
     const made = reportOf(ranks);
     process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
     if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
@@ -97,12 +99,4 @@ function readRanks(directory: string): RankProfile[] {
   throw new HeddleError("profile", "nothing ran on the native executor", {
     hint: "the file should call train(), or run operations on tensors",
   });
-}
-
-function writeTrace(file: string, ranks: readonly RankProfile[]): void {
-  try {
-    writeFileSync(file, `${JSON.stringify(traceOf(ranks))}\n`);
-  } catch (error) {
-    throw new HeddleError("file", `the trace cannot be written: ${(error as Error).message}`, { cause: error });
-  }
 }

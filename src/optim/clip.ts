@@ -1,5 +1,6 @@
 /** @module Gradients within bounds, element by element or all together. */
-import { wideDType } from "../ir/dtype.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
 import {
   concat,
   full,
@@ -14,7 +15,7 @@ import {
 import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
-import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
 /** Each element of each gradient into [-limit, limit]; NaN stays. PyTorch's `clip_grad_value_`. */
 export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number): Grads {
@@ -50,11 +51,22 @@ function normOf(what: string, options: NormOptions): number {
  */
 export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
   const norm = normOf("globalNorm", options);
-  const { leaves } = flattenTree(grads, isTensor);
+  const leaves = gradientsOf("globalNorm", grads).leaves as [Tensor, ...Tensor[]];
   const [first] = leaves;
-  if (first === undefined) throw new HeddleError("tree", "globalNorm: there is no gradient in the tree");
-  const found = wideNorm(leaves as [Tensor, ...Tensor[]], norm);
+  const found = wideNorm(leaves, norm);
   return found.dtype === first.dtype ? found : found.cast(first.dtype);
+}
+
+/** The gradients of a tree. @throws HeddleError `tree` where there is none, `dtype` where one has no floats. */
+function gradientsOf(what: string, grads: Tensors): FlatTree<Tensor> {
+  const flat = flattenTree(grads, isTensor);
+  if (flat.leaves.length === 0) throw new HeddleError("tree", `${what}: there is no gradient in the tree`);
+  const odd = flat.leaves.findIndex(({ dtype }) => !isFloat(dtype));
+  if (odd < 0) return flat;
+  throw new HeddleError(
+    "dtype",
+    `${what}: gradients are floats, but '${flat.paths[odd]}' is ${formatType(flat.leaves[odd] as Tensor)}`,
+  );
 }
 
 /** The norm of tensors in the dtype of the first, f32 where that has 16 bits. */
@@ -87,9 +99,8 @@ export function clipByGlobalNorm<Grads extends Tensors>(
 ): { grads: Grads; norm: Tensor } {
   checkNumber("clipByGlobalNorm", "maxNorm", maxNorm, 0);
   const power = normOf("clipByGlobalNorm", options);
-  const { leaves, shape } = flattenTree(grads, isTensor);
-  const [first] = leaves;
-  if (first === undefined) throw new HeddleError("tree", "clipByGlobalNorm: there is no gradient in the tree");
+  const { leaves, shape } = gradientsOf("clipByGlobalNorm", grads);
+  const [first] = leaves as [Tensor, ...Tensor[]];
   const norm = wideNorm(leaves as [Tensor, ...Tensor[]], power);
   const factor = minimum(full([], maxNorm, { dtype: norm.dtype }).div(norm.add(1e-6)), 1);
   const clipped = leaves.map((leaf) => inFloat32([leaf], (x) => x.mul(factor.cast(x.dtype))));

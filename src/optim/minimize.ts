@@ -1,4 +1,6 @@
 /** @module Minimising a function by L-BFGS with a line search that keeps Wolfe's strong conditions. */
+import { isFloat } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
 import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../tensor/index.ts";
 import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -31,10 +33,11 @@ export interface Minimum<Params> {
   readonly iterations: number;
   readonly evaluations: number;
   /**
-   * Why it ended: the gradient or the change is below its tolerance, the most steps or evaluations are done, or no lower point was
-   * found along the direction.
+   * Why it ended: the gradient or the change is below its tolerance, the most steps or evaluations are done, no lower point was
+   * found along the direction, or the function falls on without end (`"unbounded"`): to minus infinity, or along the longest steps that
+   * are tried.
    */
-  readonly reason: "gradient" | "change" | "iterations" | "evaluations" | "search";
+  readonly reason: "gradient" | "change" | "iterations" | "evaluations" | "search" | "unbounded";
 }
 
 type Settings = Required<MinimizeOptions>;
@@ -67,10 +70,22 @@ const largestOf = (x: Vector): Tensor => x.map((one) => one.abs().max()).reduce(
 const totalOf = (x: Vector): Tensor => x.map((one) => one.abs().sum()).reduce((sum, next) => sum.add(next));
 const numberOf = async (x: Tensor): Promise<number> => Number(await x.item());
 
+/** @throws HeddleError `shape` unless a loss is a float scalar. */
+function scalarLoss(loss: unknown): Tensor {
+  if (isTensor(loss) && loss.shape.length === 0 && isFloat(loss.dtype)) return loss;
+  const got = isTensor(loss) ? formatType(loss) : shown(loss);
+  throw new HeddleError("shape", `minimize: the loss must be a float scalar, got ${got}`, {
+    hint:
+      isTensor(loss) && loss.size !== 1
+        ? "reduce it with sum() or mean()"
+        : "compute it by operations on the parameters",
+  });
+}
+
 /** The compiled parts of the search. */
 function compiled<Params extends Tensors>(loss: (params: Params) => Tensor, params: Params) {
   const { shape, leaves } = flattenTree(params, isTensor);
-  const lossAndGrad = valueAndGrad((x: Tensors) => loss(x as Params));
+  const lossAndGrad = valueAndGrad((x: Tensors) => scalarLoss(loss(x as Params)));
   const probe = jit((from: Vector, direction: Vector, t: Tensor) => {
     const place = plus(from, direction, t);
     const { value, grad } = lossAndGrad(unflattenTree(shape, [...place]) as Tensors);
@@ -153,6 +168,7 @@ export async function minimize<Params extends Tensors>(
     const found = await strongWolfe(probe, { ...from, t: 0, slope }, length, toleranceChange / longest);
     if (found.t === 0) return done("search");
     [history, here] = [next, found];
+    if (here.loss === -Infinity || found.open) return done("unbounded");
     step = direction.map((one) => one.mul(found.t));
     change = found.gradient.map((one, index) => one.sub(from.gradient[index] as Tensor));
     iterations++;

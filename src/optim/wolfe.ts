@@ -24,7 +24,8 @@ const inside = (t: number, low: number, high: number, otherwise: number): number
 
 /**
  * A point along a line whose loss has fallen enough and whose slope is flat enough (algorithm 3.5). A loss that is not finite counts
- * as too high. Where none is found in 25 tries, it is the lowest one that has fallen enough, or the start.
+ * as too high. Where none is found in 25 tries, it is the lowest one that has fallen enough, or the start; `open` where it fell on at the
+ * longest of them.
  *
  * @param start t = 0, with a slope below 0
  * @param first the first t that is tried
@@ -35,7 +36,7 @@ export async function strongWolfe<At extends Point>(
   start: At,
   first: number,
   least: number,
-): Promise<At> {
+): Promise<At & { readonly open: boolean }> {
   const tooHigh = ({ t, loss }: Point): boolean => !(loss <= start.loss + decrease * t * start.slope);
   const isFlat = ({ slope }: Point): boolean => Math.abs(slope) <= -curvature * start.slope;
   let tries = 0;
@@ -57,14 +58,15 @@ export async function strongWolfe<At extends Point>(
     }
     return low;
   };
+  const closed = (at: At): At & { readonly open: boolean } => ({ ...at, open: false });
   let [before, t] = [start, first];
   while (tries++ < mostTries) {
     const at = await probe(t);
-    if (tooHigh(at) || (before.t > 0 && at.loss >= before.loss)) return zoom(before, at);
-    if (isFlat(at)) return at;
-    if (at.slope >= 0) return zoom(at, before);
+    if (tooHigh(at) || (before.t > 0 && at.loss >= before.loss)) return closed(await zoom(before, at));
+    if (isFlat(at)) return closed(at);
+    if (at.slope >= 0) return closed(await zoom(at, before));
     t = inside(cubicMinimum(before, at), at.t + (at.t - before.t) / 100, 10 * at.t, 10 * at.t);
     before = at;
   }
-  return before;
+  return { ...before, open: before.t > 0 };
 }

@@ -204,7 +204,8 @@ export interface HistogramOptions {
  * bound and not its upper one, but the last holds both; what is outside of all, and NaN, counts nowhere. Integers are taken in
  * f32 where bounds are made of them.
  *
- * @throws HeddleError `option` for no bins, bounds that do not ascend, and a range that is none
+ * @throws HeddleError `option` for no bins, bounds that do not ascend, and a range that is none; `value`, unless traced, where the range is
+ * to be found and an element is NaN or infinite
  * @example histogram(tensor([0, 1, 1, 4]), { bins: 2 }) // counts [3, 1], edges [0, 2, 4]
  */
 export function histogram(
@@ -239,7 +240,13 @@ function evenEdges(x: Tensor, bins: number, range: readonly [number, number] | u
     const [low, high] = ends?.map((end) => ops.constant(node.dtype, end)) ?? [ops.min(node), ops.max(node)];
     return ops.binEdges(low as Node, high as Node, count);
   };
-  return operate("histogram edges", build, [x], bins, known);
+  const edges = operate("histogram edges", build, [x], bins, known);
+  const made = known === undefined ? valuesAtHand(edges) : undefined;
+  if (made !== undefined && !(Number.isFinite(Number(made[0])) && Number.isFinite(Number(made[bins]))))
+    throw new HeddleError("value", `histogram: ${formatType(x)} has NaN or infinite elements, which bound no bin`, {
+      hint: "give the range: what is outside of it, and NaN, counts nowhere",
+    });
+  return edges;
 }
 
 function givenEdges(x: Tensor, bins: readonly number[] | Tensor): Tensor {

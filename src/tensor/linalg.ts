@@ -4,9 +4,17 @@
  */
 import * as ops from "../ops/index.ts";
 import { checkOptions } from "../util/options.ts";
-import { operate, operateAll, type Tensor } from "./tensor.ts";
+import { speakerNow, speakingAs } from "../util/source.ts";
+import { isTensor, operate, operateAll, type Tensor } from "./tensor.ts";
 
 export type { MatrixNorm } from "../ops/index.ts";
+
+/** Runs a function of matrices; where there is one and no batch, errors of the run speak of it and not of number 0. */
+function told<Made>(name: string, a: Tensor, body: () => Made): Made {
+  if (!isTensor(a) || a.shape.length !== 2) return body();
+  const says = (reason: string): string => reason.replace(/^matrix 0 of the batch/, "the matrix");
+  return speakingAs({ ...(speakerNow() ?? { name }), says }, body);
+}
 
 /**
  * The lower triangular L [..., n, n] with L Lᵀ = A, of a symmetric positive definite A, of which the lower triangle alone is
@@ -14,7 +22,7 @@ export type { MatrixNorm } from "../ops/index.ts";
  *
  * @throws HeddleError `value` from the run, with the index in the batch, when A is not positive definite.
  */
-export const cholesky = (a: Tensor): Tensor => operate("cholesky", ops.cholesky, [a]);
+export const cholesky = (a: Tensor): Tensor => told("cholesky", a, () => operate("cholesky", ops.cholesky, [a]));
 
 /** Options of {@link triangularSolve}. */
 export interface TriangularOptions {
@@ -41,7 +49,7 @@ export function triangularSolve(a: Tensor, b: Tensor, options: TriangularOptions
  * number on its diagonal. The gradient needs the first k columns to be independent.
  */
 export function qr(a: Tensor): { readonly q: Tensor; readonly r: Tensor } {
-  const [q, r] = operateAll("qr", ops.qr, [a]) as [Tensor, Tensor];
+  const [q, r] = told("qr", a, () => operateAll("qr", ops.qr, [a])) as [Tensor, Tensor];
   return { q, r };
 }
 
@@ -51,7 +59,7 @@ export function qr(a: Tensor): { readonly q: Tensor; readonly r: Tensor } {
  * values that differ and are not 0; by s alone it needs nothing. NaN where A has numbers that are not finite.
  */
 export function svd(a: Tensor): { readonly u: Tensor; readonly s: Tensor; readonly vt: Tensor } {
-  const [u, s, vt] = operateAll("svd", ops.svd, [a]) as [Tensor, Tensor, Tensor];
+  const [u, s, vt] = told("svd", a, () => operateAll("svd", ops.svd, [a])) as [Tensor, Tensor, Tensor];
   return { u, s, vt };
 }
 
@@ -60,7 +68,7 @@ export function svd(a: Tensor): { readonly u: Tensor; readonly s: Tensor; readon
  * alone is read. Signs as in {@link svd}. The gradient by vectors needs eigenvalues that differ.
  */
 export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Tensor } {
-  const [values, vectors] = operateAll("eigh", ops.eigh, [a]) as [Tensor, Tensor];
+  const [values, vectors] = told("eigh", a, () => operateAll("eigh", ops.eigh, [a])) as [Tensor, Tensor];
   return { values, vectors };
 }
 
@@ -70,7 +78,7 @@ export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Te
  * is not singular.
  */
 export function lu(a: Tensor): { readonly p: Tensor; readonly l: Tensor; readonly u: Tensor } {
-  const [p, l, u] = operateAll("lu", ops.lu, [a]) as [Tensor, Tensor, Tensor];
+  const [p, l, u] = told("lu", a, () => operateAll("lu", ops.lu, [a])) as [Tensor, Tensor, Tensor];
   return { p, l, u };
 }
 
@@ -79,23 +87,26 @@ export function lu(a: Tensor): { readonly p: Tensor; readonly l: Tensor; readonl
  *
  * @throws HeddleError `value` from the run, with the index in the batch and the pivot, when a pivot is exactly 0.
  */
-export const solve = (a: Tensor, b: Tensor): Tensor => operate("solve", ops.solve, [a, b]);
+export const solve = (a: Tensor, b: Tensor): Tensor => told("solve", a, () => operate("solve", ops.solve, [a, b]));
 /** {@link solve} for symmetric positive definite A, by {@link cholesky}: faster. */
-export const choleskySolve = (a: Tensor, b: Tensor): Tensor => operate("choleskySolve", ops.choleskySolve, [a, b]);
+export const choleskySolve = (a: Tensor, b: Tensor): Tensor =>
+  told("choleskySolve", a, () => operate("choleskySolve", ops.choleskySolve, [a, b]));
 /** X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns. */
-export const lstsq = (a: Tensor, b: Tensor): Tensor => operate("lstsq", ops.lstsq, [a, b]);
+export const lstsq = (a: Tensor, b: Tensor): Tensor => told("lstsq", a, () => operate("lstsq", ops.lstsq, [a, b]));
 /** The inverse of square A; {@link solve} is better where a product with it is wanted. */
-export const inverse = (a: Tensor): Tensor => operate("inverse", ops.inverse, [a]);
+export const inverse = (a: Tensor): Tensor => told("inverse", a, () => operate("inverse", ops.inverse, [a]));
 /** Moore and Penrose's inverse, by {@link svd}; singular values up to `tolerance` (default the larger size by the distance of 1 to the next number) times the largest count as 0. */
-export const pinv = (a: Tensor, tolerance?: number): Tensor => operate("pinv", ops.pinv, [a], tolerance);
+export const pinv = (a: Tensor, tolerance?: number): Tensor =>
+  told("pinv", a, () => operate("pinv", ops.pinv, [a], tolerance));
 /**
  * The determinant of square A, by elimination with partial pivoting: 0 for a singular A. Its gradient is the matrix of cofactors, of
  * a singular A too, by {@link svd}; that of {@link slogdet} takes less time.
  */
-export const determinant = (a: Tensor): Tensor => operate("determinant", ops.determinant, [a]);
+export const determinant = (a: Tensor): Tensor =>
+  told("determinant", a, () => operate("determinant", ops.determinant, [a]));
 /** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A, of which the gradient is an error of the run. */
 export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
-  const [sign, logSize] = operateAll("slogdet", ops.slogdet, [a]) as [Tensor, Tensor];
+  const [sign, logSize] = told("slogdet", a, () => operateAll("slogdet", ops.slogdet, [a])) as [Tensor, Tensor];
   return { sign, logSize };
 }
 /** Norm of each matrix: `"fro"` (default) the root of the sum of squares, `"nuc"` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of sizes in a column and a row. */

@@ -104,6 +104,17 @@ test("ends at once at a minimum, and stops where it is told to", async () => {
   expect(await at([], {}).catch((error: unknown) => String(error))).toMatch(/HeddleError/);
 });
 
+test.each<[string, (x: Tensor) => Tensor, optim.Minimum<never>["reason"]]>([
+  ["a plane", (x) => x.sum().neg(), "unbounded"],
+  ["a cubic", (x) => x.mul(x).mul(x).sum(), "unbounded"],
+  ["a logarithm, which flattens", (x) => x.neg().log().neg().sum(), "gradient"],
+  ["a valley that flattens", (x) => x.exp().sum(), "gradient"],
+  ["a minimum that is far off", (x) => x.sub(1e6).pow(2).mean(), "gradient"],
+])("of %s it tells whether it falls without end", async (_what, loss, reason) => {
+  const start = tensor([-1, -2], { dtype: "f64" });
+  expect((await optim.minimize(({ x }) => loss(x), { x: start })).reason).toBe(reason);
+});
+
 test("refuses what it cannot start from", async () => {
   const minimize = (loss: (x: never) => Tensor, params: object, options = {}) =>
     optim.minimize(loss as never, params as never, options);
@@ -113,6 +124,12 @@ test("refuses what it cannot start from", async () => {
   );
   await expect(minimize(rosenbrock as never, { x: tensor([1, 2]) }, { maxIter: 3 })).rejects.toThrow(
     /unknown option 'maxIter'/,
+  );
+  await expect(minimize((({ x }: { x: Tensor }) => x.mul(x)) as never, { x: tensor([1, 2]) })).rejects.toThrow(
+    /^minimize: the loss must be a float scalar, got f32\[2\]\n[\s\S]*sum\(\) or mean\(\)/,
+  );
+  await expect(minimize((() => 3) as never, { x: tensor([1, 2]) })).rejects.toThrow(
+    /^minimize: the loss must be a float scalar, got 3/,
   );
   await expect(minimize(rosenbrock as never, { x: tensor([Infinity, 2]) })).rejects.toThrow(
     /minimize: the first loss is/,

@@ -31,7 +31,7 @@ function exists(name: string): boolean {
 }
 
 /** What the tables say of options and of what `init` gives, and commands. */
-const words = ["heddle", "model", "params", "apply", "init", "seed"];
+const words = ["heddle", "result", "model", "params", "apply", "init", "seed"];
 
 test.each([
   ["docs/from-pytorch.md", 250, /./],

@@ -121,7 +121,7 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
         below();
         return linalg.cholesky(x).sum();
       })(square(make, 1, 2, 2, 1)),
-    "cholesky: matrix 0 of the batch is not positive definite",
+    "cholesky: the matrix is not positive definite",
   ],
   [
     "a singular matrix",
@@ -130,7 +130,7 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
         below();
         return linalg.inverse(x).sum();
       })(square(make, 0, 0, 0, 0)),
-    "inverse: matrix 0 of the batch is singular: pivot 0 is 0",
+    "inverse: the matrix is singular: pivot 0 is 0",
   ],
   [
     "integers by zero, among others",

@@ -283,6 +283,16 @@ describe("mistakes", () => {
       /^bincount: index 9 at position 1 is outside \[0, 3\)/,
     ],
     ["no bins", () => histogram(tensor([1]), { bins: 0 }), /^histogram: bins must be at least 1 .*got 0/],
+    [
+      "a range of NaN",
+      () => histogram(tensor([1, Number.NaN])),
+      /^histogram: f32\[2\] has NaN or infinite elements[\s\S]*give the range/,
+    ],
+    [
+      "a range without end",
+      () => histogram(tensor([1, Infinity])),
+      /^histogram: f32\[2\] has NaN or infinite elements/,
+    ],
     ["a range upside down", () => histogram(tensor([1]), { range: [2, 1] }), /^histogram: range must be \[low, high\]/],
     ["a window too large", () => unfold(image, 5), /^unfold: a window of 5 .* does not fit into 4 elements/],
     [

@@ -18,9 +18,11 @@ interface Ended {
   readonly said: readonly (readonly string[])[];
 }
 
-async function run(...args: string[]): Promise<Ended> {
-  const { status, stdout, stderr } = await started(["run", script, "--workers", "2", "--", ...args], { TMPDIR: folder })
-    .ended;
+const run = (...args: string[]): Promise<Ended> => runOn([], ...args);
+
+async function runOn(flags: readonly string[], ...args: string[]): Promise<Ended> {
+  const command = ["run", script, "--workers", "2", ...flags, "--", ...args];
+  const { status, stdout, stderr } = await started(command, { TMPDIR: folder }).ended;
   const of = (rank: number): string[] =>
     stdout.split("\n").flatMap((line) => new RegExp(`@${rank} (.*)`).exec(line)?.slice(1) ?? []);
   return { code: status, stderr, said: [of(0), of(1)] };
@@ -73,6 +75,14 @@ describe.skipIf("error" in loadNative())("one of two ranks", { timeout: 60_000 }
   ])("%s: both end after the same step", async (what, said) => {
     expect(await run(what)).toEqual({ code: 0, stderr: "", said });
   });
+
+  test.each(["0:stop", "1:stop"])(
+    "%s, on a mesh axis along which nothing is split: at the end of the epoch",
+    async (what) => {
+      const said = ["trained 8 steps, 1 epochs"];
+      expect(await runOn(["--mesh", "model=2"], what)).toEqual({ code: 0, stderr: "", said: [said, said] });
+    },
+  );
 
   test("cannot write checkpoints: all are told before the first step", async () => {
     const file = join(folder, "a-file");

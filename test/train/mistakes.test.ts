@@ -155,6 +155,11 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
     /optimizer is not an optimizer .*, but "adam"[\s\S]*optim\.adam\(\{ learningRate/,
   ],
   ["a loss by name", () => run({ loss: "mse" }), /loss is not a function .*, but "mse"/],
+  [
+    "gradients that are integers",
+    () => optim.clipByGlobalNorm({ a: f32, b: { c: labels } }, 1),
+    /^clipByGlobalNorm: gradients are floats, but 'b\.c' is i32\[1\]/,
+  ],
   ["no options", () => optim.adam(undefined as never), /adam: takes its options as a record, got undefined/],
   [
     "an initialiser that is not called",
