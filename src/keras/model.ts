@@ -7,6 +7,7 @@ import { type LoadedModel, loadedBy, modelMetadata } from "../io/saved-model.ts"
 import { sameType, type TensorType } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
+import { summaryLines } from "../nn/summary.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Tensor, Tensors } from "../tensor/index.ts";
 import { seenTypes } from "../train/columns.ts";
@@ -33,7 +34,6 @@ import {
 import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
 import { type MetricList, metricsOf } from "./metrics.ts";
 import { type OptimizerName, optimizerOf } from "./optimizers.ts";
-import { summaryLines } from "./summary.ts";
 import { type History, historyOf, toldOf } from "./told.ts";
 import { checkInput, weightsOf } from "./weights.ts";
 
@@ -383,7 +383,7 @@ export class Model {
       });
     if ((readEnvironment().rank ?? 0) !== 0) return;
     const { print = console.log } = options;
-    for (const line of summaryLines(this.layer, this.input, this.options.dtype)) print(line);
+    for (const line of summaryLines(this.layer, this.input, { dtype: this.options.dtype ?? "f32" })) print(line);
   }
 
   /** The parameters, as a named tree; undefined before the first `fit`, `evaluate` or `predict`. */

@@ -150,6 +150,7 @@ export {
 export type { RecurrentState } from "./recurrent-cells.ts";
 export { remat } from "./remat.ts";
 export { type Combine, type ParallelOptions, parallel, residual, sequential } from "./sequential.ts";
+export { type SummaryOptions, summary } from "./summary.ts";
 export {
   decoderBlock,
   type TransformerDecoderLayer,

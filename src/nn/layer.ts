@@ -287,12 +287,29 @@ export function ofLayer<Result>(kind: string, body: () => Result): Result {
   }
 }
 
+/** Is told of every layer inside of another that was run: its path, and what it gave. */
+type Watcher = (path: string, result: unknown) => void;
+let watcher: Watcher | undefined;
+
+/** Runs a part of a model; of each layer inside that is run meanwhile the watcher is told. */
+export function watchingLayers<Result>(watch: Watcher, body: () => Result): Result {
+  const before = watcher;
+  watcher = watch;
+  try {
+    return body();
+  } finally {
+    watcher = before;
+  }
+}
+
 /** Runs a part of a layer's child; its errors name the child's path: `layer 3 (linear): …`. */
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
   const around = speakerNow()?.path;
   const path = around === undefined ? name : `${around}.${name}`;
   try {
-    return speakingAs({ name: `layer ${path} (${layer.kind})`, path, made: positions.get(layer) }, body);
+    const result = speakingAs({ name: `layer ${path} (${layer.kind})`, path, made: positions.get(layer) }, body);
+    watcher?.(path, result);
+    return result;
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw withPath(error, name, layer);

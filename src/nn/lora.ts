@@ -125,6 +125,10 @@ export function mergeLora<const L extends Layer>(
   layer: L,
   variables: Variables<ParamsOf<L>>,
 ): Variables<Merged<ParamsOf<L>>> {
+  if (!isLayerLike(layer) || typeof layer === "function")
+    throw new HeddleError("argument", `mergeLora: takes a layer, got ${shown(layer)}`);
+  if (typeof variables?.params !== "object" || variables.params === null)
+    throw new HeddleError("argument", `mergeLora: takes { params, state } of the layer, got ${shown(variables)}`);
   const adapters = [["", layer] as const, ...layersWithin(layer)].flatMap(([name, one]) => {
     const found = adapterOf(one);
     return found === undefined ? [] : [[name, found] as const];

@@ -34,7 +34,6 @@ export {
   type DecayMask,
   type LearningRate,
   learningRateAt,
-  learningRatesAt,
   type Optimizer,
   perParameter,
   type Rule,

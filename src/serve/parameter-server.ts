@@ -5,7 +5,8 @@
  */
 import type { TypedArray } from "../ir/dtype.ts";
 import { typeOf } from "../ir/shape.ts";
-import { learningRatesAt, type Optimizer } from "../optim/index.ts";
+import type { Optimizer } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";

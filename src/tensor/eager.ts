@@ -17,8 +17,7 @@ const scalars = new Cache<Value>(256);
 /** A number as a scalar of the other operand's dtype. */
 export function scalarValue(name: string, runtime: Runtime, dtype: DType, given: number | bigint): Value {
   ops.checkLiteral(name, dtype, given);
-  // Zero has two signs.
-  const key = `${dtype} ${given === 0 ? 1 / given : given}`;
+  const key = `${dtype} ${Object.is(given, -0) ? "-0" : given}`;
   const known = scalars.get(runtime, key);
   if (known !== undefined) return known;
   // Arrays of 64-bit integers take either.

@@ -1,7 +1,7 @@
 /** @module What every rank of a training must have in common, compared before the first step. */
 import { createHash } from "node:crypto";
 import type { Column, Dataset } from "../data/index.ts";
-import { learningRatesAt } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
 import { printPlan } from "../plan/index.ts";
 import { printPipeline, printProgram } from "../program/index.ts";
 import { canonicalJson } from "../util/text.ts";

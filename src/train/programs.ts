@@ -1,7 +1,7 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
-import { learningRatesAt } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";

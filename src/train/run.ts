@@ -2,7 +2,8 @@
 
 import { reportToLauncher } from "../comm/launcher.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { learningRateAt, learningRatesAt, schedules } from "../optim/index.ts";
+import { learningRateAt, schedules } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";

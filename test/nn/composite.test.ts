@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
-import { options } from "../train/synthetic.ts";
+import { bars, options } from "../train/synthetic.ts";
 
 const key = random.key(0);
 const f32 = (...shape: number[]) => ({ shape, dtype: "f32" as const });
@@ -200,12 +200,13 @@ describe("a layer in several places", () => {
   });
 
   test("it trains, on one device as on two, from a checkpoint too", async () => {
-    const body = nn.linear(64);
+    const body = nn.linear(16);
     const tail = nn.module({ body, head: nn.linear(3) }, (l, x) => l.head(l.body(x)));
     const directory = mkdtempSync(join(tmpdir(), "shared-"));
+    const data = bars(24, { size: 4 }).shuffle().batch(8);
     const run = async (more: Partial<TrainOptions>): Promise<number[]> => {
       const { params } = await train(
-        options({ model: nn.sequential(nn.flatten(), body, nn.relu(), tail), dtype: "f64", epochs: 2, ...more }),
+        options({ model: nn.sequential(nn.flatten(), body, nn.relu(), tail), data, dtype: "f64", epochs: 2, ...more }),
       );
       expect(paths(params)).toEqual(["1.weight", "1.bias", "3.head.weight", "3.head.bias"]);
       return (

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
-import { options } from "../train/synthetic.ts";
+import { bars, options } from "../train/synthetic.ts";
 
 const key = random.key(0);
 const f64 = (...shape: number[]) => ({ shape, dtype: "f64" as const });
@@ -48,7 +48,14 @@ const task = (more: Partial<TrainOptions>): TrainOptions => {
   const optimizer = optim.adam({ learningRate: 0.05 });
   const model = nn.lora(net(), { rank: 2, alpha: 4 });
   // On the devices of eager tensors, for which the answers are compared.
-  const { executor: _executor, ...rest } = options({ model, optimizer, dtype: "f64", epochs: 2, ...more });
+  const { executor: _executor, ...rest } = options({
+    model,
+    optimizer,
+    data: bars(24, { size: 4 }).batch(8),
+    dtype: "f64",
+    epochs: 2,
+    ...more,
+  });
   return rest;
 };
 
@@ -82,7 +89,7 @@ test("adapters inside of a network are trained alone, on one device as on two, a
       1e-9,
     );
   }
-  const x = input(2, 1, 8, 8);
+  const x = input(2, 1, 4, 4);
   const merged = nn.mergeLora(model, { params, state });
   expectClose(await net().apply(merged, x).y.data(), await model.apply({ params, state }, x).y.data(), 1e-10);
 });

@@ -201,3 +201,32 @@ test("errors", () => {
     /the state 'expAvg' has no tensor where the parameters have 'layer.weight'/,
   );
 });
+
+test("groups update as an optimizer of each group does", async () => {
+  const params = { a: { w: tensor([[1, 2]]) }, b: { w: tensor([3]), c: tensor([4]) } };
+  const grads = { a: { w: tensor([[0.1, -0.2]]) }, b: { w: tensor([0.3]), c: tensor([0.4]) } };
+  const [first, second] = [
+    optim.adam({ learningRate: 0.1 }),
+    optim.sgd({ learningRate: (step) => 0.5 / (step + 1), momentum: 0.9 }),
+  ];
+  const both = optim.groups({ a: first, "b.w": second, b: null });
+  let [state, own, other] = [both.init(params), first.init({ a: params.a }), second.init({ b: { w: params.b.w } })];
+  let [now, a, b]: [typeof params, { a: typeof params.a }, { b: { w: Tensor } }] = [
+    params,
+    { a: params.a },
+    { b: { w: params.b.w } },
+  ];
+  for (let step = 0; step < 3; step++) {
+    ({ params: now, state } = both.update(grads, state, now, { step }));
+    ({ params: a, state: own } = first.update({ a: grads.a }, own, a, { step }));
+    ({ params: b, state: other } = second.update({ b: { w: grads.b.w } }, other, b, { step }));
+  }
+  expect(await now.a.w.array()).toEqual(await a.a.w.array());
+  expect(await now.b.w.array()).toEqual(await b.b.w.array());
+  expect(now.b.c).toBe(params.b.c);
+  // Rates from outside: a vector of one for each group, or one for all.
+  const rates = (learningRate: Tensor | number) =>
+    both.update(grads, both.init(params), params, { step: 0, learningRate }).params.b.w.array();
+  expect([await rates(tensor([0.1, 0.5])), await rates(0.5)]).toEqual([[2.8499999046325684], [2.8499999046325684]]);
+  expect(() => rates(tensor([0.1]))).toThrow(/^groups: 1 learning rates for 2 groups/);
+});

@@ -23,6 +23,9 @@ const small = [4];
 // Long enough to be queued.
 const large = [2 ** 21];
 
+/** One after another: no two are the same operand. */
+const numbersApart = [0, -0, 1, -1, Infinity, -Infinity, Number.NaN];
+
 const rows: readonly (readonly [
   what: string,
   run: (make: Make) => Promise<TypedArray> | TypedArray,
@@ -110,6 +113,16 @@ describe.each(["reference", "native"] as const)("%s", (executor) => {
     } finally {
       runtime.close();
     }
+  });
+
+  test.skipIf(unavailable)("numbers that are much alike are told apart", () => {
+    const runtime = localRuntime({ executor });
+    const x = distribute(runtime, Float32Array.of(2), { shape: [1], dtype: "f32" }, []);
+    const products = (): number[] => numbersApart.map((number) => x.mul(number).dataSync()[0] as number);
+    const expected = numbersApart.map((number) => 2 * number);
+    expect(products()).toEqual(expected);
+    expect(products()).toEqual(expected);
+    runtime.close();
   });
 
   test.skipIf(unavailable)("what does not fit into memory is named", () => {
