@@ -2,7 +2,7 @@
  * A loop of one's own on any number of workers: a generative adversarial network (Goodfellow et al., 2014) learns to draw digits. Two
  * networks and two optimizers are changed in one step; `distributedStep` splits its batches over the workers, as `train` does.
  *
- *     npx heddle run examples/own-loop.ts --workers 2                # 10 epochs of MNIST, a minute; `-- --resume` goes on
+ *     npx heddle run examples/own-loop.ts --workers 2                # 10 epochs of MNIST, 104 s; `-- --resume` goes on
  *     npx heddle run examples/own-loop.ts --workers 2 -- --small     # 4 epochs of 6,000 images
  */
 import { existsSync } from "node:fs";
