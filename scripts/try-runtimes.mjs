@@ -8,6 +8,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ownTarget } from "../native/targets.mjs";
 import { pack } from "./pack.mjs";
 import { handleSignals, run } from "./process.mjs";
 import { setup } from "./setup.mjs";
@@ -130,7 +131,8 @@ function makeProject() {
   mkdirSync(project, { recursive: true });
   writeFileSync(join(project, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
-  npm(["install", ...npmQuietly, ...pack(join(home, "packages"))], project);
+  const own = pack(join(home, "packages")).filter((path) => /heddle-\d/.test(path) || path.includes(ownTarget()));
+  npm(["install", ...npmQuietly, ...own], project);
   return project;
 }
 

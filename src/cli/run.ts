@@ -43,7 +43,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
       const result = await launchLocal({ ...flags, file, args, signal });
-      report(result, flags.workers ?? 1, signal);
+      report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
       finish(result.status);
     });
 }

@@ -1,4 +1,7 @@
-/** @module Whether what a file holds goes with the variables of a model, and what is to be said where it does not: what it all comes from first. */
+/**
+ * @module Whether what a file holds goes with the variables of a model, and what is to be said where it does not: what it all comes from
+ * first.
+ */
 import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -79,8 +82,8 @@ interface Reason {
 }
 
 /**
- * @throws HeddleError `model` where something is missing in the file, left over, or of another shape or dtype: with what all of it comes from, where that is
- * found, and then with the names
+ * @throws HeddleError `model` where something is missing in the file, left over, or of another shape or dtype: with what all of it comes
+ * from, where that is found, and then with the names
  */
 export function checkFits(
   path: string,

@@ -20,12 +20,19 @@ import { openWeights, type WeightsFile } from "./weights.ts";
 export interface LoadPyTorchOptions {
   /**
    * The file's name of a variable, given Heddle's dotted name; or prefixes: `{ "0": "conv1" }` takes `conv1.weight` for
-   * `0.weight`, `{ "": "module" }` puts `module.` in front of all. Default: the names are the same, as they are where `nn.sequential` mirrors `torch.nn.Sequential`.
+   * `0.weight`, `{ "": "module" }` puts `module.` in front of all. Default: the names are the same, as they are where `nn.sequential`
+   * mirrors `torch.nn.Sequential`.
    */
   readonly names?: { readonly [prefix: string]: string } | ((name: string) => string);
-  /** Entries of the file that need no variable, by a pattern or a function of their names. Default: counters of batch norm (`num_batches_tracked`). */
+  /**
+   * Entries of the file that need no variable, by a pattern or a function of their names. Default: counters of batch norm
+   * (`num_batches_tracked`).
+   */
   readonly ignore?: Pattern | ((name: string) => boolean);
-  /** Floats of another float dtype are rounded to that of the variable; default of `loadVariables` true, of `loadPyTorch` false: a mismatch. */
+  /**
+   * Floats of another float dtype are rounded to that of the variable; default of `loadVariables` true, of `loadPyTorch` false: a
+   * mismatch.
+   */
   readonly cast?: boolean;
 }
 
@@ -50,17 +57,18 @@ interface Model {
 }
 
 /**
- * The variables of a model from a file: safetensors (`train`'s checkpoints, `saveTensors`, `saveWeights`, PyTorch's and others'), a folder of checkpoints (of which
- * the newest is read), npz, or a state dict of `torch.save` (`.pt`, `.pth`; nothing in it is executed). Of a checkpoint that holds more than a state dict, that is
- * taken. Floats are rounded to the dtype of the variable; integers of another width are taken where every value fits; counters of batch norm that the
- * file lacks are 0.
+ * The variables of a model from a file: safetensors (`train`'s checkpoints, `saveTensors`, `saveWeights`, PyTorch's and others'), a
+ * folder of checkpoints (of which the newest is read), npz, or a state dict of `torch.save` (`.pt`, `.pth`; nothing in it is executed).
+ * Of a checkpoint that holds more than a state dict, that is taken. Floats are rounded to the dtype of the variable; integers of another
+ * width are taken where every value fits; counters of batch norm that the file lacks are 0.
  *
  *     const variables = await io.loadVariables("checkpoints", model, { input: [1, 784] });
  *     const { y } = model.apply(variables, x);
  *
  * @param model a layer, whose input's shape is then needed, or variables of it, which are not changed
- * @throws HeddleError `model` where names or shapes do not fit: with what it comes from where that is found (a prefix, other names of layers, dims in another
- * order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed file; `file` when it cannot be read.
+ * @throws HeddleError `model` where names or shapes do not fit: with what it comes from where that is found (a prefix, other names of
+ * layers, dims in another order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed
+ * file; `file` when it cannot be read.
  */
 export function loadVariables<const M extends Layer | Variables>(
   path: string,
@@ -89,8 +97,9 @@ export const readVariables = (
 
 /**
  * Variables of a Heddle model with the values of a PyTorch model of the same structure, saved in PyTorch by
- * `safetensors.torch.save_model(model, path)`, `save_file(model.state_dict(), path)` or `torch.save(model.state_dict(), path)`. Heddle's layers have PyTorch's names,
- * shapes and meaning of parameters, so nothing is transposed. It is {@link loadVariables} of variables, without rounding.
+ * `safetensors.torch.save_model(model, path)`, `save_file(model.state_dict(), path)` or `torch.save(model.state_dict(), path)`. Heddle's
+ * layers have PyTorch's names, shapes and meaning of parameters, so nothing is transposed. It is {@link loadVariables} of variables,
+ * without rounding.
  *
  *     const variables = model.init(random.key(0), { shape: [1, 784], dtype: "f32" });
  *     const trained = await io.loadPyTorch("model.safetensors", variables, { names: { "0": "fc1", "2": "fc2" } });

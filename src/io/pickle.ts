@@ -1,6 +1,6 @@
 /**
- * @module The part of Python's pickles that data use. Nothing is called and nothing is made but plain values: what a pickle would call is kept
- * as a {@link Call}, for whoever knows what it means.
+ * @module The part of Python's pickles that data use. Nothing is called and nothing is made but plain values: what a pickle would call
+ * is kept as a {@link Call}, for whoever knows what it means.
  */
 import type { HeddleError } from "../util/errors.ts";
 

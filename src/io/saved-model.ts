@@ -1,4 +1,7 @@
-/** @module Models with their architecture: a safetensors file of the variables, whose metadata hold the layers and the type of their input as JSON. */
+/**
+ * @module Models with their architecture: a safetensors file of the variables, whose metadata hold the layers and the type of their
+ * input as JSON.
+ */
 import { type DType, isDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
@@ -56,10 +59,12 @@ export interface SaveModelOptions {
 }
 
 /**
- * Writes a model with its architecture: layers, the type of their input and all variables, as one safetensors file, which {@link loadModel} reads without the code that
- * made the model. Layers must be those of `nn`. `result.save(path)` of `train` and `save` of `keras.model` write such files. The file appears whole or not at all.
+ * Writes a model with its architecture: layers, the type of their input and all variables, as one safetensors file, which {@link
+ * loadModel} reads without the code that made the model. Layers must be those of `nn`. `result.save(path)` of `train` and `save` of
+ * `keras.model` write such files. The file appears whole or not at all.
  *
- * @throws HeddleError `model` naming a layer that code of yours makes (`nn.module`, a function, a layer of your own); `file` or `disk` when it cannot be written.
+ * @throws HeddleError `model` naming a layer that code of yours makes (`nn.module`, a function, a layer of your own); `file` or `disk`
+ * when it cannot be written.
  */
 export function saveModel(
   path: string,
@@ -92,9 +97,11 @@ export interface LoadedModel extends nn.Variables {
 }
 
 /**
- * Reads a model that {@link saveModel}, `result.save` or `keras.model` wrote: layers and variables. Nothing in the file is executed but the functions of `nn` that it names.
+ * Reads a model that {@link saveModel}, `result.save` or `keras.model` wrote: layers and variables. Nothing in the file is executed but
+ * the functions of `nn` that it names.
  *
- * @throws HeddleError `model` for a file of variables alone; `version` for one of a newer Heddle; `format` for a malformed one; `file` when it cannot be read.
+ * @throws HeddleError `model` for a file of variables alone; `version` for one of a newer Heddle; `format` for a malformed one; `file`
+ * when it cannot be read.
  * @example (await io.loadModel("model.safetensors")).predict(x)
  */
 export function loadModel(path: string): Promise<LoadedModel> {

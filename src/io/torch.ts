@@ -1,6 +1,6 @@
 /**
- * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and strides, and of the storages'
- * bytes. Nothing of it is executed (`pickle.ts`).
+ * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and strides, and of the
+ * storages' bytes. Nothing of it is executed (`pickle.ts`).
  */
 import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";

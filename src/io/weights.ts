@@ -1,6 +1,6 @@
 /** @module Weights by name, in any file that holds some: safetensors, checkpoints of a training, npz, and PyTorch's state dicts. */
 import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { recognise, recognisedBytes } from "../util/recognise.ts";
@@ -44,8 +44,8 @@ async function newestIn(what: string, path: string): Promise<string> {
   });
   const [newest] = steps.sort(([left], [right]) => right - left);
   if (newest !== undefined) return join(path, newest[1]);
-  throw new HeddleError("file", `${what}: ${path} is a folder without checkpoints`, {
-    hint: "name a file, or the folder that checkpoint.directory of train names",
+  throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: it is a folder`, {
+    hint: "there are no checkpoints in it: name a file, or the folder that checkpoint.directory of train names",
   });
 }
 

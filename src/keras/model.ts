@@ -392,8 +392,8 @@ export class Model {
   }
 
   /**
-   * Writes parameters (with `ema` their average) and layer state as safetensors, by PyTorch's names, on rank 0; while the model is being fitted, as they are
-   * after the last step launched. (The option `checkpoint` of `fit` writes all that a training needs to go on.)
+   * Writes parameters (with `ema` their average) and layer state as safetensors, by PyTorch's names, on rank 0; while the model is being
+   * fitted, as they are after the last step launched. (The option `checkpoint` of `fit` writes all that a training needs to go on.)
    *
    * @throws HeddleError `build` when the model has no values yet; `disk` or `file` when the file cannot be written
    */
@@ -402,10 +402,11 @@ export class Model {
   }
 
   /**
-   * Writes the model with its architecture: layers, parameters (with `ema` their average) and layer state, on rank 0. {@link loadModel} reads it, without the code that made the
-   * model; how it is compiled is not in the file.
+   * Writes the model with its architecture: layers, parameters (with `ema` their average) and layer state, on rank 0. {@link loadModel}
+   * reads it, without the code that made the model; how it is compiled is not in the file.
    *
-   * @throws HeddleError `model` naming a layer that code of yours makes; `build` when the model has no values yet; `disk` or `file` when the file cannot be written
+   * @throws HeddleError `model` naming a layer that code of yours makes; `build` when the model has no values yet; `disk` or `file` when
+   * the file cannot be written
    */
   save(path: string): Promise<void> {
     const { dtype = "f32" } = this.options;
@@ -469,7 +470,8 @@ export class Model {
 export const model = (layer: LayerLike, options: ModelOptions = {}): Model => new Model(layer, options);
 
 /**
- * A model from a file that `save`, `result.save` of `train` or `io.saveModel` wrote: it predicts at once, and is trained further once it is compiled.
+ * A model from a file that `save`, `result.save` of `train` or `io.saveModel` wrote: it predicts at once, and is trained further once it
+ * is compiled.
  *
  * @throws HeddleError as `io.loadModel`
  */

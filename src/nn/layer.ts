@@ -192,8 +192,8 @@ export function positioned<Params>(
 }
 
 /**
- * Applies any layer. With `precision` a layer that says of none inside (by `layers` or `passesPrecision`) computes in that dtype: its input and parameters are cast to it,
- * and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
+ * Applies any layer. With `precision` a layer that says of none inside (by `layers` or `passesPrecision`) computes in that dtype: its
+ * input and parameters are cast to it, and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
  *
  * @throws HeddleError `model` when it gives something else than `{ y, state }`.
  */

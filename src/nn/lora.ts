@@ -45,11 +45,13 @@ const scales = new WeakMap<Layer, number>();
 
 /**
  * A linear layer with a low-rank adapter (Hu et al., "LoRA", 2022): `y = linear(x) + alpha / rank · x · aᵀ · bᵀ`. The layer's own
- * parameters keep their names and are frozen, as by `nn.frozen`; `lora_a` `[rank, in]`, uniform as a linear layer's weight, and `lora_b` `[out, rank]`, zeros at
- * first, are trained. So the first output is the layer's own, and its weights are read from where they were saved.
+ * parameters keep their names and are frozen, as by `nn.frozen`; `lora_a` `[rank, in]`, uniform as a linear layer's weight, and `lora_b`
+ * `[out, rank]`, zeros at first, are trained. So the first output is the layer's own, and its weights are read from where they were
+ * saved.
  *
  * Of a layer made of others (`nn.sequential`, `nn.module`, …) it is the same layer with adapters on the linear layers inside; what is
- * neither such a layer nor an adapter is trained, unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds them to the weights.
+ * neither such a layer nor an adapter is trained, unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds them
+ * to the weights.
  *
  * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches none
  * @example nn.lora(net, { rank: 8, alpha: 16, layers: ["blocks.**", "!blocks.0"] })

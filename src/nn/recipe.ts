@@ -10,8 +10,8 @@ import { isLayerLike, type Layer, recipeOf } from "./layer.ts";
 const marks = { layer: "$layer", again: "$again", number: "$number" } as const;
 
 /**
- * A layer as data. One that stands in several places is there once. What first values are drawn by (the option `init`) is left out: whoever reads the
- * data has values.
+ * A layer as data. One that stands in several places is there once. What first values are drawn by (the option `init`) is left out:
+ * whoever reads the data has values.
  *
  * @throws HeddleError `model` naming the layer that code of the user's makes
  */
@@ -57,7 +57,8 @@ function notOurs(what: string, name: string, layer: Layer): HeddleError {
 export type Makers = { readonly [name: string]: unknown };
 
 /**
- * The layer of data that {@link layerAsData} gave. Nothing is called but functions of `makers` that are named in the data, and what they give must be a layer that says that they made it.
+ * The layer of data that {@link layerAsData} gave. Nothing is called but functions of `makers` that are named in the data, and what they
+ * give must be a layer that says that they made it.
  *
  * @throws what `problem` makes for other data; what the functions throw
  */

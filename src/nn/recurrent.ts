@@ -87,8 +87,8 @@ export interface RecurrentLayer extends Layer<RecurrentParams> {
 }
 
 /**
- * A plain recurrent network (Elman, 1990): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`. Parameters `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
- * `bias_hh_l0`, and so on for each layer, `…_reverse` for the way back, uniform within `1 / √hidden`.
+ * A plain recurrent network (Elman, 1990): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`. Parameters `weight_ih_l0`, `weight_hh_l0`,
+ * `bias_ih_l0`, `bias_hh_l0`, and so on for each layer, `…_reverse` for the way back, uniform within `1 / √hidden`.
  *
  * @throws HeddleError `option` for an option out of range
  */
@@ -99,7 +99,10 @@ export function rnn(options: RnnOptions): RecurrentLayer {
   return madeBy(recurrent("rnn", plainCell(nonlinearity), rest), "rnn", options);
 }
 
-/** A network of gated recurrent units (Cho et al., 2014), as PyTorch's: gates reset, update, new. Parameters as {@link rnn}'s, three blocks each. */
+/**
+ * A network of gated recurrent units (Cho et al., 2014), as PyTorch's: gates reset, update, new. Parameters as {@link rnn}'s, three
+ * blocks each.
+ */
 export const gru = (options: RecurrentOptions): RecurrentLayer =>
   madeBy(recurrent("gru", gruCellRule, options), "gru", options);
 

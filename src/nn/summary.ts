@@ -21,10 +21,11 @@ export interface SummaryOptions {
 }
 
 /**
- * A table of the layers of a model as text: names, outputs, and numbers of parameters, of which are told apart those that are not trained. A layer that stands in several
- * places is counted once. Nothing is computed.
+ * A table of the layers of a model as text: names, outputs, and numbers of parameters, of which are told apart those that are not
+ * trained. A layer that stands in several places is counted once. Nothing is computed.
  *
- * @param input shape of the input (batch first, of any size) in f32, or its shape and dtype, or of a model of several columns a record of these
+ * @param input shape of the input (batch first, of any size) in f32, or its shape and dtype, or of a model of several columns a record
+ * of these
  * @throws HeddleError as `init`; `option` for a pattern that matches no parameter
  * @example console.log(nn.summary(model, [1, 784]))
  */

@@ -10,12 +10,14 @@ import type { Optimizer, UpdateOptions } from "./optimizer.ts";
 
 /**
  * An optimizer for each group of parameters, which are named by a pattern: the first that matches a parameter counts. So groups have
- * learning rates, schedules, weight decay and rules of their own. `null` leaves its group as it is. The state is that of each group's optimizer, by its place.
+ * learning rates, schedules, weight decay and rules of their own. `null` leaves its group as it is. The state is that of each group's
+ * optimizer, by its place.
  *
  * `update` takes as `learningRate` a vector with a rate for each group that has an optimizer, or one for all. The learning rate that
  * `train` tells is that of the first.
  *
- * @throws HeddleError `option` for what is no optimizer; from `init` for a pattern that matches no parameter, and for parameters of no group
+ * @throws HeddleError `option` for what is no optimizer; from `init` for a pattern that matches no parameter, and for parameters of no
+ * group
  * @example optim.groups({ head: optim.adam({ learningRate: 1e-3 }), "**.bias": null, "**": optim.sgd({ learningRate: 1e-4 }) })
  */
 export function groups(optimizers: { readonly [pattern: string]: Optimizer | null }): Optimizer {

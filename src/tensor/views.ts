@@ -6,7 +6,7 @@
 import { dtypes } from "../ir/dtype.ts";
 import { denseOrder, isContiguous, permuteView, type View, wholeView } from "../ir/kernel.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -47,7 +47,8 @@ function viewOf(node: Node): View | undefined {
 
 function placeOf(view: View): Place | undefined {
   const { dtype, shape } = view;
-  const offset = view.offset * dtypes[dtype].bytes;
+  // No elements lie anywhere, also in memory of no bytes.
+  const offset = sizeOf(shape) === 0 ? 0 : view.offset * dtypes[dtype].bytes;
   const type: TensorType = { dtype, shape };
   if (isContiguous(view)) return { type, offset, laid: type, order: undefined };
   const dense = denseOrder(view);

@@ -42,12 +42,14 @@ export interface TrainResult<Params = Tensors> {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record. Where parameters are in parts, every worker must call either.
+   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record.
+   * Where parameters are in parts, every worker must call either.
    */
   predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
   /**
-   * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must call it. `io.loadModel` reads it. Inputs are those that the
-   * model sees: what a column's `transform` does to stored values is not in the file.
+   * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must
+   * call it. `io.loadModel` reads it. Inputs are those that the model sees: what a column's `transform` does to stored values is not in
+   * the file.
    *
    * @throws HeddleError `model` naming a layer that code of yours makes; `file` or `disk` when it cannot be written
    */

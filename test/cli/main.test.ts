@@ -43,6 +43,8 @@ describe("heddle run", () => {
       stdout: "before train\n",
       stderr: "",
     });
+    const apart = heddle("run", "--quiet", "--workers", "2", workerScript, "--", "print:a");
+    expect({ ...apart, stdout: "" }).toEqual({ status: 0, stdout: "", stderr: "" });
     expect(heddle("run", "--quiet", workerScript, "--", "throw:wrong").stderr).toContain("TypeError: wrong");
   });
 

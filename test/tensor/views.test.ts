@@ -24,6 +24,7 @@ const rows: Readonly<Record<string, (x: Tensor) => Tensor>> = {
   "the first row of a transposition": (x) => x.transpose().slice([0, 0, 0], [1, 6, 4]),
   "rows, transposed": (x) => x.slice([1, 0, 0], [3, 6, 5]).transpose([2, 1, 0]),
   nothing: (x) => x.slice([4, 0, 0], [4, 6, 5]),
+  "a part of nothing": (x) => x.slice([4, 0, 0], [4, 6, 5]).slice([0, 1, 2], [0, 3, 5]),
   "nothing, transposed": (x) => x.slice([4, 0, 0], [4, 6, 5]).transpose(),
   flat: (x) => x.reshape([-1]),
   "dims of one element": (x) => squeeze(expandDims(x, 1).transpose([1, 0, 2, 3])),

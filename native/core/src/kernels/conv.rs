@@ -1,6 +1,7 @@
 //! Convolutions without unrolled columns: images are padded once into scratch that stays in cache, and the register
 //! tile walks them in place, a segment of the kernel at a time.
 
+use super::conv_spread::{self, spreads};
 use super::dot::tree;
 use super::epilogue::Epilogue;
 use super::micro::{long_block, Block, Real, SPAN};
@@ -14,12 +15,14 @@ use crate::{bail, Result};
 
 const CHUNKS: usize = 8;
 
-/// How an image is read: in place, padded into a slot, or as unrolled columns in a slot.
+/// How an image is read: in place, padded into a slot, or as unrolled columns in a slot; or pixel by pixel, its products
+/// in the slot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Reading {
     InPlace,
     Padded,
     Columns,
+    Spread,
 }
 
 struct Geometry {
@@ -67,7 +70,7 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
 }
 
 impl Geometry {
-    fn new(s: &ConvSizes) -> Result<Geometry> {
+    fn new(s: &ConvSizes, filter: bool) -> Result<Geometry> {
         check_sizes(s)?;
         let (window, output) = ([s.kd, s.kh, s.kw], [s.od, s.oh, s.ow]);
         let extent: [usize; 3] =
@@ -78,6 +81,8 @@ impl Geometry {
         let volume = extent.iter().fold(s.c, |size, dim| size.saturating_mul(*dim));
         let reading = if unpadded && s.input_dilation == [1, 1, 1] {
             Reading::InPlace
+        } else if !filter && spreads(s, volume.min(columns)) {
+            Reading::Spread
         } else if volume <= columns {
             Reading::Padded
         } else {
@@ -122,7 +127,7 @@ impl Geometry {
         let s = &self.s;
         let image = x.add(i * s.d * s.h * s.w * s.g * s.c + group * s.c);
         match self.reading {
-            Reading::InPlace => image,
+            Reading::InPlace | Reading::Spread => image,
             Reading::Padded => {
                 self.pad(image, slot);
                 slot
@@ -219,7 +224,7 @@ pub struct Conv {
 
 impl Conv {
     pub fn new(json: &ConvJson, mut checker: Checker) -> Result<Conv> {
-        let g = Geometry::new(&json.sizes)?;
+        let g = Geometry::new(&json.sizes, false)?;
         let s = &g.s;
         let kernel = [s.g, s.kd, s.kh, s.kw, s.c, s.o];
         checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
@@ -255,7 +260,10 @@ impl Conv {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
         let packed: *mut T = run.ptr(self.scratch);
-        self.pack(run, packed);
+        match g.reading {
+            Reading::Spread => conv_spread::pack(run, s, run.ptr::<T>(self.weight), &self.weight_strides, packed),
+            _ => self.pack(run, packed),
+        }
         let weights = rounded(s.g * g.taps() * s.o * s.dtype.size());
         let slots = packed.cast::<u8>().wrapping_add(weights) as usize;
         let (packed, x, out) = (packed as usize, run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.out) as usize);
@@ -264,7 +272,11 @@ impl Conv {
             let slot = (slots + worker * g.slot) as *mut T;
             let image = g.image(x as *const T, i, group, slot);
             let out = (out as *mut T).add(i * g.pixels() * s.g * s.o + group * s.o);
-            self.product(run, image, (packed as *const T).add(group * g.taps() * s.o), out);
+            let packed = (packed as *const T).add(group * g.taps() * s.o);
+            match g.reading {
+                Reading::Spread => conv_spread::image(run, s, image, packed, slot, out),
+                _ => self.product(run, image, packed, out),
+            }
             let made = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
             self.epilogue.apply(run, made, g.pixels(), group * s.o, s.o);
         };
@@ -370,7 +382,7 @@ pub struct ConvFilter {
 
 impl ConvFilter {
     pub fn new(json: &ConvFilterJson, mut checker: Checker) -> Result<ConvFilter> {
-        let g = Geometry::new(&json.sizes)?;
+        let g = Geometry::new(&json.sizes, true)?;
         let s = &g.s;
         checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
         checker.read_all("dy", json.dy, s.dtype, &[s.n, s.od, s.oh, s.ow, s.g * s.o])?;

@@ -4,6 +4,7 @@ pub mod attention;
 pub mod collective;
 pub mod conv;
 pub mod conv_groups;
+mod conv_spread;
 pub mod dot;
 pub mod epilogue;
 pub mod factor;

@@ -191,6 +191,30 @@ fn conv_cases() -> Vec<Conv> {
         Conv { kernel: [1, 1], out: [3, 3], strides: [2, 2], padding: [[0, 0], [0, 0]], ..PLAIN },
         Conv { kernel: [1, 1], out: [4, 4], strides: [2, 2], padding: [[1, 1], [1, 1]], ..PLAIN },
         Conv { out: [11, 13], input_dilation: [2, 2], padding: [[2, 2], [2, 2]], ..PLAIN },
+        // Taps are the lanes: with one result channel, cut at every side, with gaps between taps, more columns than a tile has.
+        Conv {
+            n: 9,
+            image: [14, 14, 32],
+            kernel: [4, 4],
+            o: 1,
+            out: [28, 28],
+            input_dilation: [2, 2],
+            padding: [[2, 2], [2, 2]],
+            ..PLAIN
+        },
+        Conv { out: [4, 5], input_dilation: [2, 3], padding: [[-1, 0], [1, -2]], ..PLAIN },
+        Conv { out: [9, 14], input_dilation: [2, 2], kernel_dilation: [1, 2], padding: [[1, 1], [3, 3]], ..PLAIN },
+        Conv { image: [6, 5, 20], o: 50, out: [15, 16], input_dilation: [3, 3], ..PLAIN },
+        // Too many result channels for the slot.
+        Conv {
+            image: [3, 8, 1],
+            kernel: [4, 4],
+            o: 200,
+            out: [6, 16],
+            input_dilation: [2, 2],
+            padding: [[2, 2], [2, 2]],
+            ..PLAIN
+        },
         Conv { out: [5, 6], kernel_dilation: [2, 2], padding: [[2, 2], [2, 2]], ..PLAIN },
         Conv {
             out: [6, 6],
