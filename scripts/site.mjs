@@ -43,14 +43,16 @@ async function main(args) {
   expectNone(writePages(root, pages));
   mkdirSync(join(pages, ".vitepress"));
   const config = new URL("site/config.mjs", import.meta.url);
-  writeFileSync(join(pages, ".vitepress", "config.mjs"), `export { default } from ${JSON.stringify(config.href)};\n`);
+  // VitePress builds and serves what its settings name.
+  const settings = `import config from ${JSON.stringify(config.href)};\nexport default { ...config, outDir: ${JSON.stringify(html)} };\n`;
+  writeFileSync(join(pages, ".vitepress", "config.mjs"), settings);
   const vitepress = join(home, "node_modules", "vitepress", "bin", "vitepress.js");
-  const built = await run(process.execPath, [vitepress, "build", pages, "--outDir", html], { cwd: root });
+  const built = await run(process.execPath, [vitepress, "build", pages], { cwd: root });
   if (built.status !== 0) return built.status;
   expectNone(deadLinks(html));
   console.log(`the site is in ${html}`);
   if (!serve) return 0;
-  return (await run(process.execPath, [vitepress, "preview", pages, "--outDir", html], { cwd: root })).status;
+  return (await run(process.execPath, [vitepress, "preview", pages], { cwd: root })).status;
 }
 
 handleSignals();
