@@ -13,7 +13,15 @@ import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../i
 import { type HloContext, type HloValue, hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { moveDim, withBatch } from "./batch.ts";
-import { type ConvAttrs, convDims, convOutputOrder, lowerConv, orderFor, sizeAt } from "./convolution-lower.ts";
+import {
+  type ConvAttrs,
+  type ConvDims,
+  convDims,
+  convOutputOrder,
+  lowerConv,
+  orderFor,
+  sizeAt,
+} from "./convolution-lower.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host.ts";
 
@@ -131,6 +139,10 @@ function convEquation(inputs: readonly TensorType[], attrs: ConvAttrs): Equation
 const swap = (letters: string, from: string, to: string): string =>
   [...letters].map((letter) => to[from.indexOf(letter)] ?? letter).join("");
 
+/** Places of the spatial dims in the kernel, ascending. */
+const spatialDims = (dims: ConvDims): number[] =>
+  dims.spatial.map((digit) => dims.kernel.indexOf(digit)).sort((a, b) => a - b);
+
 /** Gradient by the input: the output's cotangent convolved with the reversed kernel. */
 function inputGradient(node: Node, dy: Node): Node {
   const attrs = node.attrs as ConvAttrs;
@@ -148,10 +160,7 @@ function inputGradient(node: Node, dy: Node): Node {
       before;
     return [before, after];
   });
-  const reversed = emit.reverse(
-    kernel,
-    dims.spatial.map((digit) => dims.kernel.indexOf(digit)).sort((a, b) => a - b),
-  );
+  const reversed = emit.reverse(kernel, spatialDims(dims));
   return emit.call("conv", [dy, reversed], {
     layout: `${dims.out},${swap(dims.kernel, "io", "oi")}->${dims.x}`,
     strides: attrs.inputDilation,
@@ -166,12 +175,26 @@ function kernelGradient(node: Node, dy: Node): Node {
   const attrs = node.attrs as ConvAttrs;
   const [x, kernel] = node.inputs as [Node, Node];
   const { dims, input, window } = convSizes([x, kernel], attrs);
+  const dilates = attrs.inputDilation.some((step) => step > 1) && attrs.strides.every((step) => step === 1);
   const padding = dims.spatial.map((digit, d): [number, number] => {
     const low = attrs.padding[d]?.[0] as number;
     const span = dilated(window[d] as number, attrs.kernelDilation[d] as number);
     const covered = dilated(sizeAt(node.shape, dims.out, digit), attrs.strides[d] as number);
-    return [low, covered - dilated(input[d] as number, attrs.inputDilation[d] as number) + span - 1 - low];
+    const spread = dilated(input[d] as number, attrs.inputDilation[d] as number);
+    if (dilates) return [span - 1 - low, spread - covered + low];
+    return [low, covered - spread + span - 1 - low];
   });
+  if (dilates) {
+    // The input in the kernel's place, where its gaps cost nothing; taps come in the opposite order.
+    const turned = emit.call("conv", [dy, x], {
+      layout: `${swap(dims.out, "bf", "fb")},${swap(dims.x, "bf", "io")}->${swap(dims.kernel, "io", "fb")}`,
+      strides: attrs.kernelDilation,
+      padding,
+      inputDilation: attrs.strides,
+      kernelDilation: attrs.inputDilation,
+    });
+    return emit.reverse(turned, spatialDims(dims));
+  }
   return emit.call("conv", [x, dy], {
     layout: `${swap(dims.x, "bf", "fb")},${swap(dims.out, "bf", "io")}->${swap(dims.kernel, "io", "bf")}`,
     strides: attrs.kernelDilation,

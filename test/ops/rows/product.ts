@@ -367,6 +367,28 @@ const groupedRows: readonly Row[] = [
     [9, 1, 1, 3, 2],
     [2, 9, 1, 6, 6],
   ),
+  convRow(
+    "groups, transposed",
+    {
+      ...plain,
+      layout: "bgf01,goi01->bgf01",
+      inputDilation: [2, 2],
+      padding: [
+        [1, 1],
+        [0, 1],
+      ],
+    },
+    [2, 2, 3, 3, 2],
+    [2, 1, 3, 2, 2],
+    [2, 2, 1, 6, 3],
+  ),
+  convRow(
+    "transposed, gaps between taps",
+    { ...line, inputDilation: [3], kernelDilation: [2], padding: [[2, -1]] },
+    [2, 4, 3],
+    [1, 4, 3],
+    [2, 1, 4],
+  ),
   convRow("depthwise, no rows", { ...line, layout: "bg0f,go0i->bg0f" }, [2, 5, 3, 1], [5, 1, 3, 1], [2, 5, 1, 1]),
 ];
 
