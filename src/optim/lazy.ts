@@ -20,7 +20,7 @@ import { byPath, type DecayMask, type Optimizer } from "./optimizer.ts";
  *
  * @param parameters which parameters, by a pattern of names or a function: of at least one dim
  * @throws HeddleError `option` for `lbfgs`, whose steps are of all parameters together, and from `init` when no parameter is lazy.
- * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), ({ name }) => name === "embedding.weight")
+ * @example optim.lazy(optim.adam({ learningRate: 1e-3 }), "embedding")
  */
 export function lazy(optimizer: Optimizer, parameters: Selection): Optimizer {
   const { name, learningRate, parts } = checkOptimizer(optimizer);
@@ -59,7 +59,7 @@ function checkNamed(params: Tensors, wanted: DecayMask): void {
   const { leaves, paths } = flattenTree(params, isTensor);
   if (leaves.length === 0 || leaves.some((leaf, index) => isLazy(paths[index] as string, leaf, wanted))) return;
   throw new HeddleError("option", `lazy: none of the parameters is one: ${listed(paths)}`, {
-    hint: 'say which by name, such as ({ name }) => name === "0.weight"',
+    hint: 'say which by a pattern of names, such as "embedding" or "**.weight"',
   });
 }
 

@@ -196,7 +196,7 @@ describe("errors name the layer", () => {
 
   test("of options", () => {
     expect(() => nn.conv2d({ out: 1, kernel: 3, stride: 2 } as never)).toThrow(
-      /unknown option 'stride'\n {2}at .*layers\.test\.ts:\d+:\d+\n {2}hint: did you mean 'strides'/,
+      /unknown option 'stride'\n {2}at .*layers\.test\.ts:\d+:\d+\n {2}hint: it is called 'strides' here/,
     );
     expect(() => nn.linear(0)).toThrow(/out must be at least 1/);
     expect(() => nn.linear(2.5)).toThrow(/whole number/);

@@ -137,7 +137,7 @@ const tensorCases = casesOf(
   },
   (fn) => (x) => (fn as unknown as (x: Tensor) => Tensor)(x),
   // The edges of a histogram are numbers of the dtype, and it counts between those.
-  ["train", "histogram"],
+  ["train", "distributedStep", "allClose", "histogram"],
 ).filter(({ run }) => {
   try {
     heddle.evalShape((x: Tensor) => ({ ...(leavesOf(run(x, x)) as [Tensor, ...Tensor[]]) }), {
@@ -243,6 +243,7 @@ const noOptimizers = [
   "clipByGlobalNorm",
   "clipByValue",
   "globalNorm",
+  "groups",
   "lazy",
   "minimize",
   "learningRateAt",

@@ -425,7 +425,7 @@ test("lazy refuses what it cannot be", () => {
     /none of the parameters is one: table, bias/,
   );
   expect(() => optim.lazy(undefined as never, everything)).toThrow(/takes an optimizer, .* got undefined/);
-  expect(() => optim.lazy(optim.sgd({ learningRate: 1 }), "table" as never)).toThrow(
-    /must be a function of a parameter/,
+  expect(() => optim.lazy(optim.sgd({ learningRate: 1 }), "tabel").init({ table: tensor([1]) })).toThrow(
+    /lazy: none of the parameters is one: table\n.*\n.*pattern of names/,
   );
 });
