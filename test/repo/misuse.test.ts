@@ -65,7 +65,8 @@ function attempt(name: string, fn: (...args: unknown[]) => unknown, args: readon
 
 const methods = Object.entries(Object.getOwnPropertyDescriptors(heddle.Tensor.prototype)).flatMap(
   ([name, { value }]): [string, (...args: unknown[]) => unknown][] =>
-    typeof value === "function" && !["constructor", "dispose"].includes(name)
+    // Methods that are functions are tried as those.
+    typeof value === "function" && !["constructor", "dispose"].includes(name) && !(name in heddle)
       ? [[`Tensor.${name}`, (...args) => (value as (...args: unknown[]) => unknown).apply(matrix, args)]]
       : [],
 );
