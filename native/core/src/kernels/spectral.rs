@@ -4,10 +4,9 @@
 use super::qr::{power_below, qr, qr_work, reflect, reflector};
 use crate::isa::{by_isa, Isa, Level};
 
-/// Turns of an eigenvalue, and sweeps over all pairs of rows, after which a decomposition gives up.
+/// Turns of an eigenvalue or singular value after which a decomposition gives up.
 const TURNS: usize = 100;
-const SWEEPS: usize = 60;
-/// Squares of norms, beside numbers near 1, below which a row is as good as 0: products of two must not vanish.
+/// Beside numbers near 1 as good as 0; the square root of what is above has all its digits.
 const NOTHING: f64 = 1e-280;
 const LANES: usize = 8;
 
@@ -54,13 +53,10 @@ fn tridiagonal(a: &mut [f64], n: usize, diagonal: &mut [f64], beside: &mut [f64]
         let size = n - k - 1;
         let v = &mut vectors[k * n..k * n + size];
         v.iter_mut().enumerate().for_each(|(i, v)| *v = a[(k + 1 + i) * n + k]);
-        let (scale, first) = (power_below(v), v[0]);
-        taus[k] = reflector(v);
+        (taus[k], beside[k]) = mirror(v);
         if taus[k] == 0.0 {
-            beside[k] = first;
             continue;
         }
-        beside[k] = first - v[0] / scale;
         // From both sides: A - v·wᵀ - w·vᵀ, where w = p - tau/2·(pᵀv)·v and p = tau·A·v.
         let w = &mut product[..size];
         let row = |i: usize| (k + 1 + i) * n + k + 1;
@@ -123,8 +119,8 @@ pub struct Singular {
 
 /// Of the m x n matrix with the rows of `a`; none if it does not converge.
 ///
-/// Rotations make the rows of R of A = Q·R orthogonal (M. R. Hestenes, Inversion of matrices by biorthogonalization, 1958), the
-/// longest first (P. P. M. de Rijk, A one-sided Jacobi algorithm for computing the singular value decomposition, 1989).
+/// Reflections from both sides leave two diagonals, QR steps one (G. H. Golub, C. Reinsch, Singular value decomposition and
+/// least squares solutions, 1970).
 pub fn singular(isa: Isa, a: &[f64], m: usize, n: usize) -> Option<Singular> {
     if m < n {
         let turned: Vec<f64> = (0..m * n).map(|i| a[i % m * n + i / m]).collect();
@@ -133,88 +129,195 @@ pub fn singular(isa: Isa, a: &[f64], m: usize, n: usize) -> Option<Singular> {
     }
     let scale = power_below(a);
     let mut work: Vec<f64> = a.iter().map(|x| scale * x).collect();
-    let (mut q, mut rows) = (vec![0.0; m * n], vec![0.0; n * n]);
-    qr(&mut work, (m, n), &mut q, &mut rows, &mut vec![0.0; qr_work(m, n)]);
-    let mut turns = vec![0.0; n * n];
-    (0..n).for_each(|i| turns[i * n + i] = 1.0);
-    let mut squares = vec![0.0; n];
-    if !(0..SWEEPS).any(|_| unsafe { sweep(isa, &mut rows, &mut turns, &mut squares, n) }) {
-        return None;
+    if m > 2 * n {
+        // Of a tall matrix the vectors are those of R, turned by Q.
+        let (mut q, mut r) = (vec![0.0; m * n], vec![0.0; n * n]);
+        qr(&mut work, (m, n), &mut q, &mut r, &mut vec![0.0; qr_work(m, n)]);
+        let Singular { mut values, left, right } = singular(isa, &r, n, n)?;
+        values.iter_mut().for_each(|value| *value /= scale);
+        let left = (0..n * m).map(|i| dot_lanes(&q[i % m * n..][..n], &left[i / m * n..][..n])).collect();
+        return Some(Singular { values, left, right });
     }
-    let mut values = vec![0.0; n];
-    let mut missing = Vec::new();
-    for (i, row) in rows.chunks_mut(n).enumerate() {
-        // Of a row that is as good as 0 there is a norm, but no direction.
-        if squares[i] <= NOTHING {
-            missing.push(i);
+    let (mut d, mut e) = (vec![0.0; n], vec![0.0; n]);
+    let (mut left, mut right) = (vec![0.0; n * m], vec![0.0; n * n]);
+    unsafe { bidiagonal(isa, &mut work, m, n, &mut d, &mut e, &mut left, &mut right) };
+    let mut last = n - 1;
+    let mut turns = 0;
+    while last > 0 {
+        let negligible = |i: &usize| e[*i].abs() <= (f64::EPSILON * (d[*i].abs() + d[*i + 1].abs())).max(NOTHING);
+        let first = (0..last).rev().find(negligible).map_or(0, |i| i + 1);
+        if first == last {
+            (last, turns) = (last - 1, 0);
+            continue;
         }
-        let near = power_below(row);
-        row.iter_mut().for_each(|x| *x *= near);
-        let norm = dot_lanes(row, row).sqrt();
-        values[i] = norm / near / scale;
-        row.iter_mut().for_each(|x| *x = if squares[i] <= NOTHING { 0.0 } else { *x / norm });
+        turns += 1;
+        if turns > TURNS {
+            return None;
+        }
+        let chase = Chase { isa, left: &mut left, m, right: &mut right, n };
+        chase.step(&mut d[first..=last], &mut e[first..last], first);
     }
-    missing.into_iter().for_each(|i| complete(&mut rows, n, i));
-    let left = (0..n * m).map(|i| dot_lanes(&q[i % m * n..][..n], &turns[i / m * n..][..n])).collect();
-    Some(Singular { values, left, right: rows })
+    for (value, right) in d.iter_mut().zip(right.chunks_mut(n)) {
+        right.iter_mut().for_each(|x| *x *= 1f64.copysign(*value));
+        *value = value.abs() / scale;
+    }
+    Some(Singular { values: d, left, right })
 }
 
 by_isa! {
-    fn sweep(rows: &mut [f64], turns: &mut [f64], squares: &mut [f64], n: usize) -> bool => sweep_body, wide if false
+    fn bidiagonal(
+        a: &mut [f64], m: usize, n: usize, d: &mut [f64], e: &mut [f64], left: &mut [f64], right: &mut [f64],
+    ) => bidiagonal_body, wide if false
 }
 
-/// Rotates all pairs of rows that are not orthogonal yet; says whether there was none.
+/// The diagonal and the numbers right of it, and the vectors in whose bases the matrix, of m >= n rows, has this form.
 #[inline(always)]
-unsafe fn sweep_body<L: Level>(rows: &mut [f64], turns: &mut [f64], squares: &mut [f64], n: usize) -> bool {
-    let tolerance = f64::EPSILON * (n as f64).sqrt();
-    let mut done = true;
-    rows.chunks(n).zip(&mut *squares).for_each(|(row, square)| *square = dot_lanes(row, row));
-    for p in 0..n {
-        let longest = (p..n).fold(p, |best, i| if squares[i] > squares[best] { i } else { best });
-        if longest != p {
-            squares.swap(p, longest);
-            for matrix in [&mut *rows, &mut *turns] {
-                let (before, from) = matrix.split_at_mut(longest * n);
-                before[p * n..(p + 1) * n].swap_with_slice(&mut from[..n]);
-            }
+unsafe fn bidiagonal_body<L: Level>(
+    a: &mut [f64],
+    m: usize,
+    n: usize,
+    d: &mut [f64],
+    e: &mut [f64],
+    left: &mut [f64],
+    right: &mut [f64],
+) {
+    let (mut columns, mut rows, mut product) = (vec![0.0; n * m], vec![0.0; n * n], vec![0.0; n]);
+    let (mut column_taus, mut row_taus) = (vec![0.0; n], vec![0.0; n]);
+    for k in 0..n {
+        let v = &mut columns[k * m..(k + 1) * m - k];
+        v.iter_mut().enumerate().for_each(|(i, v)| *v = a[(k + i) * n + k]);
+        (column_taus[k], d[k]) = mirror(v);
+        let w = &mut product[k + 1..];
+        w.fill(0.0);
+        for (row, v) in a[k * n..].chunks(n).zip(&*v) {
+            w.iter_mut().zip(&row[k + 1..]).for_each(|(w, x)| *w += v * x);
         }
-        let (head, tail) = rows.split_at_mut((p + 1) * n);
-        let (own, others) = turns.split_at_mut((p + 1) * n);
-        let (row, own) = (&mut head[p * n..], &mut own[p * n..]);
-        for (i, (other, turn)) in tail.chunks_mut(n).zip(others.chunks_mut(n)).enumerate() {
-            let (alpha, beta) = (squares[p], squares[p + 1 + i]);
-            let gamma = dot_lanes(row, other);
-            if beta <= NOTHING || gamma.abs() <= tolerance * alpha.sqrt() * beta.sqrt() {
-                continue;
-            }
-            done = false;
-            // The tangent of the smaller angle.
-            let zeta = (beta - alpha) / (2.0 * gamma);
-            let t = 1f64.copysign(zeta) / (zeta.abs() + libm::hypot(1.0, zeta));
-            let c = 1.0 / libm::hypot(1.0, t);
-            rotate_body::<L>(row, other, c, c * t);
-            rotate_body::<L>(own, turn, c, c * t);
-            squares[p] = alpha - t * gamma;
-            squares[p + 1 + i] = (beta + t * gamma).max(0.0);
+        w.iter_mut().for_each(|w| *w *= column_taus[k]);
+        let (row, below) = a[k * n..].split_at_mut(n);
+        let u = &mut rows[k * n..(k + 1) * n - k - 1];
+        u.iter_mut().zip(row[k + 1..].iter().zip(&*w)).for_each(|(u, (x, w))| *u = x - v[0] * w);
+        if u.is_empty() {
+            break;
+        }
+        (row_taus[k], e[k]) = mirror(u);
+        for (row, v) in below.chunks_mut(n).zip(&v[1..]) {
+            let row = &mut row[k + 1..];
+            row.iter_mut().zip(&*w).for_each(|(x, w)| *x -= v * w);
+            take(row, row_taus[k] * dot_lanes(row, u), u);
         }
     }
-    done
+    // The products of the reflections, transposed.
+    for (to, vectors, taus, width, skip) in [(left, columns, column_taus, m, 0), (right, rows, row_taus, n, 1)] {
+        to.fill(0.0);
+        (0..n).for_each(|i| to[i * width + i] = 1.0);
+        for k in (0..n).rev().filter(|k| taus[*k] != 0.0) {
+            let v = &vectors[k * width..(k + 1) * width - k - skip];
+            for row in to[(k + skip) * width..].chunks_mut(width) {
+                let row = &mut row[k + skip..];
+                take(row, taus[k] * dot_lanes(row, v), v);
+            }
+        }
+    }
 }
 
-/// Row `to` as a unit vector that is orthogonal to the others, of which those that are not found yet are 0.
-fn complete(rows: &mut [f64], n: usize, to: usize) {
-    // Of the unit vectors the one of which the others have the least.
-    let taken: Vec<f64> = (0..n).map(|j| rows.chunks(n).map(|row| row[j] * row[j]).sum()).collect();
-    let least = (0..n).fold(0, |best, j| if taken[j] < taken[best] { j } else { best });
-    let mut made = vec![0.0; n];
-    made[least] = 1.0;
-    // Twice, as once leaves what rounding makes.
-    for row in rows.chunks(n).chain(rows.chunks(n)) {
-        let dot = dot_lanes(row, &made);
-        made.iter_mut().zip(row).for_each(|(x, y)| *x -= dot * y);
+/// x - factor·y in the place of x.
+#[inline(always)]
+fn take(x: &mut [f64], factor: f64, y: &[f64]) {
+    x.iter_mut().zip(y).for_each(|(x, y)| *x -= factor * y);
+}
+
+/// A vector becomes its [`reflector`]; gives tau, and the component that the reflection leaves.
+fn mirror(v: &mut [f64]) -> (f64, f64) {
+    let (scale, first) = (power_below(v), v[0]);
+    let tau = reflector(v);
+    (tau, if tau == 0.0 { first } else { first - v[0] / scale })
+}
+
+/// The vectors that follow the rotations of QR steps.
+struct Chase<'a> {
+    isa: Isa,
+    left: &'a mut [f64],
+    m: usize,
+    right: &'a mut [f64],
+    n: usize,
+}
+
+impl Chase<'_> {
+    /// One QR step on a block, whose first row is row `at` of the matrix.
+    fn step(mut self, d: &mut [f64], e: &mut [f64], at: usize) {
+        let last = e.len();
+        // The smaller singular value of the last 2 x 2 numbers.
+        let (f, g, h) = (d[last - 1].abs(), e[last - 1], d[last].abs());
+        let shift = 2.0 * h * (f / (libm::hypot(f + h, g) + libm::hypot(f - h, g)));
+        let largest = d.iter().chain(&*e).fold(0.0, |most: f64, x| most.max(x.abs()));
+        if d.iter().any(|x| x.abs() <= f64::EPSILON * largest) || shift <= 1e-8 * d[0].abs() {
+            self.unshifted(d, e, at);
+        } else {
+            self.shifted(d, e, at, shift);
+        }
     }
-    let norm = dot_lanes(&made, &made).sqrt();
-    rows[to * n..(to + 1) * n].iter_mut().zip(made).for_each(|(x, made)| *x = made / norm);
+
+    fn shifted(&mut self, d: &mut [f64], e: &mut [f64], at: usize, shift: f64) {
+        let last = e.len();
+        let (mut f, mut g) = ((d[0].abs() - shift) * (1f64.copysign(d[0]) + shift / d[0]), e[0]);
+        for i in 0..last {
+            let (c, s, r) = rotation(f, g);
+            if i > 0 {
+                e[i - 1] = r;
+            }
+            (f, e[i]) = (c * d[i] + s * e[i], c * e[i] - s * d[i]);
+            (g, d[i + 1]) = (s * d[i + 1], c * d[i + 1]);
+            self.turn_right(at + i, c, s);
+            let (c, s, r) = rotation(f, g);
+            d[i] = r;
+            (f, d[i + 1]) = (c * e[i] + s * d[i + 1], c * d[i + 1] - s * e[i]);
+            if i + 1 < last {
+                (g, e[i + 1]) = (s * e[i + 1], c * e[i + 1]);
+            }
+            self.turn_left(at + i, c, s);
+        }
+        e[last - 1] = f;
+    }
+
+    /// Without a shift, and without differences: a zero of the diagonal becomes one beside it (J. Demmel, W. Kahan, Accurate
+    /// singular values of bidiagonal matrices, 1990).
+    fn unshifted(&mut self, d: &mut [f64], e: &mut [f64], at: usize) {
+        let last = e.len();
+        let (mut c, mut left) = (1.0, (1.0, 0.0));
+        for i in 0..last {
+            let (cosine, s, r) = rotation(d[i] * c, e[i]);
+            c = cosine;
+            if i > 0 {
+                e[i - 1] = left.1 * r;
+            }
+            self.turn_right(at + i, c, s);
+            let (cosine, sine, r) = rotation(left.0 * r, d[i + 1] * s);
+            (left, d[i]) = ((cosine, sine), r);
+            self.turn_left(at + i, cosine, sine);
+        }
+        let rest = d[last] * c;
+        (d[last], e[last - 1]) = (rest * left.0, rest * left.1);
+    }
+
+    fn turn_left(&mut self, i: usize, c: f64, s: f64) {
+        let (x, y) = self.left[i * self.m..(i + 2) * self.m].split_at_mut(self.m);
+        unsafe { rotate(self.isa, x, y, c, -s) };
+    }
+
+    fn turn_right(&mut self, i: usize, c: f64, s: f64) {
+        let (x, y) = self.right[i * self.n..(i + 2) * self.n].split_at_mut(self.n);
+        unsafe { rotate(self.isa, x, y, c, -s) };
+    }
+}
+
+/// Cosine and sine of the rotation that leaves only the first of two numbers, and what is left.
+fn rotation(f: f64, g: f64) -> (f64, f64, f64) {
+    if g == 0.0 {
+        return (1.0, 0.0, f);
+    }
+    let square = f * f + g * g;
+    let r = if square > NOTHING { square.sqrt() } else { libm::hypot(f, g) };
+    (f / r, g / r, r)
 }
 
 by_isa! { fn rotate(x: &mut [f64], y: &mut [f64], c: f64, s: f64) => rotate_body, wide if false }

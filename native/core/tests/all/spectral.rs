@@ -74,6 +74,17 @@ fn matrices_with_structure() {
         ("rank 2", each(&|i, j| (i + 1) as f64 * (j + 1) as f64 + (i * i) as f64 * (j * j) as f64)),
         ("both signs", each(&|i, j| f64::from(u8::from(i + j == n - 1)))),
         ("tridiagonal", each(&|i, j| if i == j { 2.0 } else { -f64::from(u8::from(i.abs_diff(j) == 1)) })),
+        ("nilpotent", each(&|i, j| f64::from(u8::from(i + 1 == j)))),
+        ("zeros on the diagonal", each(&|i, j| f64::from(u8::from(i + 1 == j || i == j && i % 3 != 1)))),
+        ("growing", each(&|i, j| 7f64.powi(i as i32 + j as i32) * (1.0 + (i * j % 5) as f64))),
+        (
+            "far apart",
+            each(&|i, j| {
+                [1.0, 1e-200][usize::from(i > 6)]
+                    * f64::from(u8::from((i > 6) == (j > 6)))
+                    * ((3 * i * j + i) % 7) as f64
+            }),
+        ),
         ("Hilbert", each(&|i, j| 1.0 / (i + j + 1) as f64)),
         ("graded", each(&|i, j| 10f64.powi(-20 * i.max(j) as i32) * (1.0 + (i * j % 5) as f64))),
         ("huge", each(&|i, j| 1e300 * ((3 * i * j) % 7) as f64)),
