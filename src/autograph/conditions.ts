@@ -3,7 +3,17 @@
  * each can be asked at run time whether it is one.
  */
 import type * as babel from "@babel/types";
-import { binary, childrenOf, constructs, equalities, isTypeOnly, type SyntaxNode, unwrapped } from "./syntax.ts";
+import {
+  binary,
+  childrenOf,
+  constructs,
+  declaredNames,
+  equalities,
+  isTypeOnly,
+  type SyntaxNode,
+  scopeOf,
+  unwrapped,
+} from "./syntax.ts";
 
 /** Something that decides, and what of the program decides by it. */
 export interface Condition {
@@ -48,15 +58,11 @@ function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
 }
 
 /**
- * All expressions of a file that decide something and may be a tensor's truth: results of calls, and variables that begin as the
- * result of a comparison.
+ * All expressions of a file that decide something and may be a tensor's truth: results of calls, and constants that are the result
+ * of a comparison.
  */
 export function conditionsOf(program: SyntaxNode): Condition[] {
-  const compared = new Set<string>();
-  walk(program, (node) => {
-    if (node.type !== "VariableDeclarator" || node.id.type !== "Identifier" || node.init == null) return;
-    if (predicates.has(calledName(unwrapped(node.init)))) compared.add(node.id.name);
-  });
+  const compared = comparedNames(program);
   const found = new Map<SyntaxNode, Condition>();
   const add = (test: SyntaxNode, what: string): void => {
     for (const node of leavesOf(test, compared)) if (!found.has(node)) found.set(node, { node, what });
@@ -65,6 +71,26 @@ export function conditionsOf(program: SyntaxNode): Condition[] {
     for (const { node: test, what } of deciding(node)) add(test, what);
   });
   return [...found.values()];
+}
+
+/** Constants that are the result of a comparison; of a name that the file binds twice nobody knows here which is meant. */
+function comparedNames(program: SyntaxNode): ReadonlySet<string> {
+  const times = new Map<string, number>();
+  const compared = new Set<string>();
+  walk(program, (node) => {
+    for (const name of namesOf(node)) times.set(name, (times.get(name) ?? 0) + 1);
+    if (node.type !== "VariableDeclaration" || node.kind !== "const") return;
+    for (const { id, init } of node.declarations)
+      if (id.type === "Identifier" && init != null && isPredicate(init)) compared.add(id.name);
+  });
+  return new Set([...compared].filter((name) => times.get(name) === 1));
+}
+
+/** The names that a node binds in a scope of its own, or for the file. */
+function namesOf(node: SyntaxNode): readonly string[] {
+  if (node.type === "Program") return [...declaredNames(node.body)];
+  if (node.type !== "ExportNamedDeclaration") return scopeOf(node);
+  return node.declaration == null ? [] : [...declaredNames([node.declaration])];
 }
 
 /** What decides in a node itself. */

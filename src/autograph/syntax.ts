@@ -121,7 +121,7 @@ const declaredBy = (node: SyntaxNode): string[] => {
 };
 
 /** Names that belong to a node's own scope. */
-function scopeOf(node: SyntaxNode): string[] {
+export function scopeOf(node: SyntaxNode): string[] {
   if (node.type === "BlockStatement") return node.body.flatMap(declaredBy);
   if (node.type === "SwitchStatement") return node.cases.flatMap((one) => one.consequent.flatMap(declaredBy));
   if (node.type === "ForStatement") return node.init == null ? [] : declaredBy(node.init);

@@ -53,7 +53,8 @@ export const noCondition = (type: TensorType, what: string, where: string): Hedd
     {
       where,
       hint:
-        "await x.item() gives the value of one that is there (all(x) and any(x) make one of many), select(test, x, y) chooses by element; " +
+        "await x.item() gives the value of one that is there (all(x) and any(x) make one of many), select(test, x, y) chooses by element, " +
+        "x !== undefined asks whether there is a tensor; " +
         'functions that say "use heddle" may write conditions on tensors (docs/autograph.md)',
     },
   );

@@ -41,6 +41,15 @@ describe("a tensor that decides is refused by its line", () => {
     ).toThrow(message);
   });
 
+  it("not a name that stands for something else, too", () => {
+    const mask = x.gt(0);
+    const attend = (mask?: Tensor): string => (mask ? "masked" : "whole");
+    let later: Tensor | undefined = x.gt(1);
+    const seen = [attend(mask), attend(), later ? 1 : 0];
+    later = undefined;
+    expect([...seen, later ? 1 : 0]).toEqual(["masked", "whole", 1, 0]);
+  });
+
   it("statements too, also those that wait", async () => {
     const later = async (): Promise<Tensor> => x.gt(0);
     const said = (run: () => unknown): string => {
