@@ -13,7 +13,7 @@ export type RangeText = `${Bound}:${Bound}` | `${Bound}:${Bound}:${Bound}`;
 /** What {@link at} takes for a dim: an index, a range, an i32 tensor of indices; `"..."` stands for as many whole dims as fit. */
 export type IndexLike = number | RangeText | "..." | Tensor;
 
-/** One dim's part: a place, which drops the dim; elements from, from + step, …; or the next tensor of indices. */
+/** One dim's part: a place, which drops the dim; elements from, from + step, …; or the tensor of indices. */
 type Part =
   | { readonly kind: "place"; readonly from: number }
   | { readonly kind: "range"; readonly from: number; readonly count: number; readonly step: number }
@@ -24,9 +24,9 @@ const rangeForm = /^(-?\d+)?:(-?\d+)?(?::(-?\d+)?)?$/;
 /**
  * Elements by an index for each dim, from the first on; dims that none is given for are whole. A number picks one slice and
  * drops the dim, from the end where negative; a string is a range as in Python, whose bounds are cut to what the dim has; an i32
- * tensor of indices [i…] takes these slices, its dims in place of the dim; `"..."` leaves the dims in the middle whole.
+ * tensor of indices [i…] takes these slices, its dims in place of the dim (one tensor: NumPy pairs the elements of several); `"..."` leaves the dims in the middle whole.
  *
- * @throws HeddleError `shape` for a number outside and for too many indices, `argument` for what is no index; `value` from the
+ * @throws HeddleError `shape` for a number outside and for too many indices, `argument` for what is no index and a second tensor; `value` from the
  * run where a tensor's index lies outside
  * @example x.at(0), x.at("1:"), x.at(":", -1), x.at("...", "::-1"), x.at(tensor([2, 0], { dtype: "i32" }))
  */
@@ -34,6 +34,10 @@ export function at(x: Tensor, ...indices: IndexLike[]): Tensor {
   checkTensor("at", x);
   const parts = spelledOut(x, indices).map((index, dim) => partOf(x, index, dim));
   const tensors = indices.filter(isTensor);
+  if (tensors.length > 1)
+    throw new HeddleError("argument", "at: takes one tensor of indices", {
+      hint: 'gatherNd(x, stack([i, j], -1)) takes elements at pairs, as NumPy\'s x[i, j]; x.at(i).at(":", j) rows and columns',
+    });
   for (const index of tensors)
     if (index.dtype !== "i32")
       throw new HeddleError("dtype", `at: indices are i32, got ${index}`, {
@@ -89,14 +93,13 @@ function rangeOf(size: number, from: string | undefined, to: string | undefined,
 
 function build(x: Node, ...rest: (Node | readonly Part[])[]): Node {
   const parts = rest.at(-1) as readonly Part[];
-  const tensors = rest.slice(0, -1) as Node[];
+  const [index] = rest.slice(0, -1) as Node[];
   const sliced = cut(x, parts);
   // From the last dim on, so that what a tensor brings in does not move the dims that follow.
   return parts.reduceRight((node, { kind }, dim) => {
     if (kind === "place") return ops.squeeze(node, dim);
     if (kind === "range") return node;
-    const index = tensors.pop() as Node;
-    return ops.take(node, ops.wrapped(index, x.shape[dim] as number), dim);
+    return ops.take(node, ops.wrapped(index as Node, x.shape[dim] as number), dim);
   }, sliced);
 }
 

@@ -135,8 +135,11 @@ export function distributedStep<
     checkInteger("distributedStep", "seed", options.seed ?? 0, 0);
     if (typeof options.step !== "function")
       throw new HeddleError("option", `distributedStep: step must be a function, got ${shown(options.step)}`);
-    if (options.numbers !== undefined)
-      checkOptions("distributedStep: numbers", options.numbers, Object.keys(options.numbers));
+    for (const name of Object.keys(options.numbers ?? {}))
+      if (name === "step" || name === "key")
+        throw new HeddleError("option", `distributedStep: numbers has '${name}', which every step is given`, {
+          hint: "call it something else",
+        });
     const loop = new OwnLoop(options, await connect(options.mesh));
     await loop.begin();
     return loop;

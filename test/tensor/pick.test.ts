@@ -40,6 +40,7 @@ test.each([
   [["1"], /^at: dim 0 cannot take "1"/],
   [["::0"], /^at: dim 0 cannot take "::0"/],
   [[0.5], /^at: dim 0 cannot take 0.5/],
+  [[tensor([0], { dtype: "i32" }), tensor([0], { dtype: "i32" })], /^at: takes one tensor of indices\n[\s\S]*gatherNd/],
   [[null], /^at: dim 0 cannot take null/],
   [[tensor([0, 1])], /^at: indices are i32, got Tensor\(f32\[2\]\)/],
   [[tensor([true, false])], /^at: indices are i32.*\n.*booleanMask/s],
