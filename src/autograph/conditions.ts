@@ -9,6 +9,7 @@ import {
   constructs,
   declaredNames,
   equalities,
+  isFunction,
   isTypeOnly,
   type SyntaxNode,
   scopeOf,
@@ -62,10 +63,10 @@ function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
  * of a comparison.
  */
 export function conditionsOf(program: SyntaxNode): Condition[] {
-  const compared = comparedNames(program);
+  const known: Known = { compared: comparedNames(program), optional: optionalCalls(program) };
   const found = new Map<SyntaxNode, Condition>();
   const add = (test: SyntaxNode, what: string): void => {
-    for (const node of leavesOf(test, compared)) if (!found.has(node)) found.set(node, { node, what });
+    for (const node of leavesOf(test, known)) if (!found.has(node)) found.set(node, { node, what });
   };
   walk(program, (node) => {
     for (const { node: test, what } of deciding(node)) add(test, what);
@@ -124,12 +125,42 @@ function deciding(node: SyntaxNode): Condition[] {
 
 const isPredicate = (node: SyntaxNode): boolean => predicates.has(calledName(unwrapped(node)));
 
+/** What a file says of its names. */
+interface Known {
+  readonly compared: ReadonlySet<string>;
+  readonly optional: ReadonlySet<string>;
+}
+
+/** Functions and methods of the file that say they may give nothing: that is what a condition on their results asks. */
+function optionalCalls(program: SyntaxNode): ReadonlySet<string> {
+  const optional = new Set<string>();
+  walk(program, (node) => {
+    const [key, made] =
+      node.type === "VariableDeclarator" || node.type === "ClassProperty" || node.type === "ObjectProperty"
+        ? [
+            node.type === "VariableDeclarator" ? node.id : node.key,
+            node.type === "VariableDeclarator" ? node.init : node.value,
+          ]
+        : [isFunction(node) && ("key" in node ? node.key : "id" in node ? node.id : undefined), node];
+    if (typeof key === "object" && key?.type === "Identifier" && made != null && givesNothing(made))
+      optional.add(key.name);
+  });
+  return optional;
+}
+
+function givesNothing(made: SyntaxNode): boolean {
+  const type = "returnType" in made ? made.returnType : undefined;
+  if (type?.type !== "TSTypeAnnotation" || type.typeAnnotation.type !== "TSUnionType") return false;
+  return type.typeAnnotation.types.some((one) => ["TSUndefinedKeyword", "TSNullKeyword"].includes(one.type));
+}
+
 /** The parts of a condition that can be a tensor. */
-function leavesOf(test: SyntaxNode, compared: ReadonlySet<string>): SyntaxNode[] {
+function leavesOf(test: SyntaxNode, known: Known): SyntaxNode[] {
   const node = unwrapped(test);
-  if (node.type === "LogicalExpression") return [node.left, node.right].flatMap((side) => leavesOf(side, compared));
-  if (node.type === "Identifier") return compared.has(node.name) ? [node] : [];
-  if (node.type === "AwaitExpression") return leavesOf(node.argument, compared).length === 0 ? [] : [node];
+  if (node.type === "LogicalExpression") return [node.left, node.right].flatMap((side) => leavesOf(side, known));
+  if (node.type === "Identifier") return known.compared.has(node.name) ? [node] : [];
+  if (node.type === "AwaitExpression") return leavesOf(node.argument, known).length === 0 ? [] : [node];
   const isCall = node.type === "CallExpression" || node.type === "OptionalCallExpression";
-  return isCall && !lookups.has(calledName(node) ?? "") ? [node] : [];
+  const name = calledName(node) ?? "";
+  return isCall && !lookups.has(name) && !known.optional.has(name) ? [node] : [];
 }

@@ -67,6 +67,11 @@ export function batchLoss(
     const value = weightedLoss(fn, part("output", name, output), part("target", name, target), weights);
     return { name: `${name}_loss`, value, weighted: weight === 1 ? value : value.mul(weight) };
   });
+  const left = isTensor(target) ? undefined : Object.keys(target).find((name) => loss[name] === undefined);
+  if (left !== undefined)
+    throw new HeddleError("option", `train: target '${left}' has no loss, so nothing would be trained on it`, {
+      hint: `add loss.${left}, of weight 0 where metrics alone read it, or leave it out of target`,
+    });
   return { value: terms.map(({ weighted }) => weighted).reduce((sum, one) => sum.add(one)), terms };
 }
 

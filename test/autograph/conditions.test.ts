@@ -41,6 +41,16 @@ describe("a tensor that decides is refused by its line", () => {
     ).toThrow(message);
   });
 
+  it("not a call that says it may give nothing", () => {
+    const causal = (n: number): Tensor | undefined => (n > 1 ? x.gt(0) : undefined);
+    class Store {
+      mask(): Tensor | null {
+        return causal(2) ?? null;
+      }
+    }
+    expect([causal(2) ? 1 : 0, causal(1) ? 1 : 0, new Store().mask() ? 1 : 0]).toEqual([1, 0, 1]);
+  });
+
   it("not a name that stands for something else, too", () => {
     const mask = x.gt(0);
     const attend = (mask?: Tensor): string => (mask ? "masked" : "whole");

@@ -155,6 +155,11 @@ describe("what is refused", () => {
       { target: ["size"], metrics: {} },
       /loss\.label is of no target of that name[\s\S]*the targets are size/,
     ],
+    [
+      "a target without a loss",
+      { loss: { label: losses.softmaxCrossEntropy } },
+      /target 'size' has no loss[\s\S]*add loss\.size/,
+    ],
     ["a loss that is none", { loss: { label: 3 } }, /loss\.label is not a function, but 3/],
     [
       "a weight that is none",
