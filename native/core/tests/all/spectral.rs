@@ -67,6 +67,11 @@ fn random_matrices() {
 fn matrices_with_structure() {
     let n = 12;
     let each = |f: &dyn Fn(usize, usize) -> f64| (0..n * n).map(|at| f(at / n, at % n)).collect::<Vec<f64>>();
+    let block = |i: usize, j: usize| match (i > 6, j > 6) {
+        (false, false) => 1.0,
+        (true, true) => 1e-200,
+        _ => 0.0,
+    };
     let matrices = [
         ("zero", each(&|_, _| 0.0)),
         ("identity", each(&|i, j| f64::from(u8::from(i == j)))),
@@ -77,14 +82,7 @@ fn matrices_with_structure() {
         ("nilpotent", each(&|i, j| f64::from(u8::from(i + 1 == j)))),
         ("zeros on the diagonal", each(&|i, j| f64::from(u8::from(i + 1 == j || i == j && i % 3 != 1)))),
         ("growing", each(&|i, j| 7f64.powi(i as i32 + j as i32) * (1.0 + (i * j % 5) as f64))),
-        (
-            "far apart",
-            each(&|i, j| {
-                [1.0, 1e-200][usize::from(i > 6)]
-                    * f64::from(u8::from((i > 6) == (j > 6)))
-                    * ((3 * i * j + i) % 7) as f64
-            }),
-        ),
+        ("far apart", each(&|i, j| block(i, j) * ((3 * i * j + i) % 7) as f64)),
         ("Hilbert", each(&|i, j| 1.0 / (i + j + 1) as f64)),
         ("graded", each(&|i, j| 10f64.powi(-20 * i.max(j) as i32) * (1.0 + (i * j % 5) as f64))),
         ("huge", each(&|i, j| 1e300 * ((3 * i * j) % 7) as f64)),
