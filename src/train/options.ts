@@ -16,6 +16,7 @@ import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/opt
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
+import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
@@ -301,7 +302,8 @@ function checkKinds(options: TrainOptions): void {
   for (const rule of [options.layout ?? []].flat())
     if (typeof rule !== "function") fail("layout", "a rule (such as layouts.fullySharded())");
   const { metrics } = options;
-  if (metrics !== undefined && (typeof metrics !== "object" || metrics === null))
+  const isMetric = (one: unknown): boolean => typeof one === "function" || (isRecord(one) && "counts" in one);
+  if (metrics !== undefined && (!isRecord(metrics) || !Object.values(metrics).every(isMetric)))
     fail("metrics", "a record of names (such as { accuracy: metrics.accuracy })");
   checkLoss(loss);
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {

@@ -196,6 +196,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
       ),
     /only one schedule can be a plateau/,
   ],
+  ["a metric by its name", () => run({ metrics: ["accuracy"] as never }), /metrics is not a record of names/],
   ["a metric that is not in a record", () => run({ metrics: metrics.accuracy }), /metrics is not a record of names/],
   [
     "a metric that is not called",
