@@ -19,11 +19,14 @@ export interface CloseOptions {
  * Whether |actual - expected| <= atol + rtol |expected|, elementwise, with broadcasting: NumPy's and PyTorch's rule; bool. Infinities
  * are close to themselves. Computed in f64.
  */
-export function isClose(actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Tensor {
-  checkOptions("isClose", options, ["rtol", "atol", "equalNan"]);
+export const isClose = (actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Tensor =>
+  closeness("isClose", actual, expected, options);
+
+function closeness(name: string, actual: TensorLike, expected: TensorLike, options: CloseOptions): Tensor {
+  checkOptions(name, options, ["rtol", "atol", "equalNan"]);
   const { rtol = 1e-5, atol = 1e-8, equalNan = false } = options;
-  checkNumber("isClose", "rtol", rtol, 0);
-  checkNumber("isClose", "atol", atol, 0);
+  checkNumber(name, "rtol", rtol, 0);
+  checkNumber(name, "atol", atol, 0);
   const build = (...given: unknown[]): Node => {
     const [relative, absolute, nan] = given.slice(2) as [number, number, boolean];
     const [x, y] = given.slice(0, 2).map((operand) => wide(operand as ops.Operand)) as [Node, Node];
@@ -31,7 +34,7 @@ export function isClose(actual: TensorLike, expected: TensorLike, options: Close
     const close = ops.or(ops.eq(x, y), ops.and(ops.isFinite(y), near));
     return nan ? ops.or(close, ops.and(ops.isNaN(x), ops.isNaN(y))) : close;
   };
-  return operate("isClose", build, [actual, expected], rtol, atol, equalNan);
+  return operate(name, build, [actual, expected], rtol, atol, equalNan);
 }
 
 const wide = (operand: ops.Operand): Node =>
@@ -44,5 +47,5 @@ const wide = (operand: ops.Operand): Node =>
  * @throws HeddleError `shape` where shapes do not broadcast; `trace` while traced
  */
 export async function allClose(actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Promise<boolean> {
-  return (await all(isClose(actual, expected, options)).item()) !== 0;
+  return (await all(closeness("allClose", actual, expected, options)).item()) !== 0;
 }

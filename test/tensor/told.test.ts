@@ -12,7 +12,17 @@ type Callable = (...given: unknown[]) => unknown;
 
 /** Functions of functions, of meshes and of programs: they are no ops. */
 const others = [
-  ...["HeddleError", "Tensor", "isTensor", "tensorFunction", "connect", "deviceRuntime", "meshOf", "evalShape"],
+  ...[
+    "HeddleError",
+    "Tensor",
+    "isTensor",
+    "allClose",
+    "tensorFunction",
+    "connect",
+    "deviceRuntime",
+    "meshOf",
+    "evalShape",
+  ],
   ...["compileByStage", "compileFunction", "compilePipeline", "planByStage", "planFunction", "planPipelineFunction"],
   ...[
     "jit",
