@@ -94,9 +94,9 @@ export function checkFits(
   const found = misfit(entries, wanted, options);
   const { missing, extra, differs, twice } = found;
   if (missing.length + extra.length + differs.length + twice.length === 0) return;
-  const reasons = [prefixed(found), transposed(found), rounded(found), renamed(found, entries)].filter(
-    (one) => one !== undefined,
-  );
+  const front = prefixed(found);
+  const others = front === undefined ? renamed(found, entries) : undefined;
+  const reasons = [front, transposed(found), rounded(found), others].filter((one) => one !== undefined);
   const lines = [
     ...reasons.map(({ text }) => text),
     ...listed(
@@ -121,13 +121,16 @@ export function checkFits(
   throw new HeddleError("model", `${path} does not fit the model:\n  ${lines.join("\n  ")}`, { hint });
 }
 
-const usual = ({ missing, extra }: Misfit): string =>
+const usual = ({ missing, extra, differs }: Misfit): string =>
   [
     missing.length > 0 && extra.length > 0 ? "map names with the option names" : undefined,
     extra.length > 0 ? "leave out entries of the file with ignore" : undefined,
   ]
     .filter((part) => part !== undefined)
-    .join(", ") || "give the model the sizes of the one in the file";
+    .join(", ") ||
+  (differs.every(({ entry, variable }) => sameShape(entry.shape, variable.shape))
+    ? "save them in the dtypes of the model: only floats are rounded to others"
+    : "give the model the sizes of the one in the file");
 
 const as = (name: string, inFile: string): string => (inFile === name ? "" : ` (as "${inFile}")`);
 
@@ -147,10 +150,18 @@ const listed = <Item>(
 
 /** A part in front of all names: of the file, as DataParallel writes it, or of the model. */
 function prefixed({ missing, extra }: Misfit): Reason | undefined {
-  const inFile = commonFront(
-    missing.map((one) => one.inFile),
-    extra,
-  );
+  if (missing.length > 0 && missing.every(({ name }) => extra.includes(name)))
+    return { text: "the file has the names of the model", hint: "leave out the option names" };
+  // By the names of the model too: a prefix that was given may be the wrong one.
+  const inFile =
+    commonFront(
+      missing.map((one) => one.inFile),
+      extra,
+    ) ??
+    commonFront(
+      missing.map((one) => one.name),
+      extra,
+    );
   if (inFile !== undefined)
     return {
       text: `all names of the file begin with "${inFile}."`,
@@ -158,7 +169,7 @@ function prefixed({ missing, extra }: Misfit): Reason | undefined {
     };
   const here = commonFront(
     extra,
-    missing.map((one) => one.inFile),
+    missing.map((one) => one.name),
   );
   if (here === undefined) return undefined;
   return {
@@ -209,7 +220,7 @@ function rounded({ differs }: Misfit): Reason | undefined {
 
 /** Layers that have other names in the file: those left over of the same shapes, in the same order. */
 function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>): Reason | undefined {
-  const ours = layersOf(missing.map(({ inFile, variable }) => [inFile, variable.shape]));
+  const ours = layersOf(missing.map(({ name, variable }) => [name, variable.shape]));
   const theirs = layersOf(extra.map((name) => [name, entries.get(name)?.shape ?? []]));
   const pairs: [string, string][] = [];
   for (const [layer, signature] of ours) {

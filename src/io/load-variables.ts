@@ -160,7 +160,11 @@ function modelOf(what: string, model: Layer | Variables, options: LoadVariablesO
 
 /** The dotted name of a variable, with the longest prefix that has another in the file replaced. */
 function renamed(name: string, names: LoadPyTorchOptions["names"]): string {
-  if (typeof names === "function") return names(name);
+  if (typeof names === "function") {
+    const found: unknown = names(name);
+    if (typeof found === "string") return found;
+    throw new HeddleError("option", `names: gives ${shown(found)} for "${name}", not a name of the file`);
+  }
   const parts = name.split(".");
   for (let length = parts.length; length >= 0; length--) {
     const prefix = parts.slice(0, length).join(".");

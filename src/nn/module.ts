@@ -155,6 +155,8 @@ function collect(name: string, tree: unknown, into: { [name: string]: Layer }): 
   for (const [own, inner] of Object.entries(tree)) {
     if (own === "" || own.includes("."))
       throw new HeddleError("option", `module: a layer is called '${own}', but names are without dots`);
+    if (own in Object.prototype)
+      throw new HeddleError("option", `module: a layer is called '${own}', which every object has: name it otherwise`);
     collect(name === "" ? own : `${name}.${own}`, inner, into);
   }
 }

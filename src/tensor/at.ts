@@ -33,18 +33,16 @@ const rangeForm = /^(-?\d+)?:(-?\d+)?(?::(-?\d+)?)?$/;
 export function at(x: Tensor, ...indices: IndexLike[]): Tensor {
   checkTensor("at", x);
   const parts = spelledOut(x, indices).map((index, dim) => partOf(x, index, dim));
-  const tensors = indices.filter(isTensor);
-  if (tensors.length > 1)
+  const [index, ...more] = indices.filter(isTensor);
+  if (more.length > 0)
     throw new HeddleError("argument", "at: takes one tensor of indices", {
       hint: 'gatherNd(x, stack([i, j], -1)) takes elements at pairs, as NumPy\'s x[i, j]; x.at(i).at(":", j) rows and columns',
     });
-  for (const index of tensors)
-    if (index.dtype !== "i32")
-      throw new HeddleError("dtype", `at: indices are i32, got ${index}`, {
-        hint:
-          index.dtype === "bool" ? "booleanMask(x, mask) picks where a mask is true" : 'cast them: index.cast("i32")',
-      });
-  return counted("at", () => operate("at", build, [x, ...tensors], parts));
+  if (index !== undefined && index.dtype !== "i32")
+    throw new HeddleError("dtype", `at: indices are i32, got ${index}`, {
+      hint: index.dtype === "bool" ? "booleanMask(x, mask) picks where a mask is true" : 'cast them: index.cast("i32")',
+    });
+  return counted("at", () => operate("at", build, index === undefined ? [x] : [x, index], parts));
 }
 
 /** One index per dim. */

@@ -61,7 +61,8 @@ function differing(actual: unknown, expected: unknown, path: string, options: Cl
     return text === undefined ? [] : [head + text];
   }
   const [parts, wanted] = [partsOf(actual, path), partsOf(expected, path)];
-  if (parts === undefined || wanted === undefined) return [`${head}${shown(actual)}, expected ${shown(expected)}`];
+  if (parts === undefined || wanted === undefined || Array.isArray(actual) !== Array.isArray(expected))
+    return [`${head}${shown(actual)}, expected ${shown(expected)}`];
   const names = [...new Set([...parts.keys(), ...wanted.keys()])];
   return names.flatMap((name) => {
     if (!parts.has(name)) return [`${head}has no "${name}"`];

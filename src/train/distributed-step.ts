@@ -32,7 +32,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { listed } from "../util/text.ts";
-import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
+import { type FlatTree, flattenTree, isRecord, treeKey, unflattenTree } from "../util/tree.ts";
 import { datasetLines } from "./agree.ts";
 import { transformed } from "./columns.ts";
 import { batchLayout, Feed } from "./feed.ts";
@@ -173,6 +173,14 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     this.feed = new Feed(runtime);
     this.flat = flattenTree(options.state, isTensor);
     const { leaves, paths, shape } = this.flat;
+    const held = flattenTree(options.state, (value): value is unknown => !Array.isArray(value) && !isRecord(value));
+    const odd = held.leaves.findIndex((leaf) => !isTensor(leaf));
+    if (odd >= 0)
+      throw new HeddleError(
+        "option",
+        `distributedStep: state.${held.paths[odd]} is ${shown(held.leaves[odd])}, not a tensor`,
+        { hint: "what stays the same is a constant of the step; what changes is a tensor, or one of numbers" },
+      );
     if (leaves.length === 0)
       throw new HeddleError("option", `distributedStep: state has no tensors, got ${shown(options.state)}`);
     const rules = [options.layout ?? []].flat() as LayoutRule[];

@@ -2,7 +2,7 @@
 
 import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { formatType, isTensorType, sameType } from "../ir/shape.ts";
+import { formatType, isTensorType, sameShape, sameType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
@@ -173,8 +173,15 @@ async function predictBatch(
   for (const [index, type] of expected.leaves.entries()) {
     const leaf = given.leaves[index] as Tensor;
     const name = expected.paths[index] === "" ? "" : `${expected.paths[index]}: `;
-    if (!sameType(type, leaf))
-      throw new HeddleError("shape", `predict: ${name}the model takes ${formatType(type)}, got ${formatType(leaf)}`);
+    if (!sameType(type, leaf)) {
+      const [, ...row] = type.shape;
+      const isRow = sameShape(row, leaf.shape);
+      throw new HeddleError(
+        "shape",
+        `predict: ${name}the model takes ${type.dtype}[${["batch", ...row]}], any number of rows, got ${formatType(leaf)}`,
+        isRow ? { hint: "make a batch of the row: expandDims(x, 0)" } : {},
+      );
+    }
     here.push(distribute(runtime, await leaf.data(), type, replicated(meshOf(runtime))));
   }
   const seen = unflattenTree(expected.shape, here) as OneOrMore<Tensor>;

@@ -226,7 +226,9 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
 export function resolveOptions(options: TrainOptions): Settings {
   checkOptions("train", options, names);
   for (const name of ["model", "data", "loss", "optimizer", "epochs"] as const) {
-    if (options[name] === undefined) throw new HeddleError("option", `train: '${name}' is missing`);
+    if (options[name] !== undefined) continue;
+    const given = name in options ? ": it is undefined, as a misspelt name is" : "";
+    throw new HeddleError("option", `train: '${name}' is missing${given}`);
   }
   checkKinds(options);
   const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [], layout = [] } = options;

@@ -52,6 +52,9 @@ describe("a file of torch.save", () => {
   });
 
   test("in a checkpoint, by another prefix, in 16 bits", async () => {
+    await expect(io.loadVariables(at("checkpoint.pt"), net(), { input, names: { "": "modul" } })).rejects.toThrow(
+      /all names of the file begin with "module\."\n[\s\S]*hint: give the option names: \{ "": "module" \}$/,
+    );
     const { params, state } = await io.loadVariables(at("checkpoint.pt"), net(), { input, names: { "": "module" } });
     expect(params.fc1.weight.dtype).toBe("f32");
     const { "norm.num_batches_tracked": tracked, ...values } = await valuesOf({ params, state });
@@ -201,6 +204,11 @@ describe("what does not fit", () => {
       /missing: 26 variables, blocks\.\{0-11\}\.0\.\{weight,bias\}, head\.\{weight,bias\}\n {2}unexpected: 26 entries of the file have no variable here, /,
     ],
     [
+      "integers for floats",
+      (name, x) => [name, name === "head.bias" ? x.cast("i32") : x],
+      /differs: "head.bias" is f32\[2\] here and i32\[2\] in the file\n[\s\S]*hint: save them in the dtypes of the model/,
+    ],
+    [
       "another width",
       (name, x) => [name, name === "head.bias" ? zeros([5]) : x],
       /differs: "head.bias" is f32\[2\] here and f32\[5\] in the file\n[\s\S]*hint: give the model the sizes/,
@@ -238,6 +246,8 @@ describe("what does not fit", () => {
       { input, names: { fc7: "x" } },
       /^loadVariables: names has "fc7", which no variable of the model is called or begins with/,
     ],
+    ["another prefix than the file's", { input, names: { "": "module" } }, /hint: leave out the option names$/],
+    ["no name", { input, names: (() => undefined) as never }, /^names: gives undefined for "/],
     ["a pattern of none", { input, only: "fc7" }, /^loadVariables: only: "fc7" matches none of the names/],
     ["a transpose of none", { input, transpose: "fc7" }, /^loadVariables: transpose: "fc7" matches none/],
   ];

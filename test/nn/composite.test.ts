@@ -253,6 +253,11 @@ describe("mistakes", () => {
       /called 'a.b', but names are without dots/,
     ],
     [
+      "a name that every object has",
+      () => nn.module({ toString: nn.relu() }, (_l, x) => x),
+      /called 'toString', which every object has: name it otherwise/,
+    ],
+    [
       "no tensor",
       () => nn.module({ a: nn.relu() }, ((_l: unknown, _x: unknown) => 3) as never).init(key, f32(1)),
       /^module: its function must give a tensor, but gave 3/,

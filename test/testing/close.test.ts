@@ -76,6 +76,7 @@ describe("close", () => {
     [{ a: { w: tensor([1]) } }, { a: { w: [2] } }, /^"a\.w": 1 of 1/],
     [{ a: tensor(1) }, { a: tensor(1), b: tensor(2) }, /^has no "b"/],
     [{ a: { x: tensor(1) } }, { a: {} }, /^"a": has "x", which is not expected/],
+    [{}, [], /^\{.*\}, expected \[/],
     [tensor([1]), { a: 1 }, /^Tensor\(f32\[1\]\), expected \{ a \}/],
     [[1, 2, 3, 4, 5].map((x) => tensor(x)), [0, 0, 0, 0, 0], /"2": .*\nand 2 more values differ$/s],
   ])("%# %o is not %o", (actual, expected, says, options) => {

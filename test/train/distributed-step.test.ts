@@ -92,7 +92,17 @@ describe("what is refused", () => {
     (await distributedStep({ state, step: step as never, ...more })).run(batch as never);
   test.each<[string, () => Promise<unknown>, RegExp]>([
     ["no step", () => run(undefined), /^distributedStep: step must be a function, got undefined/],
-    ["no state", () => run(() => 1, { x }, { state: { a: 1 } }), /^distributedStep: state has no tensors, got \{ a \}/],
+    ["no state", () => run(() => 1, { x }, { state: {} }), /^distributedStep: state has no tensors, got /],
+    [
+      "a number in the state",
+      () => run(() => ({ state }), { x }, { state: { w: state.w, n: { steps: 3 } } }),
+      /^distributedStep: state\.n\.steps is 3, not a tensor\n[\s\S]*constant of the step/,
+    ],
+    [
+      "a number that every step is given",
+      () => run(() => ({ state }), { x }, { numbers: { step: 3 } }),
+      /numbers has 'step'/,
+    ],
     ["an unknown option", () => run(() => 1, { x }, { lr: 1 }), /^distributedStep: unknown option 'lr'/],
     [
       "a step without a state",
