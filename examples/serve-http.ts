@@ -10,8 +10,8 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setImmediate } from "node:timers/promises";
 import { data, losses, nn, optim, type Tensor, tensor, train } from "heddle";
+import { ServeDevice } from "heddle/parameter-server";
 import { localRuntime } from "heddle/runtime";
-import { ServeDevice } from "heddle/serve";
 
 const small = process.argv.includes("--small");
 const training = data.mnist("train").take(small ? 2000 : 60_000);

@@ -1,6 +1,6 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { onPeerEnded, reportToLauncher } from "../comm/launcher.ts";
+import { onPeerEnded, reportToLauncher } from "../launcher-messages/launcher.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";

@@ -3,13 +3,13 @@
  * split by rows and the state where it is kept, updated in place.
  */
 import { createHash } from "node:crypto";
-import { reportToLauncher } from "../comm/launcher.ts";
 import { type BatchesOptions, type Column, columnDType, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { readSafetensors } from "../io/index.ts";
 import { savedBy } from "../io/safetensors.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { scopeKey } from "../nn/index.ts";
 import { learningRateAt, type Schedule } from "../optim/index.ts";
 import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";

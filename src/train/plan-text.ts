@@ -1,5 +1,5 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
-import { deliverPlan } from "../comm/launcher.ts";
+import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
 import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
