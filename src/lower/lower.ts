@@ -9,6 +9,7 @@ import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } 
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
+import type { Cluster, FusionLimits } from "./cluster.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
 import { donateBuffers } from "./donate.ts";
 import {
@@ -24,7 +25,7 @@ import { foldEpilogues } from "./epilogue.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
-import { type Cluster, defaultLimits, type FusionLimits, fuseRegion } from "./fuse.ts";
+import { defaultLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
 import { flatten, replaceStorages } from "./nest.ts";

@@ -12,18 +12,9 @@ import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { scatterNumbers } from "./lookup.ts";
-import { type Combination, combine, combines, identityOf } from "./reduce.ts";
+import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
-import { untouched, windowCalls, windowOrder } from "./window-lower.ts";
-
-export type WindowAttrs = {
-  op: Combination;
-  window: readonly number[];
-  strides: readonly number[];
-  padding: readonly (readonly [number, number])[];
-  /** Distances of the elements of a window; 1 by default. */
-  dilation?: readonly number[];
-};
+import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
 
 /** From the first to past the last element of a window. */
 const spanOf = ({ window, dilation }: WindowAttrs, dim: number): number =>
