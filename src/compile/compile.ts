@@ -8,7 +8,7 @@ import type { Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { runPasses } from "./passes.ts";
+import { type PassReport, passesAfterPlanning, passesBeforePlanning, runPasses } from "./passes.ts";
 import { onRuntime, type Value } from "./value.ts";
 
 export interface CompileOptions {
@@ -20,6 +20,8 @@ export interface CompileOptions {
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
   readonly donate?: readonly number[];
+  /** Is told of each pass, in order; one after planning is told of for every class of devices and every body of a loop. */
+  readonly onPass?: (report: PassReport) => void;
 }
 
 /** A graph that is planned and cut into a program, for a mesh that need not exist. */
@@ -34,8 +36,12 @@ export interface Planned {
 
 /** Passes, plan and program of a graph on a mesh. Pure; needs no device. */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
-  const simplified = runPasses(graph).graph;
-  const plan = planGraph(simplified, mesh, { ...options });
+  const { onPass } = options;
+  const simplified = runPasses(graph, passesBeforePlanning, { onPass });
+  const plan = planGraph(simplified, mesh, {
+    ...options,
+    finish: (local) => runPasses(local, passesAfterPlanning, { onPass }),
+  });
   const programs = plan.classes.map(({ local }) =>
     splitGraph(local, mesh.axes, {
       name: graph.name,

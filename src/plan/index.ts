@@ -1,5 +1,5 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
-export { type BucketSizes, defaultBuckets } from "./buckets.ts";
+export { type BucketSizes, defaultBuckets, formBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
 export type { Hints, Strategy, Windowed } from "./decision.ts";
 export type { ValueFormat } from "./formats.ts";

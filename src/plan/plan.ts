@@ -10,7 +10,7 @@ import { verifyGraph } from "../ir/verify.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type BucketSizes, defaultBuckets } from "./buckets.ts";
+import { formBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
 import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
@@ -52,7 +52,8 @@ export interface PlanOptions {
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   readonly machine?: Machine;
-  readonly buckets?: BucketSizes;
+  /** What the graph of each class of devices goes through, and before it the bodies in it; default: collectives form buckets. */
+  readonly finish?: ((local: Graph) => Graph) | undefined;
 }
 
 /**
@@ -91,7 +92,7 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
   const layouts = (values: readonly PlannedValue[]): Layout[] => values.map(({ layout }) => layout);
   const classes = deviceClasses(
     { graph, decisions, inputs: layouts(inputs), outputs: layouts(outputs) },
-    { mesh, machine, buckets: options.buckets ?? defaultBuckets },
+    { mesh, machine, finish: options.finish ?? ((local) => formBuckets(local)) },
   );
   return {
     name: graph.name,

@@ -47,6 +47,8 @@ export interface PipelinePlanOptions {
   /** Inputs whose memory their next values take over. */
   readonly donate?: readonly number[];
   readonly machine?: Machine;
+  /** As in `planGraph`, by buckets of `noBuckets`. */
+  readonly finish?: ((local: Graph) => Graph) | undefined;
 }
 
 /** A value of a pipeline: its global type, its layout on the whole mesh, and the stage that holds it. */

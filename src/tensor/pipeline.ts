@@ -1,9 +1,9 @@
 /** @module Functions as pipelines: traced once, cut into stages and micro-batches, run by programs that differ by rank. */
 
-import { runPasses } from "../compile/passes.ts";
+import { passesAfterPlanning, runPasses } from "../compile/passes.ts";
 import { nothing, onRuntime, type Value } from "../compile/value.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { type Layout, type Mesh, sameLayout } from "../plan/index.ts";
+import { type Layout, type Mesh, noBuckets, sameLayout } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
 import { type PipelinePlan, type PipelinePlanOptions, planPipeline, stageAxis } from "../program/index.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
@@ -66,7 +66,8 @@ function planPrepared(
   const { graph } = traced;
   const types = graph.inputs.map((node) => node.types[0] as TensorType);
   const stages = [...stagesOf(named, options.stages), ...traced.captured.map(() => undefined)];
-  const plan = planPipeline(runPasses(graph).graph, mesh, {
+  const plan = planPipeline(runPasses(graph), mesh, {
+    finish: (local) => runPasses(local, passesAfterPlanning, { buckets: noBuckets }),
     microBatches: options.microBatches,
     schedule: options.schedule,
     ...(options.costs === undefined ? {} : { costs: options.costs }),

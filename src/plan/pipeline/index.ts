@@ -1,5 +1,5 @@
 /** @module Pipeline parallelism as a plan: stages, micro-batches, schedules. */
-export { isAccumulation, type MicroOptions, type MicroPlan, microAxis, planMicroBatches } from "./micro.ts";
+export { isAccumulation, type MicroOptions, type MicroPlan, microAxis, noBuckets, planMicroBatches } from "./micro.ts";
 export {
   type Action,
   type ActionKind,

@@ -11,6 +11,7 @@ import { apply, atPositionOf, positionOf } from "../../ir/trace.ts";
 import { nodesWithin, topological } from "../../ir/walk.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
+import { type BucketSizes, formBuckets } from "../buckets.ts";
 import { type Layout, replicate, shard } from "../layout.ts";
 import type { Machine } from "../machine.ts";
 import type { Mesh } from "../mesh.ts";
@@ -29,7 +30,12 @@ export interface MicroOptions {
   readonly outputs: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   readonly machine?: Machine;
+  /** As in `planGraph`; it leaves accumulations apart, by buckets of {@link noBuckets}. */
+  readonly finish?: ((local: Graph) => Graph) | undefined;
 }
+
+/** Each value is accumulated by itself; buckets are formed of what is left for the mesh. */
+export const noBuckets: BucketSizes = { first: 0, others: 0 };
 
 /** The graph of one micro-batch on one device, with accumulations for what is done once. */
 export interface MicroPlan {
@@ -72,8 +78,7 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
       const layout = options.outputs[index];
       return layout === undefined ? undefined : [...layout, replicate];
     }),
-    // Each value is accumulated by itself; buckets are formed of what is left for the mesh.
-    buckets: { first: 0, others: 0 },
+    finish: options.finish ?? ((local) => formBuckets(local, noBuckets)),
   });
   const local = accumulateFirst(plan.local, (index) => batch[index] === true);
   checkAccumulations(local);
