@@ -3,6 +3,9 @@
  * shares the operand's memory. Of a transposition only the order of dims is noted: the operation that takes it reads by
  * strides, as it would in a compiled function.
  */
+
+import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
+import type { Value } from "../compile/value.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { denseOrder, isContiguous, permuteView, type View, wholeView } from "../ir/kernel.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
@@ -11,9 +14,7 @@ import * as ops from "../ops/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { traceFunction } from "./tracing.ts";
-import type { Value } from "./value.ts";
 
 /** Where a result lies in the memory of the one operand. */
 export interface Place {
