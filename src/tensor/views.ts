@@ -41,9 +41,9 @@ export function placesOf({ inputs, outputs }: Graph): readonly Place[] | undefin
 function viewOf(node: Node): View | undefined {
   const { op, inputs, attrs } = node;
   if (op.name === "parameter") return wholeView(node, node);
-  if (inputs.length !== 1 || isAbsent(op.lower) || op.lower.kind !== "view") return undefined;
+  if (inputs.length !== 1 || isAbsent(op.form) || op.form.kind !== "view") return undefined;
   const input = viewOf(inputs[0] as Node);
-  return input === undefined ? undefined : op.lower.view(input, attrs, node);
+  return input === undefined ? undefined : op.form.view(input, attrs, node);
 }
 
 function placeOf(view: View): Place | undefined {
