@@ -1,5 +1,14 @@
 /** @module From a traced graph to what runs: passes, plan, program, executable. */
-export { type Compiled, type CompileOptions, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
+export {
+  type Compiled,
+  type CompileOptions,
+  compileGraph,
+  type Donor,
+  type Planned,
+  type PlannedPrograms,
+  planProgram,
+  runCompiled,
+} from "./compile.ts";
 export {
   type Pass,
   type PassOptions,

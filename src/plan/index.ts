@@ -40,6 +40,8 @@ export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,
+  type PlanLayouts,
+  type PlannedPipeline,
   type PlannedValue,
   type PlanOptions,
   planGraph,
@@ -47,6 +49,6 @@ export {
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
-export { parsePlan, printPlan } from "./print.ts";
+export { parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
 export { formatStrategy, strategiesOf } from "./strategy.ts";

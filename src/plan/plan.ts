@@ -2,9 +2,9 @@
 
 import { communicationOf } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
-import { inputSpecs, mapGraph } from "../ir/graph.ts";
+import { inputSpecs, mapGraph, narrowGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, range, sameType, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
@@ -14,9 +14,11 @@ import { formBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
 import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
-import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
+import { formatLayout, type Layout, localType, replicate, replicated, resolved, withPlacement } from "./layout.ts";
 import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
-import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
+import { coordinatesOf, deviceCount, formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
+import type { Schedule } from "./pipeline/schedule.ts";
+import type { ScheduleCosts } from "./pipeline/simulate.ts";
 import { propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
@@ -24,16 +26,37 @@ export interface PlannedValue {
   readonly name: string;
   readonly type: TensorType;
   readonly layout: Layout;
+  /** In a pipeline: the stage that holds it; undefined: every stage does. */
+  readonly stage?: number | undefined;
 }
 
-/** Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. */
-export interface Plan {
+/** How the micro-batches of a plan run through its stages. */
+export interface PlannedPipeline {
+  readonly schedule: Schedule;
+  /** Times for the order of actions; undefined: a backward pass takes twice a forward pass. */
+  readonly costs?: ScheduleCosts | undefined;
+  /** For each input whether its rows are cut into micro-batches. */
+  readonly batch: readonly boolean[];
+}
+
+/** What decides a plan besides the graph: where inputs and outputs live, and how a pipeline runs. */
+export interface PlanLayouts {
   readonly name: string;
+  /** Fingerprint of the graph that was planned, where the plan is to be compared with it. */
+  readonly source?: string;
   readonly mesh: Mesh;
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
   /** Of the matrices that are given by entries. */
   readonly formats: readonly ValueFormat[];
+  readonly pipeline?: PlannedPipeline | undefined;
+}
+
+/**
+ * Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. In a pipeline it is the graph of one
+ * micro-batch on all stages, with what is done once.
+ */
+export interface Plan extends PlanLayouts {
   readonly local: Graph;
   /** The graphs of all devices: one class where all parts are alike. */
   readonly classes: readonly DeviceClass[];
@@ -57,11 +80,78 @@ export interface PlanOptions {
 }
 
 /**
- * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed.
+ * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed. Where inputs or outputs are each to be at one
+ * coordinate of an axis (`O(1)`), the devices there make what is theirs, and nothing is exchanged on that axis.
  *
- * @throws HeddleError `layout` when a given layout does not fit its value.
+ * @throws HeddleError `layout` when a given layout does not fit its value, or an output needs an input that is elsewhere.
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
+  const axis = mesh.axes.findIndex((_axis, place) =>
+    [...(options.inputs ?? []), ...(options.outputs ?? [])].some((layout) => layout?.[place]?.kind === "only"),
+  );
+  return axis < 0 ? planTogether(source, mesh, options) : planApart(source, mesh, options, axis);
+}
+
+/** A plan for each coordinate of an axis, of the inputs and outputs that are there. */
+function planApart(source: Graph, mesh: Mesh, options: PlanOptions, axis: number): Plan {
+  const isAt = (layout: Layout | undefined, coordinate: number): boolean => {
+    const placement = layout?.[axis];
+    return placement?.kind !== "only" || placement.coordinate === coordinate;
+  };
+  const within = (layout: Layout | undefined): Layout | undefined => layout && withPlacement(layout, axis, replicate);
+  const restored = (value: PlannedValue, wanted: Layout | undefined): PlannedValue => {
+    const placement = wanted?.[axis];
+    return placement?.kind === "only" ? { ...value, layout: withPlacement(value.layout, axis, placement) } : value;
+  };
+  const inputs: PlannedValue[] = [];
+  const outputs: PlannedValue[] = [];
+  const parts = range((mesh.axes[axis] as MeshAxis).size).map((coordinate) => {
+    const given = [...source.inputs.keys()].filter((index) => isAt(options.inputs?.[index], coordinate));
+    const made = [...source.outputs.keys()].filter((index) => isAt(options.outputs?.[index], coordinate));
+    checkThere(source, given, made, options);
+    const plan = planGraph(narrowGraph(source, given, made), mesh, {
+      ...options,
+      inputs: given.map((index) => within(options.inputs?.[index])),
+      uses: given.map((index) => within(options.uses?.[index])),
+      outputs: made.map((index) => within(options.outputs?.[index])),
+      outputNames: made.map((index) => options.outputNames?.[index] ?? `out${index}`),
+    });
+    plan.inputs.forEach((value, place) => {
+      inputs[given[place] as number] ??= restored(value, options.inputs?.[given[place] as number]);
+    });
+    plan.outputs.forEach((value, place) => {
+      outputs[made[place] as number] ??= restored(value, options.outputs?.[made[place] as number]);
+    });
+    const classes = plan.classes.flatMap((one): DeviceClass[] => {
+      const devices = one.devices.filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
+      const [own, results] = [one.inputs ?? [...given.keys()], one.outputs ?? [...made.keys()]];
+      const indices = {
+        inputs: own.map((at) => given[at] as number),
+        outputs: results.map((at) => made[at] as number),
+      };
+      return devices.length === 0 ? [] : [{ devices, local: one.local, ...indices }];
+    });
+    return { formats: plan.formats, classes };
+  });
+  const classes = parts.flatMap((part) => part.classes);
+  const { local } = classes[0] as DeviceClass;
+  return { name: source.name, mesh, inputs, outputs, formats: parts[0]?.formats ?? [], local, classes };
+}
+
+/** @throws HeddleError `layout` naming an input that outputs need and that is elsewhere. */
+function checkThere(graph: Graph, given: readonly number[], made: readonly number[], { inputs }: PlanOptions): void {
+  const needed = new Set(topological(made.map((index) => graph.outputs[index] as Node)));
+  const index = graph.inputs.findIndex((input, place) => needed.has(input) && !given.includes(place));
+  if (index < 0) return;
+  throw elsewhere(`input '${inputSpecs(graph)[index]?.name}'`, inputs?.[index] as Layout);
+}
+
+const elsewhere = (what: string, layout: Layout): HeddleError =>
+  new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
+    hint: "call replicate(x) on every worker first",
+  });
+
+function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   const machine = options.machine ?? defaultMachine;
   const formatted = decideFormats(source, machine);
   const graph = expandUnplannable(formatted.graph);
@@ -133,10 +223,7 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
   }
   if (layout.some((placement) => placement.kind === "partial"))
     throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
-  if (layout.some((placement) => placement.kind === "only"))
-    throw new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
-      hint: "call replicate(x) on every worker first",
-    });
+  if (layout.some((placement) => placement.kind === "only")) throw elsewhere(what, layout);
   localType(type, layout, mesh);
 }
 
@@ -152,7 +239,11 @@ export function verifyPlan(plan: Plan): void {
   for (const one of plan.classes) verifyClass(plan, one);
 }
 
-function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
+/** The values of a list that a class of devices has. */
+const chosen = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
+  indices === undefined ? list : indices.map((index) => list[index] as Item);
+
+function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
   verifyGraph(local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
     if (values.length !== nodes.length)
@@ -172,8 +263,8 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
       }
     });
   };
-  compare("input", plan.inputs, local.inputs);
-  compare("output", plan.outputs, local.outputs);
+  compare("input", chosen(plan.inputs, inputs), local.inputs);
+  compare("output", chosen(plan.outputs, outputs), local.outputs);
   for (const { node } of collectivesWithin(local)) {
     const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {

@@ -1,7 +1,13 @@
 /** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
-import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
-import type { Value } from "../compile/value.ts";
+import {
+  type Compiled,
+  type CompileOptions,
+  compileGraph,
+  type Planned,
+  planProgram,
+  runCompiled,
+} from "../compile/compile.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
@@ -14,6 +20,7 @@ import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tre
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
+import { type FunctionPipeline, pipelineOf } from "./pipeline.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
@@ -31,10 +38,17 @@ export interface JitOptions {
   readonly donate?: readonly (number | string)[];
 }
 
-interface JitEntry {
+/** A compiled function of trees. */
+interface CompiledTree {
   readonly compiled: Compiled;
   readonly captured: readonly Tensor[];
   readonly output: TreeShape;
+}
+
+/** Runs it on the leaves of its arguments. */
+function runTree({ compiled, captured, output }: CompiledTree, leaves: readonly Tensor[]): unknown {
+  const values = [...leaves, ...captured].map(({ value }) => value);
+  return unflattenTree(output, runCompiled(compiled, values, leaves).map(Tensor.ofValue));
 }
 
 // Beyond this many shapes of one function, the oldest is compiled again when it comes back.
@@ -51,7 +65,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   checkOptions("jit", options, ["name", "donate"]);
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
-  const cache = new Cache<JitEntry>(jitLimit);
+  const cache = new Cache<CompiledTree>(jitLimit);
   const donated = (options.donate ?? []).map((one) => (typeof one === "number" ? String(one) : `0.${one}`));
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
   const churn = new Churn(name, capturePosition());
@@ -77,10 +91,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       const warning = churn.note(flat);
       if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
     }
-    const all = [...values, ...entry.captured.map((tensor) => tensor.value)];
-    checkDonations(name, entry.compiled, all);
-    const outputs = runCompiled(entry.compiled, all, flat.leaves);
-    return unflattenTree(entry.output, outputs.map(Tensor.ofValue));
+    return runTree(entry, flat.leaves);
   };
   return run as F;
 }
@@ -103,24 +114,6 @@ function checkGiven(name: string, wanted: string, inputs: readonly unknown[], pa
     `${name}: '${field.join(".")}' is to be donated, but the first argument has no such tensors`,
     { hint: `it is ${shown(inputs[0])}` },
   );
-}
-
-/** Refuses memory that is both given away and used by another argument: which of the values it would see is undefined. */
-function checkDonations(name: string, { program, plan }: Compiled, values: readonly Value[]): void {
-  for (const given of program.donated) {
-    if (given === undefined) continue;
-    const buffer = values[given]?.shards[0];
-    const twin = values.findIndex((value, index) => index !== given && value.shards[0] === buffer);
-    if (twin < 0) continue;
-    const [left, right] = [given, twin].map((index) => `'${plan.inputs[index]?.name}'`);
-    throw new HeddleError(
-      "donation",
-      `${name}: argument ${left} is donated, and argument ${right} is the same tensor`,
-      {
-        hint: "pass a copy, such as x.add(0), or do not donate it",
-      },
-    );
-  }
 }
 
 interface Flat {
@@ -162,6 +155,10 @@ export interface FunctionOptions {
   readonly outputLayouts?: (path: string) => Layout | undefined;
   /** Arguments whose memory the outputs may take over. */
   readonly donate?: readonly number[];
+  /** Makes it a pipeline, on a mesh with an axis `stage`. */
+  readonly pipeline?: FunctionPipeline | undefined;
+  /** Is told of each pass of the compile. */
+  readonly onPass?: CompileOptions["onPass"];
 }
 
 /** A function that is planned, with the form of its result. */
@@ -179,7 +176,7 @@ function withName(path: string, names: readonly string[] | undefined): string {
 }
 
 /** Traces a function on its example, with what its compile is told. */
-export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
+function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
   checkFunction(options.name ?? "compileFunction", fn);
   if (!Array.isArray(example))
     throw new HeddleError(
@@ -200,7 +197,9 @@ export function prepare(fn: AnyFunction, example: readonly Example[], options: F
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
       donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
-    },
+      pipeline: options.pipeline && pipelineOf(traced.graph, named, traced.names, options.pipeline),
+      onPass: options.onPass,
+    } satisfies CompileOptions,
   };
 }
 
@@ -232,6 +231,7 @@ export function compileFunction<F extends AnyFunction>(
 ): CompiledFunction<F> {
   const { flat, traced, compile } = prepare(fn, example, options);
   const compiled = compileGraph(traced.graph, runtime, compile);
+  const entry = { compiled, captured: traced.captured, output: traced.output };
   const expected = treeKey(flat.shape);
   return {
     ...compiled,
@@ -241,10 +241,25 @@ export function compileFunction<F extends AnyFunction>(
       const given = flattenTree(inputs, isTensor);
       if (treeKey(given.shape) !== expected)
         throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
-      const all = [...given.leaves, ...traced.captured].map((leaf) => leaf.value);
-      checkDonations(traced.graph.name, compiled, all);
-      const outputs = runCompiled(compiled, all, given.leaves);
-      return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
+      return runTree(entry, given.leaves) as ReturnType<F>;
     },
   };
 }
+
+/** What {@link compilePipeline} needs to know. */
+export interface PipelineOptions extends Omit<FunctionOptions, "pipeline">, FunctionPipeline {}
+
+/**
+ * Compiles a function as a pipeline for a runtime whose mesh has an axis `stage`: {@link compileFunction} with its option `pipeline`. The
+ * result is that of the function on the whole batch: means are over all rows, and dropout takes the bits of the row in the whole batch. A
+ * parameter and what belongs to it stay on the devices of their stage; other results are on every stage.
+ *
+ * @param example the arguments of the whole batch, as tensors or types
+ * @throws HeddleError `pipeline` or `schedule` when the stages or the schedule do not fit.
+ */
+export const compilePipeline = <F extends AnyFunction>(
+  fn: F,
+  example: readonly Example[],
+  runtime: Runtime,
+  options: PipelineOptions,
+): CompiledFunction<F> => compileFunction(fn, example, runtime, { ...options, pipeline: options });

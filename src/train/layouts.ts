@@ -9,9 +9,9 @@ import {
   only,
   replicated,
   shardedOn,
+  stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";

@@ -1,10 +1,11 @@
 /** @module What a training holds in memory on one device, part by part, before anything runs. */
 
+import { holdsPart } from "../compile/value.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
-import { localType, type Plan, type PlannedValue } from "../plan/index.ts";
-import type { PipelinePlan, Program } from "../program/index.ts";
+import { coordinatesOf, localType, type Plan, type PlannedValue } from "../plan/index.ts";
+import type { DeviceProgram, Program } from "../program/index.ts";
 import { allocatedBytes } from "../runtime/native/allocation.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
@@ -48,20 +49,13 @@ export interface DeviceNeeds {
   readonly workBytes: number | undefined;
 }
 
-/** The largest share of a device. */
-export const shareOf = (plan: Plan, { outputs, donated }: Program): DeviceShare => ({
-  inputs: plan.inputs.map((value) => ({ name: value.name, bytes: localBytes(value, plan) })),
-  results: freshResults(outputs, donated),
-});
-
-/** The share of a rank of a pipeline. Every rank holds whole batches, also columns that its stages do not read. */
-export function stageShare(plan: PipelinePlan, rank: number): DeviceShare {
-  const { program } = plan.ranks[rank] as PipelinePlan["ranks"][number];
-  const held = plan.inputs.filter(({ layout }) =>
-    layout.every((placement) => placement.kind !== "only" || placement.coordinate === rank),
-  );
+/** The share of the devices that run a program. Every rank of a pipeline holds whole batches, also columns that its stages do not read. */
+export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
+  const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
-    inputs: held.map(({ name, type, layout }) => ({ name, bytes: bytesOf(localType(type, layout, plan.mesh)) })),
+    inputs: inputs
+      .filter(({ layout }) => holdsPart(layout, coordinates))
+      .map(({ name, type, layout }) => ({ name, bytes: bytesOf(localType(type, layout, mesh)) })),
     results: freshResults(program.outputs, program.donated),
   };
 }

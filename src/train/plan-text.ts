@@ -1,17 +1,18 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
+import type { PlannedPrograms } from "../compile/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
-import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import { type DeviceProgram, printPipeline, printProgram, stablehloText } from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
-import { deviceBytes, shareOf, stageShare, type TrainingMemory, trainingMemory } from "./memory.ts";
-import type { PipelineTraining, Settings } from "./options.ts";
+import { deviceBytes, shareOf, type TrainingMemory, trainingMemory } from "./memory.ts";
+import type { Settings } from "./options.ts";
 import { formatPlanReport, planReport } from "./plan-report.ts";
-import { planEvaluation, planInitialiser, planPipelineStep, planStep } from "./programs.ts";
+import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
 export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
@@ -20,7 +21,7 @@ export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Me
 }
 
 function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
-  if (settings.pipeline !== undefined) return pipelineText(settings, settings.pipeline, types, mesh);
+  if (settings.pipeline !== undefined) return pipelineText(settings, types, mesh);
   const { plan, program } = planStep(settings, types, mesh);
   const [memory] = predictedMemory(settings, types, mesh) as [TrainingMemory];
   const rules = settings.layoutRules;
@@ -36,12 +37,12 @@ function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
   return texts[readEnvironment().planAs ?? "summary"]();
 }
 
-function pipelineText(settings: Settings, pipeline: PipelineTraining, types: ModelTypes, mesh: Mesh): string {
+function pipelineText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
   if (readEnvironment().planAs === "stablehlo")
     throw new HeddleError("layout", "a pipeline is one program for each stage, and StableHLO has one for all devices", {
       hint: "export the training without the option pipeline",
     });
-  const { plan } = planPipelineStep(settings, pipeline, types, mesh);
+  const { plan, programs } = planStep(settings, types, mesh);
   const lines = predictedMemory(settings, types, mesh).map((memory, rank) => {
     const { parameters, optimizer, state, step = 0, batches, batchCount, dataset } = memory;
     const parts = [
@@ -52,7 +53,7 @@ function pipelineText(settings: Settings, pipeline: PipelineTraining, types: Mod
     ];
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(memory) + dataset)}: ${parts.join(", ")}\n`;
   });
-  return printPipeline(plan) + lines.join("");
+  return printPipeline(plan, programs) + lines.join("");
 }
 
 /**
@@ -63,29 +64,23 @@ export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mes
   const { data, evaluate, pipeline } = settings;
   // The scratch of some kernels goes by the number of threads.
   const slots = defaultThreads(1);
-  const work = (programs: readonly Program[]): number =>
-    Math.max(...programs.map((program) => lowerProgram(program, { slots }).workBytes));
-  const initialisers = planInitialiser(settings, types, mesh);
+  const work = (programs: readonly DeviceProgram[]): number =>
+    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots }).workBytes));
+  const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
   const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
     planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
   );
-  if (pipeline === undefined) {
-    const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
-    const planned = evaluations.flatMap((one) => ("programs" in one ? [one] : []));
-    const [step, evaluation] = [steps[0] as (typeof steps)[number], planned[0]];
-    const workBytes = work([...initialisers, ...[...steps, ...planned].flatMap(({ programs }) => programs)]);
-    const share = evaluation === undefined ? undefined : shareOf(evaluation.plan, evaluation.program);
-    return [trainingMemory(settings, { step: shareOf(step.plan, step.program), evaluation: share, workBytes })];
-  }
-  const steps = data.batchSizes.map((rows) => planPipelineStep(settings, pipeline, types, mesh, rows).plan);
-  const planned = evaluations.flatMap((one): PipelinePlan[] => ("programs" in one ? [] : [one.plan]));
-  const [step, evaluation] = [steps[0] as PipelinePlan, planned[0]];
-  return step.ranks.map((_rank, rank) => {
-    const own = [...steps, ...planned].map(({ ranks }) => ranks[rank]?.program as Program);
+  const all = [planInitialiser(settings, types, mesh), ...steps, ...evaluations];
+  const [step, evaluation] = [steps[0] as PlannedPrograms, evaluations[0]];
+  return (pipeline === undefined ? [step.program] : step.programs).map((_one, rank) => {
+    const device = step.programs[rank]?.devices[0] as number;
+    const own = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
+      pipeline === undefined ? programs : programs.filter(({ devices }) => devices.includes(device));
+    const share = (planned: PlannedPrograms) => shareOf(planned.plan, own(planned)[0] as DeviceProgram);
     return trainingMemory(settings, {
-      step: stageShare(step, rank),
-      evaluation: evaluation === undefined ? undefined : stageShare(evaluation, rank),
-      workBytes: work([initialisers[rank] as Program, ...own]),
+      step: share(step),
+      evaluation: evaluation === undefined ? undefined : share(evaluation),
+      workBytes: work(all.flatMap(own)),
     });
   });
 }

@@ -3,21 +3,8 @@ import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
-import type { Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import {
-  type CompiledFunction,
-  type CompiledPipeline,
-  compileByStage,
-  compileFunction,
-  compilePipeline,
-  meshOf,
-  type PlannedFunction,
-  type PlannedPipeline,
-  planByStage,
-  planFunction,
-  planPipelineFunction,
-} from "../tensor/index.ts";
+import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
@@ -32,7 +19,7 @@ import {
   predictionFunction,
 } from "./functions.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
-import type { PipelineTraining, Settings } from "./options.ts";
+import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
 
@@ -61,7 +48,7 @@ function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layo
 }
 
 /** What the planner is told of a step. */
-function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
+function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
     ...inputLayouts(stepArguments, state, batchLayout(mesh, rows), wishLayout(mesh)),
@@ -69,6 +56,7 @@ function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
     argumentNames: stepArguments,
     // Parameters, optimizer state and state are updated in place.
     donate: [0, 1, 2],
+    pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
   };
 }
 
@@ -86,42 +74,22 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
   ];
 }
 
-/** Plans a step for a mesh that need not exist; by default for a whole batch. */
+const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
+
+/** Plans a step, as a pipeline where the settings ask for one, for a mesh that need not exist; by default for a whole batch. */
 export function planStep(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
   rows = wholeRows(settings),
 ): PlannedFunction {
-  const example = stepExample(settings, types, mesh, rows);
-  const layouts = stateLayouts(settings, types, mesh);
-  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(mesh, rows, layouts));
-}
-
-const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
-
-/** Plans a step as the pipeline that the settings ask for. */
-export function planPipelineStep(
-  settings: Settings,
-  pipeline: PipelineTraining,
-  types: ModelTypes,
-  mesh: Mesh,
-  rows = wholeRows(settings),
-): PlannedPipeline {
-  const layouts = stateLayouts(settings, types, mesh);
-  const options = {
-    ...stepOptions(mesh, rows, layouts),
-    ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
-  };
-  return planPipelineFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
+  const options = stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 /** Plans the making of the first values. */
-export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): readonly Program[] {
-  const options = initialiserOptions(stateLayouts(settings, types, mesh));
-  if (settings.pipeline !== undefined)
-    return planByStage(initialiser(settings), [keyType], mesh, options).map(({ planned }) => planned.program);
-  return planFunction(initialiser(settings), [keyType], mesh, options).programs;
+export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
+  return planFunction(initialiser(settings), [keyType], mesh, initialiserOptions(stateLayouts(settings, types, mesh)));
 }
 
 /** Plans the evaluation of so many rows. */
@@ -131,14 +99,11 @@ export function planEvaluation(
   types: ModelTypes,
   mesh: Mesh,
   rows: number,
-): PlannedFunction | PlannedPipeline {
+): PlannedFunction {
   const fn = evaluationFunction(settings, dataset, types.metrics);
-  const layouts = stateLayouts(settings, types, mesh);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-  const options = forwardOptions("evaluate", mesh, rows, layouts);
-  if (settings.pipeline === undefined) return planFunction(fn, example, mesh, options);
-  const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
-  return planPipelineFunction(fn, example, mesh, { ...options, ...staged });
+  const options = evaluationOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  return planFunction(fn, example, mesh, options);
 }
 
 /** The first values where they are kept. */
@@ -164,10 +129,19 @@ function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLa
   };
 }
 
+/** What the planner is told of an evaluation, which goes through the stages of a pipeline. */
+function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
+  const { pipeline } = settings;
+  return {
+    ...forwardOptions("evaluate", mesh, rows, layouts),
+    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
+  };
+}
+
 const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
 
-/** A step that is compiled: by one program for all devices, or as a pipeline. */
-export type CompiledStep = CompiledFunction<StepFunction> | CompiledPipeline<StepFunction>;
+/** A step that is compiled. */
+export type CompiledStep = CompiledFunction<StepFunction>;
 
 /** Compiles the programs of a run on a runtime and keeps them. */
 export class Programs {
@@ -177,7 +151,7 @@ export class Programs {
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private readonly steps = new Map<number, CompiledStep>();
-  private readonly evaluations = new Map<string, Pick<CompiledFunction<EvaluationFunction>, "run">>();
+  private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
   constructor(settings: Settings, types: ModelTypes, runtime: Runtime) {
@@ -188,37 +162,27 @@ export class Programs {
   }
 
   /** Makes the first values, each where it is kept. */
-  initialise(): Pick<CompiledFunction<Initialiser>, "run"> {
-    const fn = initialiser(this.settings);
-    const options = initialiserOptions(this.layouts);
-    if (this.settings.pipeline === undefined) return compileFunction(fn, [keyType], this.runtime, options);
-    return compileByStage(fn, [keyType], this.runtime, options);
+  initialise(): CompiledFunction<Initialiser> {
+    return compileFunction(initialiser(this.settings), [keyType], this.runtime, initialiserOptions(this.layouts));
   }
 
   step(rows: number): CompiledStep {
     return remembered(this.steps, rows, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const step = stepFunction(settings, types);
+      const options = stepOptions(settings, types, mesh, rows, this.layouts);
       const example = stepExample(settings, types, mesh, rows);
-      const options = stepOptions(mesh, rows, this.layouts);
-      if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
-      const staged = pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types));
-      return compilePipeline(step, example, runtime, { ...options, ...staged });
+      return compileFunction(stepFunction(settings, types), example, runtime, options);
     });
   }
 
-  /** Loss and metrics of a batch; of a pipeline through its stages. */
-  evaluation(dataset: Dataset, rows: number): Pick<CompiledFunction<EvaluationFunction>, "run"> {
+  /** Loss and metrics of a batch. */
+  evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
     const { settings, types, runtime, layouts } = this;
     return remembered(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
-      const mesh = meshOf(runtime);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-      const options = forwardOptions("evaluate", mesh, rows, layouts);
-      if (settings.pipeline === undefined) return compileFunction(fn, example, runtime, options);
-      const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
-      return compilePipeline(fn, example, runtime, { ...options, ...staged });
+      return compileFunction(fn, example, runtime, evaluationOptions(settings, types, meshOf(runtime), rows, layouts));
     });
   }
 

@@ -20,6 +20,7 @@ import { type Callbacks, type EpochRecord, type StepRecord, Tally, type TrainCon
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import { attempt, placeOfStep, refusedIn } from "./refused.ts";
@@ -312,6 +313,8 @@ export class Run {
     const { settings } = parts;
     const values = copier.copy(this.values);
     const seen = { ...values, params: evaluated(settings, values.params, values.optimizer) };
+    const predict = (input: Parameters<Snapshot["predict"]>[0]) =>
+      predictWith(parts, wholeState({ params: seen.params, state: seen.state }), input);
     return {
       steps: this.position.steps,
       params: values.params,
@@ -320,7 +323,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
+      predict: (input) => copier.together("a prediction", async () => (await predict(input)) as never),
       dispose: () => disposeState(values),
     };
   }

@@ -48,9 +48,7 @@ export class Copier {
 
   /** Enqueues a copy, each part where it is kept. Nothing is exchanged: one worker may do so alone. */
   copy(values: TrainState): TrainState {
-    const { types, runtime, programs, settings } = this.parts;
-    if (settings.pipeline !== undefined)
-      throw new HeddleError("pipeline", "train: a pipeline's values are on its stages, of which no snapshot is taken");
+    const { types, runtime, programs } = this.parts;
     this.program ??= compileFunction(inOrder, [inOrder(types.state)], runtime, {
       name: "snapshot",
       argumentNames: [""],

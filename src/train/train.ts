@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
-import { printPipeline } from "../program/index.ts";
+import { type DeviceProgram, printPipeline } from "../program/index.ts";
 import { profiledSteps } from "../runtime/index.ts";
 import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
@@ -210,11 +210,11 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
   const step = programs.step(rows);
-  if (!("compiled" in step)) {
-    for (const line of printPipeline(step.plan).trimEnd().split("\n")) reporter.line(line);
+  if (step.plan.pipeline !== undefined) {
+    for (const line of printPipeline(step.plan, step.programs).trimEnd().split("\n")) reporter.line(line);
     return;
   }
-  const { plan, program, compiled } = step;
+  const { plan, program, programs: parts, compiled } = step;
   const native = runtime.executor.name === "native";
   const workBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
@@ -224,7 +224,11 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     processes: runtime.world,
     executor: runtime.executor.name,
     threads: native ? defaultThreads(runtime.local.length) : 1,
-    memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
+    memory: trainingMemory(settings, {
+      step: shareOf(plan, parts[0] as DeviceProgram),
+      evaluation: undefined,
+      workBytes,
+    }),
   });
   for (const line of lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { absent } from "../../src/ir/node.ts";
 import { allOps, defineOp } from "../../src/ir/op.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { planGraph } from "../../src/plan/index.ts";
 import { mesh as meshOfSizes } from "../../src/plan/mesh.ts";
 import { countProgram, splitGraph } from "../../src/program/index.ts";
@@ -24,7 +24,7 @@ test("native lowering is asked by executors alone: not by passes, planner, progr
     const valid = baseRows.filter(({ fails }) => fails === undefined);
     for (const row of new Map(valid.map((each) => [each.op, each])).values()) {
       const graph = rowGraph(row);
-      const plan = planGraph(runPasses(graph).graph, mesh);
+      const plan = planGraph(runPasses(graph), mesh);
       countProgram(splitGraph(plan.local, mesh.axes));
       evaluateGraph(graph, rowInputs(row));
     }
