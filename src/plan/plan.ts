@@ -14,10 +14,19 @@ import { formBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
 import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
-import { formatLayout, type Layout, localType, replicate, replicated, resolved, withPlacement } from "./layout.ts";
+import {
+  formatLayout,
+  type Layout,
+  localType,
+  replicate,
+  replicated,
+  resolved,
+  shard,
+  withPlacement,
+} from "./layout.ts";
 import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
-import type { Schedule } from "./pipeline/schedule.ts";
+import { microAxis, type Schedule } from "./pipeline/schedule.ts";
 import type { ScheduleCosts } from "./pipeline/simulate.ts";
 import { propagate } from "./propagate.ts";
 
@@ -236,14 +245,33 @@ export function verifyPlan(plan: Plan): void {
   const devices = plan.classes.flatMap((one) => one.devices).sort((one, other) => one - other);
   if (devices.length !== deviceCount(plan.mesh) || devices.some((device, index) => device !== index))
     throw new HeddleError("verify", `plan '${plan.name}': not every device is in one class`);
-  for (const one of plan.classes) verifyClass(plan, one);
+  const whole = overTime(plan);
+  for (const one of plan.classes) verifyClass(whole, one);
+}
+
+/** A pipeline's plan as its local graph sees it: with the micro-batches as one more axis of the mesh. */
+function overTime(plan: Plan): Plan {
+  const { mesh, pipeline } = plan;
+  if (pipeline === undefined) return plan;
+  const time = { name: microAxis, size: pipeline.schedule.microBatches, isTime: true };
+  const extended = (values: readonly PlannedValue[], batch: readonly boolean[]): PlannedValue[] =>
+    values.map((value, index) => ({
+      ...value,
+      layout: [...value.layout, batch[index] === true ? shard(0) : replicate],
+    }));
+  return {
+    ...plan,
+    mesh: { axes: [...mesh.axes, time] },
+    inputs: extended(plan.inputs, pipeline.batch),
+    outputs: extended(plan.outputs, []),
+  };
 }
 
 /** The values of a list that a class of devices has. */
 const chosen = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
   indices === undefined ? list : indices.map((index) => list[index] as Item);
 
-function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
+function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
   verifyGraph(local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
     if (values.length !== nodes.length)
@@ -254,7 +282,7 @@ function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClas
     values.forEach(({ name, type, layout }, index) => {
       const node = nodes[index] as Node;
       const fits = (device: number): boolean =>
-        sameType(localType(type, layout, plan.mesh, coordinatesOf(plan.mesh, device)), node.types[0] as TensorType);
+        sameType(localType(type, layout, mesh, coordinatesOf(mesh, device)), node.types[0] as TensorType);
       if (!devices.every(fits)) {
         throw new HeddleError(
           "verify",
@@ -266,11 +294,11 @@ function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClas
   compare("input", chosen(plan.inputs, inputs), local.inputs);
   compare("output", chosen(plan.outputs, outputs), local.outputs);
   for (const { node } of collectivesWithin(local)) {
-    const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
+    const axis = mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
         "verify",
-        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(plan.mesh)}`,
+        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(mesh)}`,
       );
     }
   }

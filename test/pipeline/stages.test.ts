@@ -7,11 +7,16 @@ import {
   oneFOneB,
   only,
   parseLayout,
+  parsePlan,
+  printPlan,
   type Schedule,
   shard,
   simulate,
+  verifyPlan,
 } from "../../src/plan/index.ts";
 import {
+  cutPlan,
+  type DeviceProgram,
   type Program,
   parseProgram,
   printPipeline,
@@ -74,6 +79,26 @@ describe("the programs of a pipeline", () => {
         verifyProgram(program);
         expect(printProgram(parseProgram(printProgram(program)))).toBe(printProgram(program));
       }
+  });
+
+  it("follow from the plan as it is read back from its text", () => {
+    const unlike = compiled(perceptron(), optimizers()["adam"] as never, "f32", {
+      schedule: "gpipe",
+      mesh: { stage: 2, data: 2 },
+      microBatches: 2,
+    }).pipeline;
+    for (const { plan, programs } of [planOf("gpipe"), planOf("1f1b"), unlike]) {
+      const read = parsePlan(printPlan(plan));
+      verifyPlan(read);
+      expect(printPlan(read)).toBe(printPlan(plan));
+      // Inside, values are named by their numbers in the trace, of which a text knows nothing.
+      const plain = (list: readonly DeviceProgram[]) =>
+        list.map(({ program, ...part }) => ({
+          ...part,
+          text: printProgram({ ...program, donated: [] }).replaceAll(/\b(v|sum)\d+:/g, "$1:"),
+        }));
+      expect(plain(cutPlan(read))).toEqual(plain(programs));
+    }
   });
 
   it("hold only the parameters of their stage", () => {

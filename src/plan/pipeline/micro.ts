@@ -15,9 +15,7 @@ import type { ValueFormat } from "../formats.ts";
 import { replicate, shard } from "../layout.ts";
 import type { Mesh } from "../mesh.ts";
 import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
-
-/** Name of the axis that is time. */
-export const microAxis = "microBatch";
+import { microAxis } from "./schedule.ts";
 
 /** What {@link planMicroBatches} is told besides the graph: layouts on the mesh, and `finish`, which leaves accumulations apart. */
 export interface MicroOptions extends PlanOptions {
