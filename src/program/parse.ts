@@ -63,7 +63,7 @@ class ProgramReader {
   }
 
   private input(text: string): void {
-    const match = this.match(/^input (%\d+) (\S+) (.*)$/, text);
+    const match = this.match(/^input (%\d+) (\S+) ?(.*)$/, text);
     this.define(`${match[1]} ${match[2]}`);
     this.inputs.push({ name: match[3] as string, type: this.values.at(-1) as TensorType });
   }

@@ -29,7 +29,7 @@ export function printProgram(program: Program): string {
   const lines = [`program @${quoted(program.name)} {`];
   for (const axis of program.axes) lines.push(`  axis ${axis.name} ${axis.size}`);
   program.inputs.forEach((input, id) => {
-    lines.push(`  input %${id} ${formatType(input.type)} ${input.name}`);
+    lines.push(`  input %${id} ${formatType(input.type)} ${input.name}`.trimEnd());
   });
   for (const step of program.steps) lines.push(...printStep(step, program.values));
   program.outputs.forEach((output, index) => {

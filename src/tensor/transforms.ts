@@ -16,7 +16,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition } from "../util/source.ts";
-import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+import { flattenTree, isRecord, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
@@ -81,7 +81,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
     let entry = cache.get(runtime, key);
     if (entry === undefined) {
       const donate = flat.paths.flatMap((path, index) => (donated.some((one) => isWithin(path, one)) ? [index] : []));
-      const traced = traceTree(name, fn, flat);
+      const traced = traceTree(name, fn, { ...flat, paths: namedPaths(flat.paths, inputs) });
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
         donate,
@@ -145,16 +145,19 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */
 export interface FunctionOptions {
   readonly name?: string;
-  /** Names of the arguments, for plans and messages; default their indices. */
-  readonly argumentNames?: readonly string[];
-  /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
+  /**
+   * Names of the arguments, with which the paths of inputs begin; default their indices. The paths of a function of one record begin with
+   * the names of its fields, if nothing is said.
+   */
+  readonly argumentNames?: readonly string[] | undefined;
+  /** Layout of an input by its dotted path (`"batch.x"`); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
   /** Layout an input is used in, by its path, where that is another than it is kept in; see `PlanOptions.uses`. */
   readonly uses?: (path: string) => Layout | undefined;
   /** Layout of an output by its path; undefined: as it comes. */
   readonly outputLayouts?: (path: string) => Layout | undefined;
-  /** Arguments whose memory the outputs may take over. */
-  readonly donate?: readonly number[];
+  /** Arguments whose memory the outputs may take over: by index, or what is at a path (`"params"`). */
+  readonly donate?: readonly (number | string)[];
   /** Makes it a pipeline, on a mesh with an axis `stage`. */
   readonly pipeline?: FunctionPipeline | undefined;
   /** Is told of each pass of the compile. */
@@ -169,10 +172,13 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-/** `"6.x"` with the name of argument 6: `"batch.x"`. */
-function withName(path: string, names: readonly string[] | undefined): string {
-  const [index, ...rest] = path.split(".") as [string, ...string[]];
-  return [names?.[Number(index)] ?? index, ...rest].join(".");
+/** `"6.x"` with the name of argument 6: `"batch.x"`; of a function of one record `"0.batch.x"` is the same. */
+function namedPaths(paths: readonly string[], inputs: readonly unknown[], names?: readonly string[]): string[] {
+  const isRecordAlone = names === undefined && inputs.length === 1 && isRecord(inputs[0]);
+  return paths.map((path) => {
+    const [index, ...rest] = path.split(".") as [string, ...string[]];
+    return (isRecordAlone ? rest : [names?.[Number(index)] ?? index, ...rest]).join(".");
+  });
 }
 
 /** Traces a function on its example, with what its compile is told. */
@@ -184,19 +190,20 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
       `${options.name ?? fn.name}: the example is an array of arguments, got ${shown(example)}`,
     );
   const flat = flattenTree(example, isTensorType);
-  const named = flat.paths.map((path) => withName(path, options.argumentNames));
+  const named = namedPaths(flat.paths, example, options.argumentNames);
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
-  const donated = new Set(options.donate ?? []);
+  const isDonated = (path: string, name: string): boolean =>
+    (options.donate ?? []).some((one) => (typeof one === "number" ? isWithin(path, `${one}`) : isWithin(name, one)));
   return {
     flat,
     named,
     traced,
     compile: {
-      inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
-      uses: flat.paths.map((path) => options.uses?.(path)),
+      inputs: [...named.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
+      uses: named.map((path) => options.uses?.(path)),
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
-      donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
+      donate: flat.paths.flatMap((path, index) => (isDonated(path, named[index] as string) ? [index] : [])),
       pipeline: options.pipeline && pipelineOf(traced.graph, named, traced.names, options.pipeline),
       onPass: options.onPass,
     } satisfies CompileOptions,

@@ -28,50 +28,36 @@ type EvaluationFunction = ReturnType<typeof evaluationFunction>;
 type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
-/** The arguments of a step, in order. */
-const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch", "end"];
-const forwardArguments = ["params", "state", "batch"];
-
 /** Layouts of inputs by their paths: batches by row, all else as the state is kept. */
-function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layout, wish?: Layout) {
-  const stateOf = <Of>(path: string, of: (path: string) => Of): Of => {
-    const [index, ...rest] = path.split(".");
-    return of([names[Number(index)], ...rest].join("."));
-  };
-  return {
-    layouts: (path: string) => {
-      if (path.startsWith(`${names.indexOf("batch")}.`)) return batch;
-      return wish !== undefined && path.startsWith(`${names.indexOf("end")}.`) ? wish : stateOf(path, state.kept);
-    },
-    uses: (path: string) => stateOf(path, state.used),
-  };
-}
+const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
+  layouts: (path: string): Layout => {
+    if (path.startsWith("batch.")) return batch;
+    return wish !== undefined && path.startsWith("end.") ? wish : state.kept(path);
+  },
+  uses: state.used,
+});
 
 /** What the planner is told of a step. */
 function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
-    ...inputLayouts(stepArguments, state, batchLayout(mesh, rows), wishLayout(mesh)),
+    ...inputLayouts(state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
-    argumentNames: stepArguments,
-    // Parameters, optimizer state and state are updated in place.
-    donate: [0, 1, 2],
+    // They are updated in place.
+    donate: ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
   };
 }
 
 function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
-  return [
-    params,
-    optimizer,
-    state,
-    keyType,
-    { shape: [], dtype: "i32" },
-    { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
-    batchTypes(settings.data, columnNames(settings, settings.data), rows),
-    wishTypes(mesh, settings, types),
-  ];
+  const step = {
+    ...{ params, optimizer, state, key: keyType, step: { shape: [], dtype: "i32" } },
+    learningRate: { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
+    batch: batchTypes(settings.data, columnNames(settings, settings.data), rows),
+    end: wishTypes(mesh, settings, types),
+  };
+  return [step];
 }
 
 const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
@@ -115,7 +101,7 @@ const initialiserOptions = (layouts: StateLayouts) => ({
 
 function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly string[], rows: number): unknown[] {
   const { params, state } = types.state;
-  return [params, state, batchTypes(dataset, columns, rows)];
+  return [{ params, state, batch: batchTypes(dataset, columns, rows) }];
 }
 
 /** What the planner is told of an evaluation or a prediction. */
@@ -123,8 +109,7 @@ function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLa
   const everywhere = replicated(mesh);
   return {
     name,
-    argumentNames: forwardArguments,
-    ...inputLayouts(forwardArguments, layouts, batchLayout(mesh, rows)),
+    ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
   };
 }

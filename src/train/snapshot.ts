@@ -51,9 +51,8 @@ export class Copier {
     const { types, runtime, programs } = this.parts;
     this.program ??= compileFunction(inOrder, [inOrder(types.state)], runtime, {
       name: "snapshot",
-      argumentNames: [""],
-      layouts: (path) => programs.layouts.kept(path.replace(/^\d+\./, "")),
-      outputLayouts: (path) => programs.layouts.kept(path),
+      layouts: programs.layouts.kept,
+      outputLayouts: programs.layouts.kept,
     });
     return this.program.run(inOrder(values));
   }

@@ -137,7 +137,7 @@ export function compiled(
     name === "data" ? { kind: "shard" as const, dim: 0 } : { kind: "replicate" as const },
   );
   const whole = axes.map(() => ({ kind: "replicate" as const }));
-  const isBatch = (path: string): boolean => path === "x" || path === "y" || path === "4" || path === "5";
+  const isBatch = (path: string): boolean => path === "x" || path === "y";
   const pipeline = compilePipeline(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, {
     argumentNames,
     microBatches,
