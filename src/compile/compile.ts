@@ -3,7 +3,6 @@ import type { Graph } from "../ir/node.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import {
   formatLayout,
-  type Layout,
   noBuckets,
   type PipelineOptions,
   type Placement,
@@ -12,6 +11,7 @@ import {
   planGraph,
   planPipeline,
   sameLayout,
+  verifyPlan,
 } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
@@ -19,24 +19,10 @@ import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type PassReport, passesAfterPlanning, passesBeforePlanning, runPasses } from "./passes.ts";
+import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
+import type { CompileOptions } from "./options.ts";
+import { passesAfterPlanning, passesBeforePlanning, runPasses } from "./passes.ts";
 import { nothing, onRuntime, type Value } from "./value.ts";
-
-/** What a compile is told besides the graph. */
-export interface CompileOptions {
-  /** Layout of each input; undefined: replicated. */
-  readonly inputs?: readonly (Layout | undefined)[];
-  /** Layout that each input is used in, where that is another than it is kept in; not of a pipeline. */
-  readonly uses?: readonly (Layout | undefined)[];
-  readonly outputs?: readonly (Layout | undefined)[];
-  readonly outputNames?: readonly string[];
-  /** Inputs whose buffers outputs may take over. */
-  readonly donate?: readonly number[];
-  /** Makes it a pipeline. */
-  readonly pipeline?: PipelineOptions | undefined;
-  /** Is told of each pass, in order; one after planning is told of for every class of devices and every body of a loop. */
-  readonly onPass?: ((report: PassReport) => void) | undefined;
-}
 
 /** A plan and its programs, for a mesh that need not exist. */
 export interface PlannedPrograms {
@@ -53,17 +39,37 @@ export interface Planned extends PlannedPrograms {
   readonly graph: Graph;
 }
 
-/** Passes, plan and programs of a graph on a mesh. Pure; needs no device. */
+/**
+ * Passes, plan and programs of a graph on a mesh. Pure; needs no device.
+ *
+ * @throws HeddleError `plan` for a given plan of another graph or mesh
+ */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
-  const { onPass, pipeline, uses, donate, ...asked } = options;
+  const { onPass, plan: given } = options;
   const simplified = runPasses(graph, passesBeforePlanning, { onPass });
+  if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
+  const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, passesAfterPlanning, { onPass, buckets });
-  const plan =
+  const make = (): Plan =>
     pipeline === undefined
-      ? planGraph(simplified, mesh, { ...asked, ...(uses === undefined ? {} : { uses }), finish })
+      ? planGraph(simplified, mesh, { ...asked, finish })
       : planPipeline(simplified, mesh, pipeline, { ...asked, finish });
+  const plan = given !== undefined && "classes" in given ? verified(given) : make();
   return { graph: simplified, ...withPrograms(plan, donate, pipeline?.updates) };
+}
+
+function verified(plan: Plan): Plan {
+  try {
+    verifyPlan(plan);
+  } catch (error) {
+    if (!(error instanceof HeddleError)) throw error;
+    throw new HeddleError(error.code, error.plain, {
+      hint: "leave the graphs out of the plan's text to have them made by its layouts",
+      cause: error,
+    });
+  }
+  return plan;
 }
 
 /** The programs of a plan. */
@@ -105,6 +111,17 @@ export interface Compiled extends PlannedPrograms {
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled & Planned {
   const planned = planProgram(graph, meshOf(runtime), options);
   return { ...planned, ...loadPlanned(planned, runtime) };
+}
+
+/**
+ * Makes a plan ready on a runtime, without the function that it was made of: one that is read back from its text, or made by hand.
+ *
+ * @param donate indices of inputs whose memory outputs may take over; default: none
+ * @throws HeddleError `verify` where layouts and graphs do not fit each other; `plan` for another mesh than the runtime's
+ */
+export function loadPlan(plan: Plan, runtime: Runtime, donate: readonly number[] = []): Compiled {
+  checkMeshOf(plan, meshOf(runtime));
+  return loadPlanned(withPrograms(verified(plan), donate), runtime);
 }
 
 /** Makes the programs of a runtime's own devices ready. */

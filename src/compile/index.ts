@@ -1,14 +1,17 @@
 /** @module From a traced graph to what runs: passes, plan, program, executable. */
 export {
   type Compiled,
-  type CompileOptions,
   compileGraph,
   type Donor,
+  loadPlan,
   type Planned,
   type PlannedPrograms,
   planProgram,
   runCompiled,
 } from "./compile.ts";
+export { diffPlans } from "./diff.ts";
+export { withSource } from "./given.ts";
+export type { CompileOptions } from "./options.ts";
 export {
   type Pass,
   type PassOptions,
@@ -18,4 +21,5 @@ export {
   passesBeforePlanning,
   runPasses,
 } from "./passes.ts";
+export { graphsAfter, passesText } from "./report.ts";
 export type { Value } from "./value.ts";

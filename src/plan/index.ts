@@ -49,6 +49,6 @@ export {
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
-export { parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
+export { parseAnyPlan, parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
 export { formatStrategy, strategiesOf } from "./strategy.ts";

@@ -21,6 +21,7 @@ import {
   replicate,
   replicated,
   resolved,
+  sameLayout,
   shard,
   withPlacement,
 } from "./layout.ts";
@@ -35,6 +36,8 @@ export interface PlannedValue {
   readonly name: string;
   readonly type: TensorType;
   readonly layout: Layout;
+  /** The layout that an input is used in, where that is another. */
+  readonly used?: Layout | undefined;
   /** In a pipeline: the stage that holds it; undefined: every stage does. */
   readonly stage?: number | undefined;
 }
@@ -79,7 +82,7 @@ export interface PlanOptions {
    * that what is gathered lives only as long as one op needs it (fully sharded training, Rajbhandari et al., "ZeRO",
    * 2020). Undefined: as it is kept.
    */
-  readonly uses?: readonly (Layout | undefined)[];
+  readonly uses?: readonly (Layout | undefined)[] | undefined;
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
@@ -175,6 +178,10 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
     checkLayout(`input '${name}' in use`, type, use, mesh);
     return use;
   });
+  const taken = inputs.map((value, index): PlannedValue => {
+    const used = uses[index] as Layout;
+    return sameLayout(used, value.layout) ? value : { ...value, used };
+  });
   const wanted = graph.outputs.map(({ types }, index): Layout | undefined => {
     const layout = options.outputs?.[index];
     return layout === undefined ? undefined : resolvedLayout(types[0] as TensorType, layout, mesh);
@@ -196,7 +203,7 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   return {
     name: graph.name,
     mesh,
-    inputs,
+    inputs: taken,
     outputs,
     formats: formatted.formats,
     local: (classes[0] as DeviceClass).local,

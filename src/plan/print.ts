@@ -21,7 +21,7 @@ import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts
  * output loss: f32[] R
  * ```
  *
- * `of 1f2e3d` after the name is the fingerprint of the planned graph, where it is known. Matrices given by entries have a line each:
+ * An input that is used in another layout than it is kept in has `used` and that one after its layout. `of 1f2e3d` after the name is the fingerprint of the planned graph, where it is known. Matrices given by entries have a line each:
  * `format f32[400,300] of 900 entries: entries` (or `dense`).
  *
  * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them; `inputs 0 1` and `outputs 2` name
@@ -39,8 +39,11 @@ export function printPlan(plan: Plan): string {
 export function printLayouts({ name, source, mesh: axes, inputs, outputs, formats, pipeline }: PlanLayouts): string {
   const line = (kind: string) => (value: PlannedValue, index: number) => {
     const stage = value.stage === undefined ? "" : ` stage ${value.stage}`;
+    const used = value.used === undefined ? "" : ` used ${formatLayout(value.used)}`;
     const batch = kind === "input" && pipeline?.batch[index] === true ? " batch" : "";
-    return `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd() + stage + batch;
+    return (
+      `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd() + used + stage + batch
+    );
   };
   const head = [
     `plan @${quoted(name)}${source === undefined ? "" : ` of ${source}`} on ${formatMesh(axes)}`,
@@ -73,6 +76,10 @@ export function parsePlan(text: string): Plan {
   const classes = parseClasses(text.slice(end + 2), deviceCount(layouts.mesh));
   return { ...layouts, local: (classes[0] as DeviceClass).local, classes };
 }
+
+/** Reads the text of a plan, with graphs or without. @throws HeddleError `parse`. */
+export const parseAnyPlan = (text: string): Plan | PlanLayouts =>
+  /\n\n(graph|devices) /.test(text) ? parsePlan(text) : parseLayouts(text);
 
 /** The inverse of {@link printLayouts}; graphs that follow are left out. @throws HeddleError `parse`. */
 export function parseLayouts(text: string): PlanLayouts {
@@ -111,13 +118,17 @@ function parseValue(line: string, { inputs, outputs, formats, batch }: Values): 
     formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
     return true;
   }
-  const match = /^(input|output) (.*): (\S+)((?: [RSPO]\S*)*)(?: stage (\d+))?( batch)?$/.exec(line);
+  const match =
+    /^(input|output) (.*): (\S+)((?: [RSPO]\S*)*)(?: used((?: [RSPO]\S*)*))?(?: stage (\d+))?( batch)?$/.exec(line);
   const type = match === null ? undefined : parseType(match[3] as string);
   if (match === null || type === undefined) return false;
-  const stage = match[5] === undefined ? {} : { stage: Number(match[5]) };
-  const value = { name: match[2] as string, type, layout: parseLayout(match[4] as string), ...stage };
+  const value = {
+    ...{ name: match[2] as string, type, layout: parseLayout(match[4] as string) },
+    ...(match[5] === undefined ? {} : { used: parseLayout(match[5]) }),
+    ...(match[6] === undefined ? {} : { stage: Number(match[6]) }),
+  };
   (match[1] === "input" ? inputs : outputs).push(value);
-  if (match[1] === "input") batch.push(match[6] !== undefined);
+  if (match[1] === "input") batch.push(match[7] !== undefined);
   return true;
 }
 

@@ -34,6 +34,7 @@ export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
 export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export type { FunctionPipeline } from "./pipeline.ts";
+export { type CompiledPlan, compilePlan, type NamedTensors } from "./plan.ts";
 export * as random from "./random.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
 export { type ResizeOptions, resize } from "./resize.ts";

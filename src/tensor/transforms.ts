@@ -1,13 +1,7 @@
 /** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
-import {
-  type Compiled,
-  type CompileOptions,
-  compileGraph,
-  type Planned,
-  planProgram,
-  runCompiled,
-} from "../compile/compile.ts";
+import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
+import type { CompileOptions } from "../compile/options.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
@@ -160,8 +154,13 @@ export interface FunctionOptions {
   readonly donate?: readonly (number | string)[];
   /** Makes it a pipeline, on a mesh with an axis `stage`. */
   readonly pipeline?: FunctionPipeline | undefined;
+  /**
+   * A plan to go by, read from its text: one with graphs (`parsePlan`) is run as it is; of one without (`parseLayouts`) the layouts and
+   * the schedule are taken, before what else is said here.
+   */
+  readonly plan?: CompileOptions["plan"] | undefined;
   /** Is told of each pass of the compile. */
-  readonly onPass?: CompileOptions["onPass"];
+  readonly onPass?: CompileOptions["onPass"] | undefined;
 }
 
 /** A function that is planned, with the form of its result. */
@@ -205,6 +204,7 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
       outputNames: traced.names,
       donate: flat.paths.flatMap((path, index) => (isDonated(path, named[index] as string) ? [index] : [])),
       pipeline: options.pipeline && pipelineOf(traced.graph, named, traced.names, options.pipeline),
+      plan: options.plan,
       onPass: options.onPass,
     } satisfies CompileOptions,
   };

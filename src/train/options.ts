@@ -7,7 +7,7 @@ import type { Loss, LossOptions } from "../losses/index.ts";
 import type { CountedMetric, Metrics } from "../metrics/index.ts";
 import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
-import type { Mesh, PipelineOptions } from "../plan/index.ts";
+import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -214,6 +214,8 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
   readonly layoutRules: readonly LayoutRule[];
+  /** What the step goes by, in the place of rules. */
+  readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
 }
 

@@ -12,7 +12,7 @@ import {
   trafficOf,
 } from "../plan/index.ts";
 import { countProgram } from "../program/index.ts";
-import { formatBytes, formatCount, formatTable } from "../util/text.ts";
+import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.ts";
 import { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
 import { formatOperations, planSummary, type SummaryInput } from "./summary.ts";
 import { type UnusedAxis, unusedAxes, unusedLines } from "./unused.ts";
@@ -205,13 +205,6 @@ function cost({
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
-
-/** `0.00123` → `"1.23 ms"`. */
-function formatTime(seconds: number): string {
-  if (seconds === 0) return "0 s";
-  const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
-  return `${(seconds * scale).toPrecision(3)} ${unit}`;
-}
 
 /** A user has no use for each device's own wish to end. */
 const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));

@@ -1,8 +1,8 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
-import type { PlannedPrograms } from "../compile/index.ts";
+import { graphsAfter, type PassReport, type PlannedPrograms, passesText, withSource } from "../compile/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
-import { type Mesh, printPlan } from "../plan/index.ts";
+import { type Mesh, type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
 import { type DeviceProgram, printPipeline, printProgram, stablehloText } from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -13,6 +13,7 @@ import { deviceBytes, shareOf, type TrainingMemory, trainingMemory } from "./mem
 import type { Settings } from "./options.ts";
 import { formatPlanReport, planReport } from "./plan-report.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
+import type { SummaryInput } from "./summary.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
 export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
@@ -21,29 +22,59 @@ export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Me
 }
 
 function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
-  if (settings.pipeline !== undefined) return pipelineText(settings, types, mesh);
-  const { plan, program } = planStep(settings, types, mesh);
-  const [memory] = predictedMemory(settings, types, mesh) as [TrainingMemory];
-  const rules = settings.layoutRules;
-  const threads = defaultThreads(1);
-  const input = { plan, program, types, processes: 0, executor: "native", threads, memory, rules };
+  const reports: PassReport[] = [];
+  const planned = planStep(settings, types, mesh, undefined, (report) => reports.push(report));
+  const { programs } = planned;
+  const plan = withSource(planned.plan, planned.graph);
+  const form = readEnvironment().planAs ?? "summary";
+  if (form.startsWith("after:")) return graphsAfter(form.slice("after:".length), reports);
   const texts = {
-    summary: () => formatPlanReport(input),
+    summary: () => summaryText(settings, types, planned),
+    layouts: () => printLayouts(deciding(plan)),
     graph: () => printPlan(plan),
-    program: () => printProgram(program),
-    stablehlo: () => stablehloText(plan.local, { axes: plan.mesh.axes }),
-    json: () => `${JSON.stringify(planReport(input), null, 2)}\n`,
+    program: () => programs.map(({ program }) => printProgram(program)).join("\n"),
+    passes: () => passesText(reports),
+    stablehlo: () => onePlan(plan, () => stablehloText(plan.local, { axes: mesh.axes })),
+    json: () => onePlan(plan, () => `${JSON.stringify(planReport(reportInput(settings, types, planned)), null, 2)}\n`),
   };
-  return texts[readEnvironment().planAs ?? "summary"]();
+  return texts[form as keyof typeof texts]();
 }
 
-function pipelineText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
-  if (readEnvironment().planAs === "stablehlo")
-    throw new HeddleError("layout", "a pipeline is one program for each stage, and StableHLO has one for all devices", {
-      hint: "export the training without the option pipeline",
-    });
-  const { plan, programs } = planStep(settings, types, mesh);
-  const lines = predictedMemory(settings, types, mesh).map((memory, rank) => {
+/** What only a plan of one program for all devices has. */
+function onePlan({ pipeline }: Plan, text: () => string): string {
+  if (pipeline === undefined) return text();
+  throw new HeddleError("layout", "a pipeline is one program for each stage; this form has one for all devices", {
+    hint: "leave out the option pipeline; the summary, --layouts, --graph and --program have pipelines, too",
+  });
+}
+
+/** A plan without what follows from the rest: slots that are as their parameters, and outputs that are the next values of inputs. */
+function deciding(plan: Plan): PlanLayouts {
+  const text = ({ type, ...at }: PlannedValue): string => JSON.stringify([type, at.layout, at.stage]);
+  const inputs = new Map(plan.inputs.map((value) => [value.name, text(value)]));
+  const follows = (value: PlannedValue): boolean => {
+    const name = /^optimizer\.[^.]+\.(.+)$/.exec(value.name)?.[1];
+    return name !== undefined && inputs.get(`params.${name}`) === text(value);
+  };
+  const kept = plan.inputs.map((value) => !follows(value));
+  return {
+    ...plan,
+    inputs: plan.inputs.filter((_value, index) => kept[index]),
+    outputs: plan.outputs.filter((value) => inputs.get(value.name) !== text(value)),
+    pipeline: plan.pipeline && { ...plan.pipeline, batch: plan.pipeline.batch.filter((_one, index) => kept[index]) },
+  };
+}
+
+function reportInput(settings: Settings, types: ModelTypes, { plan, program }: PlannedPrograms): SummaryInput {
+  const [memory] = predictedMemory(settings, types, plan.mesh) as [TrainingMemory];
+  const threads = defaultThreads(1);
+  return { plan, program, types, processes: 0, executor: "native", threads, memory, rules: settings.layoutRules };
+}
+
+function summaryText(settings: Settings, types: ModelTypes, planned: PlannedPrograms): string {
+  const { plan, programs } = planned;
+  if (plan.pipeline === undefined) return formatPlanReport(reportInput(settings, types, planned));
+  const lines = predictedMemory(settings, types, plan.mesh).map((memory, rank) => {
     const { parameters, optimizer, state, step = 0, batches, batchCount, dataset } = memory;
     const parts = [
       `${formatBytes(parameters + optimizer + state)} parameters and optimizer state`,

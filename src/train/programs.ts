@@ -4,7 +4,14 @@ import { isTensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { type CompiledFunction, compileFunction, meshOf, type PlannedFunction, planFunction } from "../tensor/index.ts";
+import {
+  type CompiledFunction,
+  compileFunction,
+  type FunctionOptions,
+  meshOf,
+  type PlannedFunction,
+  planFunction,
+} from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
@@ -18,6 +25,7 @@ import {
   type ModelTypes,
   predictionFunction,
 } from "./functions.ts";
+import { checkFed } from "./given.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
@@ -46,6 +54,7 @@ function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     // They are updated in place.
     donate: ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
+    plan: rows === wholeRows(settings) ? settings.plan : undefined,
   };
 }
 
@@ -68,8 +77,9 @@ export function planStep(
   types: ModelTypes,
   mesh: Mesh,
   rows = wholeRows(settings),
+  onPass?: FunctionOptions["onPass"],
 ): PlannedFunction {
-  const options = stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  const options = { ...stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh)), onPass };
   return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
@@ -156,6 +166,7 @@ export class Programs {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
       const options = stepOptions(settings, types, mesh, rows, this.layouts);
+      if (options.plan !== undefined) checkFed(options.plan, options.layouts);
       const example = stepExample(settings, types, mesh, rows);
       return compileFunction(stepFunction(settings, types), example, runtime, options);
     });

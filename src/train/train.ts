@@ -20,6 +20,7 @@ import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
+import { withGivenPlan } from "./given.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
@@ -57,7 +58,7 @@ export function train(options: TrainOptions | RecordTrainOptions): Promise<Train
 async function trained(options: TrainOptions): Promise<TrainResult> {
   const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
-  const settings = { ...given, ...evaluate };
+  const settings = withGivenPlan({ ...given, ...evaluate });
   const types = modelTypes(settings);
   checkLastBatch(settings, types);
   const { plan: planned } = readEnvironment();
@@ -99,7 +100,7 @@ export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
-  const settings = resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" });
+  const settings = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
   const types = modelTypes(settings);
   const runtime = await connectAs(settings);
   const { signal } = new AbortController();

@@ -23,7 +23,7 @@ const others = [
     "meshOf",
     "evalShape",
   ],
-  ...["compileFunction", "compilePipeline", "planFunction"],
+  ...["compileFunction", "compilePipeline", "compilePlan", "planFunction"],
   ...[
     "jit",
     "grad",

@@ -48,6 +48,8 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
   const inner = (layout: Layout | undefined): Layout | undefined => layout?.filter((_one, index) => index !== place);
   const micro = planMicroBatches(graph, within, {
     ...options,
+    // Of a micro-batch everything is used as it is kept.
+    uses: undefined,
     microBatches,
     batch,
     inputs: graph.inputs.map((_input, index) => inner(options.inputs?.[index])),

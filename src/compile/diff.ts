@@ -1,0 +1,132 @@
+/** @module How two plans differ, as text: layouts, schedule, collectives, predicted cost. */
+import { formatType } from "../ir/shape.ts";
+import {
+  defaultMachine,
+  formatLayout,
+  formatMesh,
+  type Plan,
+  type PlanLayouts,
+  type PlannedValue,
+  printSchedule,
+  trafficOf,
+} from "../plan/index.ts";
+import { countProgram, cutPlan } from "../program/index.ts";
+import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.ts";
+
+type AnyPlan = Plan | PlanLayouts;
+
+/**
+ * What differs between two plans, `a` and `b`, with or without graphs: the mesh, layouts of values by their names, a pipeline's schedule, and,
+ * where both have graphs, collectives and predicted cost of a step on the first device.
+ */
+export function diffPlans(a: AnyPlan, b: AnyPlan): string {
+  const sections = [
+    [`a: ${title(a)}`, `b: ${title(b)}`, ...sources(a, b)],
+    layouts(a, b),
+    schedules(a, b),
+    ...("classes" in a && "classes" in b ? costs(a, b) : [["Collectives and cost: a plan without graphs has none"]]),
+  ];
+  const shown = sections.filter((lines) => lines.length > 0);
+  return `${shown.map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+const title = ({ name, mesh }: AnyPlan): string => `plan @${name} on mesh ${formatMesh(mesh) || "of one device"}`;
+
+function sources({ source: a }: AnyPlan, { source: b }: AnyPlan): string[] {
+  return a === undefined || b === undefined || a === b ? [] : [`They are of different functions: graph ${a}, and ${b}`];
+}
+
+function layouts(a: AnyPlan, b: AnyPlan): string[] {
+  const rows = [...compared("", a.inputs, b.inputs), ...compared("output ", a.outputs, b.outputs)];
+  const different = rows.filter(([, , left, right]) => left !== right);
+  const alike = rows.length - different.length;
+  if (different.length === 0) return [`Layouts: all ${formatCount(alike)} values are alike`];
+  return [
+    "Layouts",
+    ...formatTable([["value", "type", "a", "b"], ...different]),
+    `  ${formatCount(alike)} ${alike === 1 ? "other is" : "others are"} alike`,
+  ];
+}
+
+/** Name, type and both layouts of each value; `-` where a plan has it not. */
+function compared(what: string, a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
+  const [left, right] = [a, b].map((values) => new Map(values.map((value) => [value.name, value])));
+  return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
+    const both = [left?.get(name), right?.get(name)];
+    const types = [...new Set(both.flatMap((value) => (value === undefined ? [] : [formatType(value.type)])))];
+    return [`${what}${name}`, types.join(" | "), ...both.map((value) => place(value, types.length > 1))];
+  });
+}
+
+function place(value: PlannedValue | undefined, withType: boolean): string {
+  if (value === undefined) return "-";
+  const { type, layout, used, stage } = value;
+  return [
+    ...(withType ? [formatType(type)] : []),
+    formatLayout(layout) || "whole",
+    ...(used === undefined ? [] : [`used ${formatLayout(used)}`]),
+    ...(stage === undefined ? [] : [`stage ${stage}`]),
+  ].join(" ");
+}
+
+function schedules({ pipeline: a }: AnyPlan, { pipeline: b }: AnyPlan): string[] {
+  const [left, right] = [a, b].map((one) =>
+    one === undefined ? ["no pipeline"] : printSchedule(one.schedule, one.costs).trimEnd().split("\n"),
+  ) as [string[], string[]];
+  if (left.join() === right.join()) return [];
+  return ["Schedule", "  a", ...left.map((line) => `    ${line}`), "  b", ...right.map((line) => `    ${line}`)];
+}
+
+function costs(a: Plan, b: Plan): string[][] {
+  const [left, right] = [predicted(a), predicted(b)] as const;
+  const kinds = new Set([...left.collectives.keys(), ...right.collectives.keys()]);
+  const sent = [...kinds].map((kind) => [kind, left.collectives.get(kind) ?? "-", right.collectives.get(kind) ?? "-"]);
+  const amount = (what: string, of: (cost: Predicted) => number, text: (value: number) => string): string[] => {
+    const [one, other] = [of(left), of(right)];
+    return [what, text(one), text(other), one === 0 ? "" : `${(other / one).toFixed(2)}`];
+  };
+  return [
+    sent.length === 0
+      ? ["Collectives: none"]
+      : ["Collectives of a step", ...formatTable([["collective", "a", "b"], ...sent], [1, 2])],
+    [
+      "Predicted cost of a step on the first device",
+      ...formatTable(
+        [
+          ["", "a", "b", "b / a"],
+          amount("operations", ({ operations }) => operations, formatCount),
+          amount("memory traffic", ({ bytes }) => bytes, formatBytes),
+          amount("compute", ({ compute }) => compute, formatTime),
+          amount("communicate", ({ communicate }) => communicate, formatTime),
+        ],
+        [1, 2, 3],
+      ),
+    ],
+  ];
+}
+
+interface Predicted {
+  readonly operations: number;
+  readonly bytes: number;
+  readonly compute: number;
+  readonly communicate: number;
+  /** How many of each kind, and what they send. */
+  readonly collectives: ReadonlyMap<string, string>;
+}
+
+function predicted(plan: Plan): Predicted {
+  const { program } = cutPlan(plan)[0] as ReturnType<typeof cutPlan>[number];
+  const { operations, bytesMoved: bytes, collectives } = countProgram(program);
+  return {
+    operations,
+    bytes,
+    compute: Math.max(operations / defaultMachine.flops, bytes / defaultMachine.memory),
+    communicate: trafficOf(plan).reduce((total, { seconds }) => total + seconds, 0),
+    collectives: new Map(
+      collectives.map(({ op, axis, count, bytesSent }) => [
+        `${op} on ${axis}`,
+        `${formatCount(count)} sending ${formatBytes(bytesSent)}`,
+      ]),
+    ),
+  };
+}
