@@ -37,7 +37,11 @@ function sources({ source: a }: AnyPlan, { source: b }: AnyPlan): string[] {
 }
 
 function layouts(a: AnyPlan, b: AnyPlan): string[] {
-  const rows = [...compared("", a.inputs, b.inputs), ...compared("output ", a.outputs, b.outputs)];
+  const inputs = compared(a.inputs, b.inputs);
+  // The next value of an input is where the input is.
+  const known = new Set(inputs.map((row) => row.join("\n")));
+  const outputs = compared(a.outputs, b.outputs).filter((row) => !known.has(row.join("\n")));
+  const rows = [...inputs, ...outputs.map(([name, ...rest]) => [`output ${name}`, ...rest])];
   const different = rows.filter(([, , left, right]) => left !== right);
   const alike = rows.length - different.length;
   if (different.length === 0) return [`Layouts: all ${formatCount(alike)} values are alike`];
@@ -49,12 +53,12 @@ function layouts(a: AnyPlan, b: AnyPlan): string[] {
 }
 
 /** Name, type and both layouts of each value; `-` where a plan has it not. */
-function compared(what: string, a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
+function compared(a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
   const [left, right] = [a, b].map((values) => new Map(values.map((value) => [value.name, value])));
   return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
     const both = [left?.get(name), right?.get(name)];
     const types = [...new Set(both.flatMap((value) => (value === undefined ? [] : [formatType(value.type)])))];
-    return [`${what}${name}`, types.join(" | "), ...both.map((value) => place(value, types.length > 1))];
+    return [name, types.join(" | "), ...both.map((value) => place(value, types.length > 1))];
   });
 }
 
