@@ -21,7 +21,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower"],
   ["runtime", "launcher-messages"],
   ["tensor"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
   ["keras"],
