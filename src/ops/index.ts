@@ -89,5 +89,5 @@ export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
 export { distinct, unique } from "./unique.ts";
 export { inFloat32 } from "./wide.ts";
-export type { WindowAttrs } from "./window.ts";
+export type { WindowAttrs } from "./window-lower.ts";
 export { mulNoNan, xlogy } from "./zero-terms.ts";

@@ -2,8 +2,18 @@
 import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { range, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { Combination } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
-import type { WindowAttrs } from "./window.ts";
+
+/** Attributes of the windowed ops. */
+export type WindowAttrs = {
+  op: Combination;
+  window: readonly number[];
+  strides: readonly number[];
+  padding: readonly (readonly [number, number])[];
+  /** Distances of the elements of a window; 1 by default. */
+  dilation?: readonly number[];
+};
 
 export const untouched = (attrs: WindowAttrs, dim: number): boolean =>
   attrs.window[dim] === 1 && attrs.strides[dim] === 1 && attrs.padding[dim]?.[0] === 0 && attrs.padding[dim]?.[1] === 0;

@@ -98,7 +98,7 @@ function inFormat(graph: Graph, byEntries: (pattern: string) => boolean): Graph 
 /** Roofline of each node by itself. */
 function secondsOf(graph: Graph, { flops, memory }: Machine): number {
   return topological(graph.outputs).reduce((total, { op, inputs, types, attrs }) => {
-    const isView = !isAbsent(op.lower) && op.lower.kind === "view";
+    const isView = !isAbsent(op.form) && op.form.kind === "view";
     if (op === parameterOp || isView) return total;
     const given = inputs.flatMap((input) => input.types);
     const bytes = [...given, ...types].reduce((sum, type) => sum + bytesOf(type), 0);

@@ -1,6 +1,7 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
 export { type BucketSizes, defaultBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
+export type { Hints, Strategy, Windowed } from "./decision.ts";
 export type { ValueFormat } from "./formats.ts";
 export {
   formatLayout,
@@ -48,5 +49,4 @@ export {
 } from "./plan.ts";
 export { parsePlan, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
-export { formatStrategy, type Hints, type Strategy, strategiesOf } from "./strategy.ts";
-export type { Windowed } from "./window.ts";
+export { formatStrategy, strategiesOf } from "./strategy.ts";

@@ -12,7 +12,7 @@ import { isAll } from "../passes/match.ts";
 import { sourceOf } from "../passes/row-facts.ts";
 import { touchedRows } from "../passes/touched-rows.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
-import type { OwnedPlan } from "./control.ts";
+import type { Decision, OwnedPlan, Strategy } from "./decision.ts";
 import { anyMoves, exchangeAttrs } from "./exchange.ts";
 import {
   formatLayout,
@@ -26,9 +26,8 @@ import {
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
-import type { Decision } from "./propagate.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, isCheap, type Strategy, waitsOf } from "./strategy.ts";
+import { AxisWalk, isCheap, waitsOf } from "./strategy.ts";
 
 // Through how many cheap values the source of a part is looked for.
 const remakeDepth = 4;

@@ -12,11 +12,12 @@ import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
+import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
 import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
 import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
-import { type Decision, propagate } from "./propagate.ts";
+import { propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
 export interface PlannedValue {

@@ -10,24 +10,16 @@ import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
-import { decideControl, type OwnedPlan } from "./control.ts";
+import { decideControl } from "./control.ts";
+import type { Decision, Strategy, Windowed } from "./decision.ts";
 import { anyMoves, movesAt } from "./exchange.ts";
 import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
 import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { axisSeconds } from "./redistribute.ts";
-import { AxisWalk, type Strategy } from "./strategy.ts";
-import type { Windowed } from "./window.ts";
+import { AxisWalk } from "./strategy.ts";
 import { type Wish, wishesOf } from "./wishes.ts";
-
-/** What was decided for a node: a strategy per axis, and the layout of each result. */
-export interface Decision {
-  readonly strategies: readonly Strategy[];
-  readonly layouts: readonly Layout[];
-  /** Plans of the graphs that the node's op owns. */
-  readonly owned?: ReadonlyMap<Graph, OwnedPlan>;
-}
 
 /** Decides for every node of the graph, given the layouts of its parameters and those wanted of its outputs, if any. */
 export function propagate(

@@ -2,32 +2,15 @@
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
+import type { Hints, Strategy } from "./decision.ts";
 import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Sizes, sizesOn } from "./partition.ts";
-import { splitWindows, type Windowed } from "./window.ts";
-
-/** One legal way: what each input must be, what each output then is. */
-export interface Strategy {
-  readonly inputs: readonly Placement[];
-  readonly outputs: readonly Placement[];
-  /** The letter that is split, when one is. */
-  readonly letter: string | undefined;
-  /** Each device's share of the letter, where the shares are not equal. */
-  readonly sizes?: Sizes;
-  /** Dims of which devices work on windows: inputs are widened first, outputs added up after. */
-  readonly windows?: readonly Windowed[];
-}
+import { splitWindows } from "./window.ts";
 
 /** `S(0), R -> S(0)`. */
 export const formatStrategy = (strategy: Strategy): string =>
   `${strategy.inputs.map(formatPlacement).join(", ")} -> ${strategy.outputs.map(formatPlacement).join(", ")}`;
-
-/** Where operands are or should be: what uneven splits and windows are taken from. */
-export interface Hints {
-  readonly inputs: readonly (Placement | undefined)[];
-  readonly outputs: readonly (Placement | undefined)[];
-}
 
 /** A node as the planner sees it while it goes through the axes: its types on one device so far. */
 export class AxisWalk {

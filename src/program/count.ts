@@ -118,11 +118,11 @@ export function bytesSent(program: Program, step: CollectiveStep): number {
 type Kind = "view" | "scalar" | "other";
 
 function kindOf(node: Node): Kind {
-  const { lower } = node.op;
+  const { form } = node.op;
   if (node.op === parameterOp) return "view";
-  if (isAbsent(lower)) return "other";
-  if (lower.kind === "view" || lower.kind === "element") return "view";
-  return lower.kind === "scalar" ? (node.inputs.length === 0 ? "view" : "scalar") : "other";
+  if (isAbsent(form)) return "other";
+  if (form.kind === "view" || form.kind === "element") return "view";
+  return form.kind === "pointwise" ? (node.inputs.length === 0 ? "view" : "scalar") : "other";
 }
 
 const bytesOfNode = (node: Node): number => node.types.reduce((sum, type) => sum + bytesOf(type), 0);
