@@ -193,12 +193,22 @@ function tableOf(seen, told) {
   return [wanted, wanted.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }
 
+const optionsOfCommand = {
+  write: { type: "boolean", default: false },
+  quick: { type: "boolean", default: false },
+  skip: { type: "string", multiple: true, default: [] },
+};
+
+function parse(args) {
+  try {
+    return parseArgs({ args, options: optionsOfCommand }).values;
+  } catch (error) {
+    throw new Error(`${error.message}; use: npm run test:runtimes [-- --write] [-- --quick] [-- --skip <runtime>]`);
+  }
+}
+
 async function main(args) {
-  const { values } = parseArgs({
-    args,
-    options: { write: { type: "boolean" }, quick: { type: "boolean" }, skip: { type: "string", multiple: true } },
-  });
-  const { write = false, quick = false, skip = [] } = values;
+  const { write, quick, skip } = parse(args);
   const isAsked = (one) => !quick || one.quick === true;
   const runtimes = allRuntimes.filter(
     (runtime) => isAsked(runtime) && !skip.some((name) => called(runtime).startsWith(name)),
