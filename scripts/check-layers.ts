@@ -21,6 +21,7 @@ export const layers: readonly (readonly string[])[] = [
   ["plan"],
   ["program", "lower"],
   ["runtime", "launcher-messages"],
+  ["compile"],
   ["tensor"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
   ["io"],

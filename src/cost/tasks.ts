@@ -1,6 +1,7 @@
 /** @module What a graph has to do: its nodes as tasks, with what is known of fusing before anything is lowered. */
 import { communicationOf } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
+import { movesElements } from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
@@ -13,6 +14,7 @@ export type Places = readonly number[];
 
 /** A list of tasks that grows. */
 export class TaskList {
+  /** In the order in which a device takes them up. */
   readonly tasks: Task[] = [];
   private times = 1;
 
@@ -56,7 +58,7 @@ export class TaskList {
     for (const node of nodes) {
       if (made.has(node)) continue;
       const after = [...new Set(node.inputs.flatMap((input) => made.get(input) as Places))];
-      const isRead = results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "scalar");
+      const isRead = results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "pointwise");
       made.set(node, kindOf(node) === "view" ? after : this.addNode(node, after, isRead));
     }
     return graph.outputs.map((node) => made.get(node) as Places);
@@ -87,9 +89,9 @@ export class TaskList {
     }
     const types = inputs.flatMap((input) => input.types);
     if (communicationOf(node) !== undefined) return this.add({ makes, after, sends: sendingOf(op.name, types, attrs) });
-    const isScalar = kindOf(node) === "scalar";
-    const read = [...new Set(inputs)].filter((input) => !isScalar || kindOf(input) !== "scalar").map(bytesRead);
-    const written = isScalar && !isRead ? 0 : makes;
+    const isPointwise = kindOf(node) === "pointwise";
+    const read = [...new Set(inputs)].filter((input) => !isPointwise || kindOf(input) !== "pointwise").map(bytesRead);
+    const written = isPointwise && !isRead ? 0 : makes;
     const bytes = kernelBytes(node, read, written);
     return this.add({
       flops: op.cost(types, node.types, attrs),
@@ -109,13 +111,12 @@ export function tasksOf(graph: Graph): readonly Task[] {
   return list.tasks;
 }
 
-/** A view costs nothing, and scalar functions of one walk neither read nor write what is between them. */
-function kindOf(node: Node): "view" | "scalar" | "other" {
-  const { lower } = node.op;
-  if (node.op === parameterOp) return "view";
-  if (isAbsent(lower)) return "other";
-  if (lower.kind === "view" || lower.kind === "element") return "view";
-  return lower.kind === "scalar" ? (node.inputs.length === 0 ? "view" : "scalar") : "other";
+/** A view costs nothing, and pointwise functions of one walk neither read nor write what is between them. */
+function kindOf({ op, inputs }: Node): "view" | "pointwise" | "kernel" {
+  if (op === parameterOp) return "view";
+  if (isAbsent(op.form)) return "kernel";
+  const { kind } = op.form;
+  return kind === "element" || (kind === "pointwise" && inputs.length === 0) ? "view" : kind;
 }
 
 /** Bytes of values of these types. */
@@ -124,14 +125,12 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) 
 
 /** Bytes that a node by itself touches, of so many of each input and of the outputs: none where it may be a part of another's walk. */
 export const bytesTouched = (node: Node, inputs: readonly number[], outputs: number): number =>
-  kindOf(node) === "other" ? kernelBytes(node, inputs, outputs) : 0;
+  kindOf(node) === "kernel" ? kernelBytes(node, inputs, outputs) : 0;
 
 /** Bytes that a kernel touches: of what it moves as it is no more than it writes, of what it changes in place only that. */
-function kernelBytes({ op: { lower } }: Node, inputs: readonly number[], outputs: number): number {
-  const rule = isAbsent(lower) || lower.kind !== "kernel" ? undefined : lower;
-  const { inPlace } = rule ?? {};
-  if (typeof inPlace === "number" && inputs.length > 1) return 2 * sum(inputs.filter((_bytes, at) => at !== inPlace));
-  return outputs + sum(rule?.moves === true ? inputs.map((bytes) => Math.min(bytes, outputs)) : inputs);
+function kernelBytes({ op: { form }, attrs }: Node, inputs: readonly number[], outputs: number): number {
+  if (!isAbsent(form) && form.kind === "kernel" && form.updates) return 2 * sum(inputs.slice(1));
+  return outputs + sum(movesElements(form, attrs) ? inputs.map((bytes) => Math.min(bytes, outputs)) : inputs);
 }
 
 /** Bytes read through a view: no more than what it shows; constants are made in registers. */

@@ -41,7 +41,7 @@ import { workBytes } from "./partials.ts";
 import { scheduleUnits } from "./schedule.ts";
 import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
-import { RegionValues, ruleOf } from "./values.ts";
+import { formOf, kernelOf, RegionValues } from "./values.ts";
 
 /** What lowering must know of the device. */
 export interface LowerTarget {
@@ -360,10 +360,9 @@ class Lowering {
       invariant(copy !== undefined, "a copy cluster without a copy");
       return emitCopy(copy.from, copy.to);
     }
-    const rule = ruleOf(node);
-    invariant(rule.kind === "kernel", `${node.op.name} is not a kernel`);
+    invariant(formOf(node).kind === "kernel", `${node.op.name} is not a kernel`);
     const inputs = node.inputs.map((input) => values.view(input));
-    return emitKernel(rule, node.attrs, inputs, values.results(node), this.pool, this.emitTarget);
+    return emitKernel(node, kernelOf(node), inputs, values.results(node), this.pool, this.emitTarget);
   }
 
   /** The calls of a unit, with their origin where that is asked for. */
@@ -377,11 +376,11 @@ class Lowering {
   }
 
   private collective(step: CollectiveStep): EmittedCalls {
-    const { lower } = opNamed(step.op);
-    if (isAbsent(lower) || lower.kind !== "kernel") throw new HeddleError("lower", `${step.op} has no native kernel`);
+    const op = opNamed(step.op);
+    if (isAbsent(op.lower)) throw new HeddleError("lower", `${step.op} has no native kernel`);
     const inputs = step.arguments.map((value) => this.view(value));
     const outputs = step.results.map((value) => this.view(value));
-    const emitted = emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
+    const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
       if (call.k === "collective")
         this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));

@@ -5,7 +5,7 @@
 
 import type { Equation } from "../ir/equation.ts";
 import { inlineGraph, traceGraph } from "../ir/graph.ts";
-import type { LowerRule } from "../ir/kernel.ts";
+import type { LowerRule, OpForm } from "../ir/kernel.ts";
 import {
   type Absent,
   type Attrs,
@@ -41,8 +41,10 @@ export interface CompositeDef<A extends Attrs> {
   readonly forward?: (context: ForwardContext<A>) => readonly Dual[];
   /** Absent: the body is batched. */
   readonly batch: BatchRule<A> | Absent;
-  /** Absent: the body is lowered. */
-  readonly lower: LowerRule<A> | Absent;
+  /** Absent: passes put the body in its place. */
+  readonly form: OpForm<A> | Absent;
+  /** The native kernel, where the form is `kernel`; executors without it run the body. */
+  readonly lower?: LowerRule<A> | Absent;
   /** Left out: attributes hold no sizes. */
   readonly localize?: OpDef<A>["localize"];
   /** Checks types beyond what the body does, for better messages. */

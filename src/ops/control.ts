@@ -29,7 +29,16 @@ const program = absent("becomes a program of its own, not a kernel");
 function defineControl<A extends Attrs>(
   definition: Omit<
     OpDef<A>,
-    "body" | "equation" | "linear" | "localize" | "lower" | "example" | "stablehlo" | "control" | "communication"
+    | "body"
+    | "equation"
+    | "linear"
+    | "localize"
+    | "form"
+    | "lower"
+    | "example"
+    | "stablehlo"
+    | "control"
+    | "communication"
   > & {
     readonly control: (attrs: A) => Control;
   },
@@ -43,7 +52,7 @@ function defineControl<A extends Attrs>(
     equation: planned,
     linear: [],
     localize: absent("its graphs are made local, its attributes hold no sizes"),
-    lower: program,
+    form: program,
   });
 }
 

@@ -116,8 +116,8 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
     return results;
   },
   stablehlo: ({ hlo, inputs, attrs }) => hloSort(hlo, inputs, attrs.descending),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
       {
         k: "sort",
@@ -201,8 +201,8 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const [values, indices] = context.outputs as [View, View];

@@ -1,5 +1,6 @@
 /** @module Making tensors from numbers. */
 
+import { replicatedValue } from "../compile/value.ts";
 import {
   arrayKind,
   type BigArray,
@@ -21,7 +22,6 @@ import { shown } from "../util/show.ts";
 import { checkDType, checkShape, checkValue, notOf, whyNotOf } from "./arguments.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { checkTensor, operate, Tensor } from "./tensor.ts";
-import { replicatedValue } from "./value.ts";
 
 /** Numbers, bigints or booleans in any nesting, rows also as typed arrays; all rows of a level have one length. */
 export type NestedNumbers = number | bigint | boolean | NumberArray | readonly NestedNumbers[];

@@ -1,5 +1,7 @@
 /** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
+import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
+import type { Value } from "../compile/value.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
@@ -12,11 +14,9 @@ import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tre
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
-import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
-import type { Value } from "./value.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
 export type AnyFunction = (...inputs: any[]) => unknown;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, inputSpecs } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import {
   collectivesOf,
   formatLayout,

@@ -1,11 +1,12 @@
 /** Rules come to an end: each use of one lowers the order of its pass, on every op and on convolutions of every layout. */
 import { describe, expect, it } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { runPasses, standardPasses } from "../../src/compile/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import * as ops from "../../src/ops/index.ts";
-import { formatRules, runPasses, simplifyOrder, standardPasses } from "../../src/passes/index.ts";
+import { formatRules, simplifyOrder } from "../../src/passes/index.ts";
 import { pathOrder, RewriteTrace, rewriteGraph, rule } from "../../src/rewrite/index.ts";
 import { baseRows, rowGraph, rows } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";

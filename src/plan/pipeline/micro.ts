@@ -151,12 +151,12 @@ function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Gra
 
 /** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
 function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
-  const { linear, lower } = op;
+  const { linear, form } = op;
   const sets = typeof linear === "function" ? linear(attrs) : linear;
   const place = inputs.indexOf(input);
   return (
-    !isAbsent(lower) &&
-    lower.kind === "scalar" &&
+    !isAbsent(form) &&
+    form.kind === "pointwise" &&
     inputs.lastIndexOf(input) === place &&
     sets.some((set) => set.length === 1 && set[0] === place)
   );

@@ -1,14 +1,14 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
 import type { Graph } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
-import { runPasses } from "../passes/index.ts";
 import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meshOf } from "./runtime.ts";
+import { runPasses } from "./passes.ts";
 import { onRuntime, type Value } from "./value.ts";
 
 export interface CompileOptions {
