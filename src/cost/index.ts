@@ -6,9 +6,9 @@ export {
   type Machine,
   machineFor,
   type Sending,
-  sendingOf,
   sendSeconds,
   type Work,
   workSeconds,
 } from "./machine.ts";
-export { bytesTouched, type Places, TaskList, tasksOf, totalBytes } from "./tasks.ts";
+export { checkMachine, environmentMachine, parseMachine } from "./machine-data.ts";
+export { tasksOf } from "./tasks.ts";

@@ -15,6 +15,8 @@ export interface Link {
 
 /** Rates of the devices of a mesh, and of the links between them. */
 export interface Machine extends Link {
+  /** What it is, for people. */
+  readonly name?: string;
   /** Arithmetic operations per second of a device. */
   readonly flops: number;
   /** Bytes per second to and from a device's memory. */

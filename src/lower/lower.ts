@@ -51,7 +51,7 @@ export interface LowerTarget {
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
   /** What the device and its links can do; default: what plans assume. */
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
   /** Which collectives run beside other calls; default those where it pays. */
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */

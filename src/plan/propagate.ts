@@ -5,7 +5,8 @@
  * replicated stays so unless an op needs a part of it. Among the strategies that fit, the cheapest by the machine's
  * rates is taken.
  */
-import { bytesTouched, type Machine, sendSeconds, workSeconds } from "../cost/index.ts";
+import { type Machine, sendSeconds, workSeconds } from "../cost/index.ts";
+import { bytesTouched } from "../cost/tasks.ts";
 import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";

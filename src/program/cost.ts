@@ -1,15 +1,7 @@
 /** @module The cost of graphs and programs: their steps as tasks, timed by the one model of `src/cost`. */
-import {
-  type Cost,
-  costOfTasks,
-  type Machine,
-  machineFor,
-  type Places,
-  sendingOf,
-  TaskList,
-  tasksOf,
-  totalBytes,
-} from "../cost/index.ts";
+import { type Cost, costOfTasks, type Machine, machineFor } from "../cost/index.ts";
+import { sendingOf } from "../cost/machine.ts";
+import { type Places, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { devicesOf, type Program, type WorkStep } from "./program.ts";

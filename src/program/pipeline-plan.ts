@@ -46,7 +46,7 @@ export interface PipelinePlanOptions {
   readonly updates?: readonly (number | undefined)[];
   /** Inputs whose memory their next values take over. */
   readonly donate?: readonly number[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
 }
 
 /** A value of a pipeline: its global type, its layout on the whole mesh, and the stage that holds it. */

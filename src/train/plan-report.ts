@@ -187,8 +187,30 @@ function cost({
       ],
       [1],
     ),
-    `  assumed of a device: ${formatOperations(machine.flops)}/s, memory ${formatBytes(machine.memory)}/s, links ${formatBytes(machine.bandwidth)}/s with ${formatTime(machine.latency)} latency`,
+    assumed(machine),
   ];
+}
+
+function assumed({ name, flops, memory, bandwidth, latency }: Machine): string {
+  const links = `links ${formatBytes(bandwidth)}/s with ${formatTime(latency)} latency`;
+  const rates = `${formatOperations(flops)}/s, memory ${formatBytes(memory)}/s, ${links}`;
+  return `  assumed of a device${name === undefined ? "" : ` (${name})`}: ${rates}`;
+}
+
+/** Reports of several meshes as a table, in the order given. */
+export function formatRanking(reports: readonly PlanReport[], machine: Machine): string {
+  const rows = reports.map(({ mesh, cost, memory: { total } }) => [
+    Object.entries(mesh)
+      .map(([name, size]) => `${name}=${size}`)
+      .join(","),
+    formatTime(cost.seconds),
+    formatTime(cost.computeSeconds),
+    formatTime(cost.communicationSeconds),
+    formatBytes(cost.sent),
+    formatBytes(total),
+  ]);
+  const head = ["mesh", "step", "compute", "communicate", "sent", "memory"];
+  return `${["Meshes by the predicted time of a step", ...formatTable([head, ...rows], [1, 2, 3, 4, 5]), assumed(machine)].join("\n")}\n`;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

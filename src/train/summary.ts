@@ -25,7 +25,7 @@ export interface SummaryInput {
   readonly threads: number;
   readonly memory: TrainingMemory;
   /** What the plan was made for; default: what plans assume. */
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
 }
 
 /** The five lines. */

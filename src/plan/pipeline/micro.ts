@@ -28,7 +28,7 @@ export interface MicroOptions {
   readonly inputs: readonly (Layout | undefined)[];
   readonly outputs: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
 }
 
 /** The graph of one micro-batch on one device, with accumulations for what is done once. */

@@ -1,5 +1,6 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
+import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { costOf } from "../../program/cost.ts";
@@ -32,6 +33,8 @@ export interface NativeOptions extends ExecutorOptions {
   readonly isa?: string;
   /** The other processes, when not all devices are here. */
   readonly world: World | undefined;
+  /** What the devices and their links can do; undefined: what plans assume. */
+  readonly machine?: Machine | undefined;
 }
 
 /** Runs shorter than this are done in place: a round trip to another thread costs more. */
@@ -67,6 +70,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
       queue,
       allocate,
       profiler,
+      machine: options.machine,
       axes: options.axes.map(({ size }) => size),
       alone: groups.every((group) => group.length === 0),
     });
@@ -123,6 +127,7 @@ interface Machinery {
   /** One device that waits for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
+  readonly machine: Machine | undefined;
   readonly axes: readonly number[];
 }
 
@@ -136,7 +141,8 @@ interface Ready extends Ran {
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const overlap = overlaps[readEnvironment().overlap ?? "on"];
-  const target = { slots: threads, overlap };
+  const { machine } = machinery;
+  const target = { slots: threads, overlap, machine };
   const lower = (program: Program): LoweredProgram => lowerProgram(program, target);
   const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
   checkFits(
@@ -159,7 +165,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;
   const note = machinery.profiler?.program(lowered, machinery.axes);
-  const short = note === undefined && alone && isShort(program);
+  const short = note === undefined && alone && isShort(program, machine);
   const keeps = program.donated.every((input) => input === undefined);
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
@@ -206,8 +212,8 @@ const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: 
   (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
 
 /** Whether a run is over before the event loop would miss it. How often a condition holds is not known. */
-const isShort = (program: Program): boolean =>
-  slack * costOf(program).seconds < shortSeconds &&
+const isShort = (program: Program, machine: Machine | undefined): boolean =>
+  slack * costOf(program, machine).seconds < shortSeconds &&
   !stepsWithin(program).some((step) => step.kind === "loop" && step.length === undefined);
 
 /** Memory for what a program makes on a device: new, or that of the inputs that it is given. */
