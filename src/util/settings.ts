@@ -71,7 +71,7 @@ const meshText: Reader<string> = {
 };
 
 const meshTexts: Reader<string> = {
-  legal: "meshes such as data=2;data=1,model=2",
+  legal: "a mesh such as data=2, or several with ; between them",
   read: (value) => (value.split(";").every((one) => meshText.read(one) !== undefined) ? value : undefined),
 };
 
