@@ -9,6 +9,8 @@ export interface Task extends Work {
   readonly times: number;
   /** What it does on the links, if it communicates. */
   readonly sends?: Sending;
+  /** Which one of several devices does it; default 0. */
+  readonly device?: number;
   /** Tasks that it waits for, by their places in the list, which are before its own. */
   readonly after: readonly number[];
   /** Bytes that it makes, which stay until the last task that waits for it is done. */
@@ -43,14 +45,17 @@ export interface Cost extends Work {
   readonly collectives: readonly Traffic[];
 }
 
-/** What tasks cost that a device takes up in this order, with what it sends beside the rest where that pays. */
+/** What tasks cost that each device takes up in this order, with what it sends beside the rest where that pays. */
 export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
   const total = { flops: 0, bytes: 0, sent: 0, computeSeconds: 0, communicationSeconds: 0 };
   const collectives: Traffic[] = [];
   /** When a task is done: on the device, and if it waited for nothing but the tasks before it. */
   const done: { readonly here: number; readonly alone: number }[] = [];
-  let [computed, sent] = [0, 0];
-  for (const { flops, bytes, calls, times, sends, after } of tasks) {
+  /** Until when each device computes, and sends. */
+  const busy = new Map<number, { computed: number; sent: number }>();
+  for (const { flops, bytes, calls, times, sends, after, device = 0 } of tasks) {
+    const lane = busy.get(device) ?? { computed: 0, sent: 0 };
+    busy.set(device, lane);
     const once =
       sends === undefined ? workSeconds({ flops, bytes }, machine) + calls * machine.call : sendSeconds(sends, machine);
     const seconds = times * once;
@@ -66,17 +71,18 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
     const latest = (of: "here" | "alone"): number =>
       Math.max(0, ...after.map((place) => (done[place] as (typeof done)[number])[of]));
     const beside = sends !== undefined && once > 2 * machine.handover;
-    const here = seconds + Math.max(latest("here"), beside ? 0 : computed, sends === undefined ? 0 : sent);
-    if (!beside) computed = here;
-    if (sends !== undefined) sent = here;
+    const here = seconds + Math.max(latest("here"), beside ? 0 : lane.computed, sends === undefined ? 0 : lane.sent);
+    if (!beside) lane.computed = here;
+    if (sends !== undefined) lane.sent = here;
     done.push({ here, alone: latest("alone") + seconds });
   }
+  const seconds = Math.max(0, ...[...busy.values()].flatMap(({ computed, sent }) => [computed, sent]));
   const depth = Math.max(0, ...done.map(({ alone }) => alone));
-  return { ...total, seconds: Math.max(computed, sent), depth, peak: peakOf(tasks), collectives };
+  return { ...total, seconds, depth, peak: peakOf(tasks), collectives };
 }
 
 /** Most bytes that are there at once. */
-function peakOf(tasks: readonly Task[]): number {
+export function peakOf(tasks: readonly Task[]): number {
   const last = tasks.map(({ stays }, index) => (stays ? tasks.length : index));
   tasks.forEach(({ after }, index) => {
     for (const place of after) last[place] = Math.max(last[place] as number, index);

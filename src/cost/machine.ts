@@ -37,7 +37,7 @@ const defaultMachine: Machine = {
   memory: 3e10,
   latency: 5e-5,
   bandwidth: 3e9,
-  call: 1e-6,
+  call: 2e-7,
   handover: 1e-4,
 };
 
@@ -78,7 +78,11 @@ export interface Sending {
 /** What a node or step that communicates sends, for local inputs of these types. A transfer is one message. */
 export function sendingOf(name: string, inputs: readonly TensorType[], attrs: Attrs): Sending {
   const payload = inputs.reduce((sum, type) => sum + bytesOf(type), 0);
-  const traffic = communicationOf({ op: opNamed(name) })?.traffic(inputs, attrs) ?? { rounds: 1, bytes: payload };
+  const traffic = communicationOf({ op: opNamed(name) })?.traffic(inputs, attrs) ?? {
+    // A message, which costs who sends it.
+    rounds: inputs.length === 0 ? 0 : 1,
+    bytes: payload,
+  };
   return {
     name,
     axis: String(attrs["axis"]),

@@ -1,26 +1,74 @@
 /** @module The cost of graphs and programs: their steps as tasks, timed by the one model of `src/cost`. */
+
+import { peakOf, type Task } from "../cost/cost.ts";
 import { type Cost, costOfTasks, type Machine, machineFor } from "../cost/index.ts";
 import { sendingOf } from "../cost/machine.ts";
 import { type Places, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
-import { devicesOf, type Program, type WorkStep } from "./program.ts";
+import { devicesOf, isTransfer, type Program, type WorkStep } from "./program.ts";
 
 /**
- * What one run of a graph or of a program costs on one device, without running it.
+ * What one run of a graph or of a program costs on one device, without running it. Of several programs, of the devices along an axis
+ * that send each other messages (a pipeline), it is the sum, with the seconds until the last one is done and the largest peak.
  *
  * @param machine default: the one that plans assume; its devices share what they do on the program's mesh
  */
-export function costOf(source: Graph | Program, machine?: Machine): Cost {
-  if (!("steps" in source)) return costOfTasks(tasksOf(source), machineFor(1, machine));
+export function costOf(source: Graph | Program | readonly Program[], machine?: Machine): Cost {
+  if (!("steps" in source)) {
+    if ("outputs" in source) return costOfTasks(tasksOf(source), machineFor(1, machine));
+    const lists = source.map(tasksOfProgram);
+    const cost = costOfTasks(together(source, lists), machineFor(devicesOf(source[0] as Program), machine));
+    return { ...cost, peak: Math.max(...lists.map(peakOf)) };
+  }
+  return costOfTasks(tasksOfProgram(source), machineFor(devicesOf(source), machine));
+}
+
+function tasksOfProgram(program: Program): readonly Task[] {
   const list = new TaskList();
-  const given = source.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
-  const made = addSteps(source, list, given);
-  source.outputs.forEach(({ value }, index) => {
+  const given = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
+  const made = addSteps(program, list, given);
+  program.outputs.forEach(({ value }, index) => {
     // What takes over an input's memory needs none of its own.
-    list.keep(made.get(value) as Places, source.donated[index] === undefined ? undefined : 0);
+    list.keep(made.get(value) as Places, program.donated[index] === undefined ? undefined : 0);
   });
-  return costOfTasks(list.tasks, machineFor(devicesOf(source), machine));
+  return list.tasks;
+}
+
+/** The tasks of several devices as one list, in which who receives a message waits for who sends it. */
+function together(programs: readonly Program[], lists: readonly (readonly Task[])[]): Task[] {
+  const peers = programs.map(({ steps }) =>
+    steps.flatMap((step) => (step.kind === "collective" && isTransfer(step) ? [step.attrs["peer"] as number] : [])),
+  );
+  const merged: Task[] = [];
+  const places: number[][] = lists.map(() => []);
+  const mail = new Map<string, number[]>();
+  const boxOf = (from: number, to: number): number[] => {
+    const box = mail.get(`${from} ${to}`) ?? [];
+    mail.set(`${from} ${to}`, box);
+    return box;
+  };
+  const advance = (device: number): boolean => {
+    const [own, list] = [places[device] as number[], lists[device] as readonly Task[]];
+    const task = list[own.length];
+    if (task === undefined) return false;
+    const after = task.after.map((place) => own[place] as number);
+    const name = task.sends?.name;
+    if (name === "receive") {
+      const sent = boxOf(peers[device]?.[0] as number, device).shift();
+      if (sent === undefined) return false;
+      after.push(sent);
+    }
+    own.push(merged.push({ ...task, after, device }) - 1);
+    if (name === "send") boxOf(device, peers[device]?.[0] as number).push(merged.length - 1);
+    if (name === "send" || name === "receive") peers[device]?.shift();
+    return true;
+  };
+  for (let moved = true; moved; ) {
+    moved = false;
+    for (const device of lists.keys()) while (advance(device)) moved = true;
+  }
+  return merged;
 }
 
 /** Adds the steps of a program; gives the tasks of each value. */

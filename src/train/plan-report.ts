@@ -216,7 +216,7 @@ export function formatRanking(reports: readonly PlanReport[], machine: Machine):
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
 /** `0.00123` → `"1.23 ms"`. */
-function formatTime(seconds: number): string {
+export function formatTime(seconds: number): string {
   if (seconds === 0) return "0 s";
   const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
   return `${(seconds * scale).toPrecision(3)} ${unit}`;

@@ -3,7 +3,14 @@ import { environmentMachine, machineFor } from "../cost/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
-import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import {
+  costOf,
+  type PipelinePlan,
+  type Program,
+  printPipeline,
+  printProgram,
+  stablehloText,
+} from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -11,7 +18,7 @@ import { formatBytes } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
 import { deviceBytes, shareOf, stageShare, type TrainingMemory, trainingMemory } from "./memory.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
-import { formatPlanReport, formatRanking, planReport } from "./plan-report.ts";
+import { formatPlanReport, formatRanking, formatTime, planReport } from "./plan-report.ts";
 import { planEvaluation, planInitialiser, planPipelineStep, planStep } from "./programs.ts";
 import type { SummaryInput } from "./summary.ts";
 
@@ -73,7 +80,12 @@ function pipelineText(settings: Settings, pipeline: PipelineTraining, types: Mod
     ];
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(memory) + dataset)}: ${parts.join(", ")}\n`;
   });
-  return printPipeline(plan) + lines.join("");
+  const { machine = environmentMachine() } = settings;
+  const { seconds } = costOf(
+    plan.ranks.map(({ program }) => program),
+    machine,
+  );
+  return `${printPipeline(plan)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;
 }
 
 /**

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { costOfTasks, type Machine, type Task } from "../../src/cost/index.ts";
 import { type Graph, type Node, type TensorType, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { costOf, splitGraph } from "../../src/program/index.ts";
+import { type CollectiveStep, costOf, type Program, splitGraph } from "../../src/program/index.ts";
 import { mlpStep } from "../plan/networks.ts";
 
 /** Round numbers: a second for 100 operations, 10 bytes of memory, 1 byte of a link; no call costs anything. */
@@ -145,7 +145,33 @@ describe("costOf", () => {
 
   test("a graph and the program of it cost the same", () => {
     const step = mlpStep();
-    const { peak: _peak, ...cost } = costOf(step);
-    expect(costOf(splitGraph(step, []))).toMatchObject(cost);
+    const [whole, program] = [costOf(step), costOf(splitGraph(step, []))];
+    for (const name of ["flops", "bytes", "sent", "seconds", "depth"] as const)
+      expect(program[name], name).toBeCloseTo(whole[name], 15);
+  });
+
+  test("devices that send each other messages: a stage computes while the next one does", () => {
+    const type = f32(1000);
+    const region = graph([type], (x) => [ops.exp(x as Node)]);
+    const common = { name: "f", axes: [{ name: "stage", size: 2 }], values: [type, type] } as const;
+    const message = (op: "send" | "receive", place: Partial<CollectiveStep>): CollectiveStep => {
+      const attrs = { axis: "stage", parts: 2, peer: op === "send" ? 1 : 0, label: "x" };
+      return { kind: "collective", op, axis: "stage", label: "x", attrs, arguments: [], results: [], ...place };
+    };
+    const run: Program["steps"][number] = { kind: "run", region, arguments: [0], results: [1] };
+    const stages = (count: number): Program[] => {
+      const times = Array.from({ length: count }, () => 0);
+      const first = times.flatMap(() => [run, message("send", { arguments: [1] })]);
+      const second = times.flatMap(() => [message("receive", { results: [0] }), run]);
+      return [
+        { ...common, inputs: [{ name: "x", type }], outputs: [], donated: [], steps: first },
+        { ...common, inputs: [], outputs: [{ name: "y", type, value: 1 }], donated: [undefined], steps: second },
+      ];
+    };
+    // A second for the function (8,000 bytes), half a second and 0.25 for a message of 4,000 bytes.
+    const slow = { ...machine, flops: 1e9, memory: 8000, latency: 0.5, bandwidth: 16_000, handover: 1 };
+    expect(costOf(stages(1), slow)).toMatchObject({ seconds: 2.75, flops: 2 * 1000 * 10, sent: 4000 });
+    // The messages keep their sender from computing; the second stage waits for the last one.
+    expect(costOf(stages(3), slow).seconds).toBeCloseTo(3 * 1.75 + 1, 12);
   });
 });
