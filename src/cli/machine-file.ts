@@ -4,7 +4,7 @@ import { arch, cpus, homedir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { parseMachine } from "../cost/index.ts";
-import { usableCores } from "../launch/cores.ts";
+import { threadsPerWorker, usableCores } from "../launch/cores.ts";
 import { loadNative } from "../runtime/native/binding.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
@@ -27,15 +27,22 @@ export function measuredFile(threads: number): string {
 /** Threads of a device that has all cores. */
 export const allThreads = (): number => usableCores().usable;
 
+/** Flags of a command that starts workers. */
+interface MachineFlags {
+  readonly machine?: string | undefined;
+  readonly threads?: number;
+  readonly workers?: number;
+}
+
 /**
  * The machine that a command's flags name, as JSON for the workers.
  *
  * @throws HeddleError `file`, `format` or `option` for a file that is none, `option` when nothing has been measured
  */
-export function machineOption(flags: { readonly machine?: string | undefined; readonly threads?: number }): {
+export function machineOption(flags: MachineFlags): {
   machine?: string;
 } {
-  const { machine, threads = allThreads() } = flags;
+  const { machine, workers = 1, threads = threadsPerWorker(allThreads(), workers) } = flags;
   if (machine === undefined) return {};
   const file = machine === measured ? measuredFile(threads) : machine;
   if (machine === measured && !existsSync(file))

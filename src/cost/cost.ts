@@ -53,31 +53,33 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
   const done: { readonly here: number; readonly alone: number }[] = [];
   /** Until when each device computes, and sends. */
   const busy = new Map<number, { computed: number; sent: number }>();
+  let [seconds, depth] = [0, 0];
   for (const { flops, bytes, calls, times, sends, after, device = 0 } of tasks) {
     const lane = busy.get(device) ?? { computed: 0, sent: 0 };
     busy.set(device, lane);
     const once =
       sends === undefined ? workSeconds({ flops, bytes }, machine) + calls * machine.call : sendSeconds(sends, machine);
-    const seconds = times * once;
+    const takes = times * once;
     total.flops += times * flops;
     total.bytes += times * bytes;
-    if (sends === undefined) total.computeSeconds += seconds;
+    if (sends === undefined) total.computeSeconds += takes;
     else {
       const { rounds: _rounds, bytes, ...named } = sends;
-      collectives.push({ ...named, times, sent: times * bytes, seconds });
+      collectives.push({ ...named, times, sent: times * bytes, seconds: takes });
       total.sent += times * bytes;
-      total.communicationSeconds += seconds;
+      total.communicationSeconds += takes;
     }
     const latest = (of: "here" | "alone"): number =>
       Math.max(0, ...after.map((place) => (done[place] as (typeof done)[number])[of]));
     const beside = sends !== undefined && once > 2 * machine.handover;
-    const here = seconds + Math.max(latest("here"), beside ? 0 : lane.computed, sends === undefined ? 0 : lane.sent);
+    const here = takes + Math.max(latest("here"), beside ? 0 : lane.computed, sends === undefined ? 0 : lane.sent);
     if (!beside) lane.computed = here;
     if (sends !== undefined) lane.sent = here;
-    done.push({ here, alone: latest("alone") + seconds });
+    const alone = takes + latest("alone");
+    done.push({ here, alone });
+    seconds = Math.max(seconds, here);
+    depth = Math.max(depth, alone);
   }
-  const seconds = Math.max(0, ...[...busy.values()].flatMap(({ computed, sent }) => [computed, sent]));
-  const depth = Math.max(0, ...done.map(({ alone }) => alone));
   return { ...total, seconds, depth, peak: peakOf(tasks), collectives };
 }
 

@@ -5,7 +5,7 @@ import { movesElements } from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
-import { topological, usersOf } from "../ir/walk.ts";
+import { flopsOf, topological, usersOf } from "../ir/walk.ts";
 import type { Task } from "./cost.ts";
 import { sendingOf } from "./machine.ts";
 
@@ -35,18 +35,20 @@ export class TaskList {
   }
 
   /** Adds what is run so many times, of several ways the one with most arithmetic, and then what it gives. */
-  addInner(times: number, ways: readonly (() => void)[], results: Partial<Task>): Places {
-    const [around, start] = [this.times, this.tasks.length];
-    const flopsOf = (way: () => void): number => {
-      this.tasks.length = start;
-      way();
-      return this.tasks.slice(start).reduce((sum, task) => sum + task.times * task.flops, 0);
-    };
+  addInner(times: number, ways: readonly (() => Places)[], makes: number): Places {
+    const around = this.times;
     this.times *= times;
-    const flops = ways.map(flopsOf);
-    flopsOf(ways[flops.indexOf(Math.max(...flops))] as () => void);
+    const tried = ways.map((way) => {
+      const start = this.tasks.length;
+      const after = way();
+      // The next way begins where this one did, so that places hold.
+      const tasks = this.tasks.splice(start);
+      return { tasks, after, flops: sum(tasks.map((task) => task.times * task.flops)) };
+    });
+    const { tasks, after } = tried.reduce((most, one) => (one.flops > most.flops ? one : most));
+    for (const task of tasks) this.tasks.push(task);
     this.times = around;
-    return this.add(results);
+    return this.add({ makes, after });
   }
 
   /** Adds a graph whose parameters are made by the tasks given; gives the tasks of each output. */
@@ -68,24 +70,19 @@ export class TaskList {
     const { op, inputs, attrs } = node;
     const control = controlOf(node);
     const makes = totalBytes(node.types);
-    if (control !== undefined) {
-      const run = (graph: Graph): Places[] =>
-        this.addGraph(
-          graph,
-          graph.inputs.map(() => after),
-        );
-      if (control.kind === "branch")
-        return this.addInner(
-          1,
-          control.branches.map((graph) => () => run(graph)),
-          { makes, after },
-        );
-      const { body, condition } = control;
-      const round = (): void => {
-        run(body);
-        if (condition !== undefined) run(condition);
-      };
-      return this.addInner(control.length ?? 1, [round], { makes, after });
+    const run = (graph: Graph): Places => {
+      const given = graph.inputs.map(() => after);
+      return this.addGraph(graph, given).flat();
+    };
+    if (control?.kind === "branch")
+      return this.addInner(
+        1,
+        control.branches.map((graph) => () => run(graph)),
+        makes,
+      );
+    if (control?.kind === "loop") {
+      const round = control.condition === undefined ? [control.body] : [control.body, control.condition];
+      return this.addInner(control.length ?? 1, [() => round.flatMap(run)], makes);
     }
     const types = inputs.flatMap((input) => input.types);
     if (communicationOf(node) !== undefined) return this.add({ makes, after, sends: sendingOf(op.name, types, attrs) });
@@ -94,7 +91,7 @@ export class TaskList {
     const written = isPointwise && !isRead ? 0 : makes;
     const bytes = kernelBytes(node, read, written);
     return this.add({
-      flops: op.cost(types, node.types, attrs),
+      flops: flopsOf(node),
       bytes,
       calls: written === 0 ? 0 : 1,
       makes: written,

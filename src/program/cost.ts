@@ -94,25 +94,26 @@ function addStep(program: Program, step: WorkStep, list: TaskList, given: readon
   const after = [...new Set(given.flat())];
   const typesOf = (values: readonly number[]): TensorType[] =>
     values.map((value) => program.values[value] as TensorType);
-  const results = { makes: totalBytes(typesOf(step.results)), after };
-  const run = (one: Program): unknown =>
-    addSteps(
+  const makes = totalBytes(typesOf(step.results));
+  const run = (one: Program): Places => {
+    const made = addSteps(
       one,
       list,
       one.inputs.map(() => after),
     );
+    return one.outputs.flatMap(({ value }) => made.get(value) as Places);
+  };
   const add = (): Places => {
     if (step.kind === "branch")
       return list.addInner(
         1,
         step.branches.map((one) => () => run(one)),
-        results,
+        makes,
       );
-    if (step.kind === "loop") {
-      const round = step.condition === undefined ? [step.body] : [step.body, step.condition];
-      return list.addInner(step.length ?? 1, [() => round.forEach(run)], results);
-    }
-    return list.add({ ...results, sends: sendingOf(step.op, typesOf(step.arguments), step.attrs) });
+    if (step.kind === "collective")
+      return list.add({ makes, after, sends: sendingOf(step.op, typesOf(step.arguments), step.attrs) });
+    const round = step.condition === undefined ? [step.body] : [step.body, step.condition];
+    return list.addInner(step.length ?? 1, [() => round.flatMap(run)], makes);
   };
   const place = add();
   return step.results.map(() => place);

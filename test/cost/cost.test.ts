@@ -143,6 +143,20 @@ describe("costOf", () => {
     expect(cost.bytes).toBe(bytes);
   });
 
+  test("a loop is its body, so many times, one after the other", () => {
+    const types = [f32(8, 8), f32(8, 8)];
+    const body = graph([{ dtype: "i32", shape: [] }, ...types], (_count, y, x) => [ops.matmul(y as Node, x as Node)]);
+    const attrs = { body, length: 5, carries: 1, slices: 0, reverse: false };
+    const loop = graph(types, (y, x) => [
+      ops.exp(ops.resultsOf(ops.call("scan", [y as Node, x as Node], attrs))[0] ?? (y as Node)),
+    ]);
+    const [one, five] = [costOf(graph(types, (y, x) => [ops.exp(ops.matmul(y as Node, x as Node))])), costOf(loop)];
+    const alone = costOf(graph([f32(8, 8)], (x) => [ops.exp(x as Node)]));
+    expect(five.flops).toBe(5 * (one.flops - alone.flops) + alone.flops);
+    for (const name of ["seconds", "depth"] as const)
+      expect(five[name]).toBeCloseTo(5 * (one[name] - alone[name]) + alone[name], 12);
+  });
+
   test("a graph and the program of it cost the same", () => {
     const step = mlpStep();
     const [whole, program] = [costOf(step), costOf(splitGraph(step, []))];
