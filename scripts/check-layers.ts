@@ -17,6 +17,7 @@ export const layers: readonly (readonly string[])[] = [
   ["rewrite"],
   ["ops"],
   ["autodiff", "passes"],
+  ["cost"],
   ["plan"],
   ["program", "lower"],
   ["runtime", "launcher-messages"],
