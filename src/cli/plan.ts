@@ -9,6 +9,7 @@ import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
 import { meshText } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
@@ -26,7 +27,8 @@ const forms = ["layouts", "graph", "program", "passes", "json"] as const;
 
 /** Flags of `heddle plan`, as commander hands them over. */
 type PlanFlags = { readonly [Form in (typeof forms)[number]]?: boolean } & {
-  readonly mesh?: string;
+  readonly mesh?: readonly string[];
+  readonly machine?: string;
   readonly after?: string;
   readonly diff?: boolean;
 };
@@ -42,7 +44,12 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
     .argument("<file>", "the file that would be run")
     .argument("[args...]", "arguments for the file, after --")
-    .option("-m, --mesh <axes>", "named axes with their sizes, such as data=8,model=4 (required)", meshText)
+    .option(
+      "-m, --mesh <axes>",
+      "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
+      (text: string, given: readonly string[] = []) => [...given, meshText(text)],
+    )
+    .addOption(machineFlag())
     .addOption(form("--layouts", "print what can be edited: where values live"))
     .addOption(form("--graph", "print the whole plan, with the graph of one device"))
     .addOption(form("--program", "print the program of one device, or of each stage"))
@@ -52,7 +59,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .addOption(form("--diff", "print how the plans in two files differ; needs no mesh"));
   return command
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { mesh, after, diff, ...flags }: PlanFlags) => {
+    .action(async (file: string, args: string[], { mesh, machine, after, diff, ...flags }: PlanFlags) => {
       if (diff === true) {
         process.stdout.write(difference(file, args));
         return finish(exitStatus.ok);
@@ -60,7 +67,10 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       if (mesh === undefined) return command.error("error: required option '-m, --mesh <axes>' not specified");
       const planAs: PlanForm =
         after === undefined ? (forms.find((name) => flags[name] === true) ?? "summary") : `after:${after}`;
-      const result = await launchLocal({ file, args, plan: mesh, planAs, signal });
+      if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
+        throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
+      const plan = mesh.join(";");
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...machineOption({ machine }) });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {

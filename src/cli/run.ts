@@ -8,6 +8,7 @@ import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
 import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 
 const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
@@ -36,6 +37,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
     .option("--plan <file>", "train by this plan, as heddle plan has printed it or as it was edited (docs/plans.md)")
+    .addOption(machineFlag())
     .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
@@ -49,7 +51,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       }
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
-      const result = await launchLocal({ ...flags, ...planned, file, args, signal });
+      const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
       report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
       finish(result.status);
     });

@@ -1,4 +1,5 @@
 /** @module The compile of a graph, on one page: passes, plan, programs, executable; and how what is compiled runs. */
+import { environmentMachine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import {
@@ -51,10 +52,9 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, passesAfterPlanning, { onPass, buckets });
+  const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
   const make = (): Plan =>
-    pipeline === undefined
-      ? planGraph(simplified, mesh, { ...asked, finish })
-      : planPipeline(simplified, mesh, pipeline, { ...asked, finish });
+    pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
   const plan = given !== undefined && "classes" in given ? verified(given) : make();
   return { graph: simplified, ...withPrograms(plan, donate, pipeline?.updates) };
 }
@@ -109,7 +109,7 @@ export interface Compiled extends PlannedPrograms {
 
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled & Planned {
-  const planned = planProgram(graph, meshOf(runtime), options);
+  const planned = planProgram(graph, meshOf(runtime), { ...options, machine: options.machine ?? runtime.machine });
   return { ...planned, ...loadPlanned(planned, runtime) };
 }
 

@@ -1,23 +1,22 @@
 /** @module How two plans differ, as text: layouts, schedule, collectives, predicted cost. */
+import { type Cost, environmentMachine, type Traffic } from "../cost/index.ts";
 import { formatType } from "../ir/shape.ts";
 import {
-  defaultMachine,
   formatLayout,
   formatMesh,
   type Plan,
   type PlanLayouts,
   type PlannedValue,
   printSchedule,
-  trafficOf,
 } from "../plan/index.ts";
-import { countProgram, cutPlan } from "../program/index.ts";
+import { costOf, cutPlan, type Program } from "../program/index.ts";
 import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.ts";
 
 type AnyPlan = Plan | PlanLayouts;
 
 /**
  * What differs between two plans, `a` and `b`, with or without graphs: the mesh, layouts of values by their names, a pipeline's schedule, and,
- * where both have graphs, collectives and predicted cost of a step on the first device.
+ * where both have graphs, collectives and predicted cost of a step on the first device, or of all stages together.
  */
 export function diffPlans(a: AnyPlan, b: AnyPlan): string {
   const sections = [
@@ -83,25 +82,31 @@ function schedules({ pipeline: a }: AnyPlan, { pipeline: b }: AnyPlan): string[]
 
 function costs(a: Plan, b: Plan): string[][] {
   const [left, right] = [predicted(a), predicted(b)] as const;
-  const kinds = new Set([...left.collectives.keys(), ...right.collectives.keys()]);
-  const sent = [...kinds].map((kind) => [kind, left.collectives.get(kind) ?? "-", right.collectives.get(kind) ?? "-"]);
-  const amount = (what: string, of: (cost: Predicted) => number, text: (value: number) => string): string[] => {
+  const [sentByA, sentByB] = [sentOf(left), sentOf(right)] as const;
+  const sent = [...new Set([...sentByA.keys(), ...sentByB.keys()])].map((kind) => [
+    kind,
+    sentByA.get(kind) ?? "-",
+    sentByB.get(kind) ?? "-",
+  ]);
+  const amount = (what: string, of: (cost: Cost) => number, text: (value: number) => string): string[] => {
     const [one, other] = [of(left), of(right)];
-    return [what, text(one), text(other), one === 0 ? "" : `${(other / one).toFixed(2)}`];
+    return [what, text(one), text(other), one === 0 ? "" : (other / one).toFixed(2)];
   };
   return [
     sent.length === 0
       ? ["Collectives: none"]
       : ["Collectives of a step", ...formatTable([["collective", "a", "b"], ...sent], [1, 2])],
     [
-      "Predicted cost of a step on the first device",
+      "Predicted cost of a step",
       ...formatTable(
         [
           ["", "a", "b", "b / a"],
-          amount("operations", ({ operations }) => operations, formatCount),
+          amount("time", ({ seconds }) => seconds, formatTime),
+          amount("compute", ({ computeSeconds }) => computeSeconds, formatTime),
+          amount("communicate", ({ communicationSeconds }) => communicationSeconds, formatTime),
+          amount("operations", ({ flops }) => flops, formatCount),
           amount("memory traffic", ({ bytes }) => bytes, formatBytes),
-          amount("compute", ({ compute }) => compute, formatTime),
-          amount("communicate", ({ communicate }) => communicate, formatTime),
+          amount("memory, at most", ({ peak }) => peak, formatBytes),
         ],
         [1, 2, 3],
       ),
@@ -109,28 +114,20 @@ function costs(a: Plan, b: Plan): string[][] {
   ];
 }
 
-interface Predicted {
-  readonly operations: number;
-  readonly bytes: number;
-  readonly compute: number;
-  readonly communicate: number;
-  /** How many of each kind, and what they send. */
-  readonly collectives: ReadonlyMap<string, string>;
+/** Of the first device, or of all stages of a pipeline. */
+function predicted(plan: Plan): Cost {
+  const programs = cutPlan(plan).map(({ program }) => program);
+  return costOf(plan.pipeline === undefined ? (programs[0] as Program) : programs, environmentMachine());
 }
 
-function predicted(plan: Plan): Predicted {
-  const { program } = cutPlan(plan)[0] as ReturnType<typeof cutPlan>[number];
-  const { operations, bytesMoved: bytes, collectives } = countProgram(program);
-  return {
-    operations,
-    bytes,
-    compute: Math.max(operations / defaultMachine.flops, bytes / defaultMachine.memory),
-    communicate: trafficOf(plan).reduce((total, { seconds }) => total + seconds, 0),
-    collectives: new Map(
-      collectives.map(({ op, axis, count, bytesSent }) => [
-        `${op} on ${axis}`,
-        `${formatCount(count)} sending ${formatBytes(bytesSent)}`,
-      ]),
-    ),
-  };
+/** How many collectives there are of each kind, and what they send. */
+function sentOf({ collectives }: Cost): ReadonlyMap<string, string> {
+  const kinds = new Set(collectives.map(({ name, axis }) => `${name} on ${axis}`));
+  return new Map(
+    [...kinds].map((kind) => {
+      const own = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
+      const sum = (of: (one: Traffic) => number): number => own.reduce((total, one) => total + of(one), 0);
+      return [kind, `${formatCount(sum(({ times }) => times))} sending ${formatBytes(sum(({ sent }) => sent))}`];
+    }),
+  );
 }

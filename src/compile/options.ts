@@ -1,4 +1,5 @@
 /** @module What a compile is told besides the graph. */
+import type { Machine } from "../cost/index.ts";
 import type { Layout, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import type { PassReport } from "./passes.ts";
 
@@ -12,6 +13,8 @@ export interface CompileOptions {
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
   readonly donate?: readonly number[];
+  /** What the planner assumes of devices and links; default that of the runtime, or of `--machine`. */
+  readonly machine?: Machine | undefined;
   /** Makes it a pipeline. */
   readonly pipeline?: PipelineOptions | undefined;
   /** A plan to go by, for the same graph: one with graphs is run as it is; of one without the layouts and the schedule are taken. */

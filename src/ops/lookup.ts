@@ -465,7 +465,7 @@ defineOp({
     return [out];
   },
   stablehlo: hloSame("dynamic_update_slice"),
-  form: movingKernel,
+  form: { ...movingKernel, updates: true },
   lower: {
     inPlace: 0,
     emit: (context) => {

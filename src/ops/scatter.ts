@@ -136,7 +136,7 @@ defineOp<ScatterAttrs>({
     const attributes = scatterNumbers(indices.type.shape.length, x.type.shape.length, batchDims);
     return hlo.op("scatter", inputs, outputs, attributes, [hloRegion(op, (outputs[0] as TensorType).dtype)]);
   },
-  form: { kind: "kernel", moves: ({ op }) => op === "replace" },
+  form: { kind: "kernel", updates: true, moves: ({ op }) => op === "replace" },
   lower: {
     inPlace: 0,
     emit: (context) => {

@@ -1,10 +1,10 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
+import { costOfTasks, type Machine, machineFor, type Traffic, tasksOf } from "../cost/index.ts";
 import { communicationOf } from "../ir/communication.ts";
-import { controlOf } from "../ir/control.ts";
 import { inputSpecs, mapGraph, narrowGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, range, sameType, type TensorType } from "../ir/shape.ts";
+import { range, sameType, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
@@ -25,7 +25,6 @@ import {
   shard,
   withPlacement,
 } from "./layout.ts";
-import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
 import { microAxis, type Schedule } from "./pipeline/schedule.ts";
 import type { ScheduleCosts } from "./pipeline/simulate.ts";
@@ -86,7 +85,7 @@ export interface PlanOptions {
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
   /** What the graph of each class of devices goes through, and before it the bodies in it; default: collectives form buckets. */
   readonly finish?: ((local: Graph) => Graph) | undefined;
 }
@@ -164,7 +163,7 @@ const elsewhere = (what: string, layout: Layout): HeddleError =>
   });
 
 function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
-  const machine = options.machine ?? defaultMachine;
+  const machine = machineFor(deviceCount(mesh), options.machine);
   const formatted = decideFormats(source, machine);
   const graph = expandUnplannable(formatted.graph);
   const specs = inputSpecs(graph);
@@ -300,7 +299,7 @@ function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs 
   };
   compare("input", chosen(plan.inputs, inputs), local.inputs);
   compare("output", chosen(plan.outputs, outputs), local.outputs);
-  for (const { node } of collectivesWithin(local)) {
+  for (const node of nodesWithin(local).filter(isCollective)) {
     const axis = mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
@@ -314,49 +313,10 @@ function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs 
 const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** The collectives of a plan, in order; those inside a loop once. */
-export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
+export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);
 
-/** What one collective sends. */
-export interface Traffic {
-  /** Name of the op. */
-  readonly name: string;
-  readonly axis: string;
-  readonly label: string;
-  /** Number of tensors in it. */
-  readonly values: number;
-  /** Bytes of its local inputs. */
-  readonly payload: number;
-  /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
-  readonly sent: number;
-  /** Predicted time of all iterations, in seconds, on the machine that plans assume. */
-  readonly seconds: number;
-}
-
-/** The collectives of a graph and of those that its ops own, and how often each runs. */
-function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; readonly times: number }[] {
-  return topological(graph.outputs).flatMap((node) => {
-    const control = controlOf(node);
-    const inner = times * (control?.kind === "loop" ? (control.length ?? 1) : 1);
-    const owned = Object.values(node.attrs).filter(isGraph);
-    return [...(isCollective(node) ? [{ node, times }] : []), ...owned.flatMap((one) => collectivesWithin(one, inner))];
-  });
-}
-
-/** What each collective of a plan sends on a device (default: the first), in order. */
-export function trafficOf(plan: Plan, device = 0): Traffic[] {
-  const own = plan.classes.find(({ devices }) => devices.includes(device));
-  return collectivesWithin((own ?? plan).local).map(({ node, times }) => {
-    const types = node.inputs.map((input) => input.types[0] as TensorType);
-    const payload = types.reduce((total, type) => total + bytesOf(type), 0);
-    const sent = times * (communicationOf(node)?.traffic(types, node.attrs).bytes ?? 0);
-    return {
-      name: node.op.name,
-      axis: String(node.attrs["axis"]),
-      label: String(node.attrs["label"]),
-      values: node.inputs.length,
-      payload,
-      sent,
-      seconds: times * collectiveSeconds(defaultMachine, node.op.name, types, node.attrs),
-    };
-  });
+/** What each collective of a plan sends on a device (default: the first), in order. @param machine default: as plans assume */
+export function trafficOf(plan: Plan, device = 0, machine?: Machine): Traffic[] {
+  const { local } = plan.classes.find(({ devices }) => devices.includes(device)) ?? plan;
+  return [...costOfTasks(tasksOf(local), machineFor(deviceCount(plan.mesh), machine)).collectives];
 }

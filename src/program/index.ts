@@ -1,6 +1,6 @@
 /** @module Programs: the list of steps that one device runs. */
 export type { PartProgram } from "./builder.ts";
-export * from "./count.ts";
+export { costOf } from "./cost.ts";
 export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./program.ts";

@@ -6,7 +6,7 @@ import { printSchedule, rankOfStages, simulate, stageAxis } from "../plan/pipeli
 import type { Plan, PlannedPipeline } from "../plan/plan.ts";
 import { formatBytes, listed } from "../util/text.ts";
 import type { PartProgram } from "./builder.ts";
-import { countProgram } from "./count.ts";
+import { costOf } from "./cost.ts";
 import { pipelinePrograms } from "./pipeline.ts";
 import { splitGraph } from "./split.ts";
 import { verifyTogether } from "./verify.ts";
@@ -58,11 +58,9 @@ export function bytesSentByRank(
   programs: readonly DeviceProgram[],
 ): { readonly stage: number; readonly others: number }[] {
   return programs.map(({ program }) => {
-    const { collectives } = countProgram(program);
+    const { collectives } = costOf(program);
     const sum = (own: boolean): number =>
-      collectives
-        .filter(({ axis }) => (axis === stageAxis) === own)
-        .reduce((total, { bytesSent }) => total + bytesSent, 0);
+      collectives.filter(({ axis }) => (axis === stageAxis) === own).reduce((total, { sent }) => total + sent, 0);
     return { stage: sum(true), others: sum(false) };
   });
 }

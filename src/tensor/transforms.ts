@@ -2,6 +2,7 @@
 
 import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
 import type { CompileOptions } from "../compile/options.ts";
+import { checkMachine, type Machine } from "../cost/index.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
@@ -30,6 +31,8 @@ export interface JitOptions {
    * record, by the name of a field: `jit(({ state, x }) => …, { donate: ["state"] })`.
    */
   readonly donate?: readonly (number | string)[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine;
 }
 
 /** A compiled function of trees. */
@@ -56,7 +59,8 @@ const jitLimit = 64;
  * @throws HeddleError `trace` when the function reads a traced value or keeps one.
  */
 export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
-  checkOptions("jit", options, ["name", "donate"]);
+  checkOptions("jit", options, ["name", "donate", "machine"]);
+  const machine = options.machine && checkMachine("jit: machine", options.machine);
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
   const cache = new Cache<CompiledTree>(jitLimit);
@@ -79,6 +83,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
         donate,
+        machine,
       });
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
@@ -152,6 +157,8 @@ export interface FunctionOptions {
   readonly outputLayouts?: (path: string) => Layout | undefined;
   /** Arguments whose memory the outputs may take over: by index, or what is at a path (`"params"`). */
   readonly donate?: readonly (number | string)[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine | undefined;
   /** Makes it a pipeline, on a mesh with an axis `stage`. */
   readonly pipeline?: FunctionPipeline | undefined;
   /**
@@ -203,6 +210,7 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
       donate: flat.paths.flatMap((path, index) => (isDonated(path, named[index] as string) ? [index] : [])),
+      machine: options.machine && checkMachine(`${options.name ?? fn.name}: machine`, options.machine),
       pipeline: options.pipeline && pipelineOf(traced.graph, named, traced.names, options.pipeline),
       plan: options.plan,
       onPass: options.onPass,

@@ -1,24 +1,38 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
 import { graphsAfter, type PassReport, type PlannedPrograms, passesText, withSource } from "../compile/index.ts";
+import { environmentMachine, machineFor } from "../cost/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
-import { type DeviceProgram, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import { costOf, type DeviceProgram, printPipeline, printProgram, stablehloText } from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
-import { formatBytes } from "../util/text.ts";
+import { formatBytes, formatTime } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
 import { deviceBytes, shareOf, type TrainingMemory, trainingMemory } from "./memory.ts";
 import type { Settings } from "./options.ts";
-import { formatPlanReport, planReport } from "./plan-report.ts";
+import { formatPlanReport, formatRanking, planReport } from "./plan-report.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 import type { SummaryInput } from "./summary.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
-export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
-  await deliverPlan(planText(settings, types, mesh));
+export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
+  const [mesh, ...others] = meshes as [Mesh, ...Mesh[]];
+  await deliverPlan(others.length === 0 ? planText(settings, types, mesh) : rankedText(settings, types, meshes));
   process.exit(0);
+}
+
+/** Several meshes, the one with the least predicted time first. */
+function rankedText(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): string {
+  if (settings.pipeline !== undefined)
+    throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
+  const reports = meshes
+    .map((mesh) => planReport(reportInput(settings, types, planStep(settings, types, mesh))))
+    .sort((one, other) => one.cost.seconds - other.cost.seconds);
+  return readEnvironment().planAs === "json"
+    ? `${JSON.stringify(reports, null, 2)}\n`
+    : formatRanking(reports, machineFor(1, settings.machine ?? environmentMachine()));
 }
 
 function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
@@ -67,8 +81,9 @@ function deciding(plan: Plan): PlanLayouts {
 
 function reportInput(settings: Settings, types: ModelTypes, { plan, program }: PlannedPrograms): SummaryInput {
   const [memory] = predictedMemory(settings, types, plan.mesh) as [TrainingMemory];
+  const { layoutRules: rules, machine = environmentMachine() } = settings;
   const threads = defaultThreads(1);
-  return { plan, program, types, processes: 0, executor: "native", threads, memory, rules: settings.layoutRules };
+  return { plan, program, types, processes: 0, executor: "native", threads, memory, rules, machine };
 }
 
 function summaryText(settings: Settings, types: ModelTypes, planned: PlannedPrograms): string {
@@ -84,7 +99,11 @@ function summaryText(settings: Settings, types: ModelTypes, planned: PlannedProg
     ];
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(memory) + dataset)}: ${parts.join(", ")}\n`;
   });
-  return printPipeline(plan, programs) + lines.join("");
+  const { seconds } = costOf(
+    programs.map(({ program }) => program),
+    settings.machine ?? environmentMachine(),
+  );
+  return `${printPipeline(plan, programs)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;
 }
 
 /**

@@ -49,6 +49,7 @@ const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
 function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
+    machine: settings.machine,
     ...inputLayouts(state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
     // They are updated in place.
@@ -85,7 +86,12 @@ export function planStep(
 
 /** Plans the making of the first values. */
 export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
-  return planFunction(initialiser(settings), [keyType], mesh, initialiserOptions(stateLayouts(settings, types, mesh)));
+  return planFunction(
+    initialiser(settings),
+    [keyType],
+    mesh,
+    initialiserOptions(settings, stateLayouts(settings, types, mesh)),
+  );
 }
 
 /** Plans the evaluation of so many rows. */
@@ -103,8 +109,9 @@ export function planEvaluation(
 }
 
 /** The first values where they are kept. */
-const initialiserOptions = (layouts: StateLayouts) => ({
+const initialiserOptions = ({ machine }: Settings, layouts: StateLayouts) => ({
   name: "initialise",
+  machine,
   argumentNames: ["seed"],
   outputLayouts: layouts.kept,
 });
@@ -115,10 +122,11 @@ function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly s
 }
 
 /** What the planner is told of an evaluation or a prediction. */
-function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLayouts) {
+function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const everywhere = replicated(mesh);
   return {
     name,
+    machine,
     ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
   };
@@ -128,7 +136,7 @@ function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLa
 function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const { pipeline } = settings;
   return {
-    ...forwardOptions("evaluate", mesh, rows, layouts),
+    ...forwardOptions("evaluate", settings, mesh, rows, layouts),
     pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
   };
 }
@@ -158,7 +166,12 @@ export class Programs {
 
   /** Makes the first values, each where it is kept. */
   initialise(): CompiledFunction<Initialiser> {
-    return compileFunction(initialiser(this.settings), [keyType], this.runtime, initialiserOptions(this.layouts));
+    return compileFunction(
+      initialiser(this.settings),
+      [keyType],
+      this.runtime,
+      initialiserOptions(this.settings, this.layouts),
+    );
   }
 
   step(rows: number): CompiledStep {
@@ -190,7 +203,7 @@ export class Programs {
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
       const example = forwardExample(types, dataset, namesIn(settings.input), rows);
-      return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
+      return compileFunction(fn, example, runtime, forwardOptions("predict", settings, mesh, rows, layouts));
     });
   }
 }
