@@ -4,8 +4,8 @@
  *     npx heddle run examples/plan.ts
  */
 import { compilePlan, connect, mesh, type NamedTensors, planFunction, random, type Tensor, valueAndGrad } from "heddle";
-import { diffPlans } from "heddle/compile";
 import { parseLayouts, parsePlan, printLayouts, printPlan } from "heddle/plan";
+import { diffPlans } from "heddle/report";
 
 interface Step {
   readonly params: { readonly first: Tensor; readonly second: Tensor };

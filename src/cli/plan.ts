@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
-import { diffPlans } from "../compile/index.ts";
 import { launchLocal } from "../launch/local.ts";
 import { parseAnyPlan } from "../plan/index.ts";
+import { diffPlans } from "../report/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
 import { meshText } from "./arguments.ts";

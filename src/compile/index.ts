@@ -9,7 +9,6 @@ export {
   planProgram,
   runCompiled,
 } from "./compile.ts";
-export { diffPlans } from "./diff.ts";
 export { withSource } from "./given.ts";
 export type { CompileOptions } from "./options.ts";
 export {
@@ -21,5 +20,4 @@ export {
   passesBeforePlanning,
   runPasses,
 } from "./passes.ts";
-export { graphsAfter, passesText } from "./report.ts";
 export type { Value } from "./value.ts";

@@ -4,7 +4,7 @@ export { costOf } from "./cost.ts";
 export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./program.ts";
-export { bytesSentByRank, cutPlan, type DeviceProgram, printPipeline } from "./programs.ts";
+export { cutPlan, type DeviceProgram } from "./programs.ts";
 export * from "./serve.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";
 export { type StableHloOptions, stablehloText } from "./stablehlo.ts";

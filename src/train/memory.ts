@@ -4,34 +4,13 @@ import { holdsPart } from "../compile/value.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
-import { coordinatesOf, localType, type Plan, type PlannedValue } from "../plan/index.ts";
+import { coordinatesOf, localType, type Plan } from "../plan/index.ts";
 import type { DeviceProgram, Program } from "../program/index.ts";
+import type { TrainingMemory } from "../report/memory.ts";
 import { allocatedBytes } from "../runtime/native/allocation.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
-
-/** Bytes on one device; `dataset` once per process, since the devices of a process share it. */
-export interface TrainingMemory {
-  readonly parameters: number;
-  readonly optimizer: number;
-  /** State of layers, such as running means. */
-  readonly state: number;
-  /** The device's rows of all batches that are there at once. */
-  readonly batches: number;
-  /** How many batches those are: under way, handed over, and read ahead. */
-  readonly batchCount: number;
-  /** Key; of every run under way step, learning rate, loss and metrics. */
-  readonly scalars: number;
-  /** The arena: intermediate values of a run, of the program that needs most; undefined when not known before the run. */
-  readonly step: number | undefined;
-  /** What the allocator takes more than was asked for, over all that is counted above. */
-  readonly rounding: number;
-  /** The columns of training and evaluation data from which batches are gathered; 0 where the host gathers them. */
-  readonly dataset: number;
-  /** The same columns as they were read, in the memory of JavaScript. */
-  readonly host: number;
-}
 
 /** What one device holds of a program's inputs and makes new as outputs. */
 export interface DeviceShare {
@@ -114,16 +93,6 @@ function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes)
   const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(made);
   return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
-
-/** Bytes of a value's part on one device. */
-export const localBytes = ({ type, layout }: PlannedValue, plan: Plan): number =>
-  bytesOf(localType(type, layout, plan.mesh));
-
-/** All on one device but the dataset. */
-export const deviceBytes = (memory: TrainingMemory): number => {
-  const { parameters, optimizer, state, batches, scalars, rounding, step = 0 } = memory;
-  return parameters + optimizer + state + batches + scalars + rounding + step;
-};
 
 /** Bytes of each column that a run reads: training and evaluation may share them. */
 function columnBytes(settings: Settings): number[] {

@@ -1,20 +1,31 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
-import { graphsAfter, type PassReport, type PlannedPrograms, passesText, withSource } from "../compile/index.ts";
+import { type PassReport, type PlannedPrograms, withSource } from "../compile/index.ts";
 import { environmentMachine, machineFor } from "../cost/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
-import { costOf, type DeviceProgram, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import { costOf, type DeviceProgram, printProgram, stablehloText } from "../program/index.ts";
+import {
+  deviceBytes,
+  formatPlanReport,
+  formatRanking,
+  graphsAfter,
+  type PlanReport,
+  passesText,
+  planReport,
+  printPipeline,
+  type TrainingMemory,
+} from "../report/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes, formatTime } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
-import { deviceBytes, shareOf, type TrainingMemory, trainingMemory } from "./memory.ts";
+import { shareOf, trainingMemory } from "./memory.ts";
 import type { Settings } from "./options.ts";
-import { formatPlanReport, formatRanking, planReport } from "./plan-report.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
-import type { SummaryInput } from "./summary.ts";
+import { planSummary, type SummaryInput } from "./summary.ts";
+import { unusedAxes, unusedLines } from "./unused.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
 export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
@@ -28,7 +39,7 @@ function rankedText(settings: Settings, types: ModelTypes, meshes: readonly Mesh
   if (settings.pipeline !== undefined)
     throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
   const reports = meshes
-    .map((mesh) => planReport(reportInput(settings, types, planStep(settings, types, mesh))))
+    .map((mesh) => reportOf(inputOf(settings, types, planStep(settings, types, mesh))))
     .sort((one, other) => one.cost.seconds - other.cost.seconds);
   return readEnvironment().planAs === "json"
     ? `${JSON.stringify(reports, null, 2)}\n`
@@ -49,7 +60,7 @@ function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
     program: () => programs.map(({ program }) => printProgram(program)).join("\n"),
     passes: () => passesText(reports),
     stablehlo: () => onePlan(plan, () => stablehloText(plan.local, { axes: mesh.axes })),
-    json: () => onePlan(plan, () => `${JSON.stringify(planReport(reportInput(settings, types, planned)), null, 2)}\n`),
+    json: () => onePlan(plan, () => `${JSON.stringify(reportOf(inputOf(settings, types, planned)), null, 2)}\n`),
   };
   return texts[form as keyof typeof texts]();
 }
@@ -79,7 +90,10 @@ function deciding(plan: Plan): PlanLayouts {
   };
 }
 
-function reportInput(settings: Settings, types: ModelTypes, { plan, program }: PlannedPrograms): SummaryInput {
+const reportOf = (input: SummaryInput): PlanReport =>
+  planReport({ ...input, unusedAxes: unusedAxes(input.plan, input.rules) });
+
+function inputOf(settings: Settings, types: ModelTypes, { plan, program }: PlannedPrograms): SummaryInput {
   const [memory] = predictedMemory(settings, types, plan.mesh) as [TrainingMemory];
   const { layoutRules: rules, machine = environmentMachine() } = settings;
   const threads = defaultThreads(1);
@@ -88,7 +102,11 @@ function reportInput(settings: Settings, types: ModelTypes, { plan, program }: P
 
 function summaryText(settings: Settings, types: ModelTypes, planned: PlannedPrograms): string {
   const { plan, programs } = planned;
-  if (plan.pipeline === undefined) return formatPlanReport(reportInput(settings, types, planned));
+  if (plan.pipeline === undefined) {
+    const input = inputOf(settings, types, planned);
+    const report = reportOf(input);
+    return formatPlanReport(report, plan, [...planSummary(input), ...unusedLines(report.unusedAxes)]);
+  }
   const lines = predictedMemory(settings, types, plan.mesh).map((memory, rank) => {
     const { parameters, optimizer, state, step = 0, batches, batchCount, dataset } = memory;
     const parts = [

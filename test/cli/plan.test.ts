@@ -7,8 +7,8 @@ import { passesAfterPlanning, passesBeforePlanning } from "../../src/compile/ind
 import { parseGraph } from "../../src/ir/index.ts";
 import { parseLayouts, parsePlan, printLayouts } from "../../src/plan/index.ts";
 import { parseProgram } from "../../src/program/index.ts";
+import type { PlanReport } from "../../src/report/index.ts";
 import { allocatedBytes } from "../../src/runtime/native/allocation.ts";
-import type { PlanReport } from "../../src/train/plan-report.ts";
 import { workerScript } from "../launch/launcher.ts";
 import { heddle, script } from "./heddle-process.ts";
 

@@ -19,12 +19,12 @@ import {
   type DeviceProgram,
   type Program,
   parseProgram,
-  printPipeline,
   printProgram,
   type Step,
   verifyProgram,
   verifyTransfers,
 } from "../../src/program/index.ts";
+import { printPipeline } from "../../src/report/index.ts";
 import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
 import {
   compileFunction,

@@ -1,6 +1,6 @@
 /** Plans that are read back, edited, and run: by their own graphs, or by their layouts alone. */
 import { describe, expect, test } from "vitest";
-import { diffPlans, withSource } from "../../src/compile/index.ts";
+import { withSource } from "../../src/compile/index.ts";
 import {
   mesh,
   type Plan,
@@ -10,6 +10,7 @@ import {
   printLayouts,
   printPlan,
 } from "../../src/plan/index.ts";
+import { diffPlans } from "../../src/report/index.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   compileFunction,

@@ -1,11 +1,11 @@
 /** @module What passes have done, as text. */
 
+import { type PassReport, passesAfterPlanning, passesBeforePlanning } from "../compile/passes.ts";
 import type { Graph } from "../ir/node.ts";
 import { printGraph } from "../ir/print.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { formatCount, formatTable, listed } from "../util/text.ts";
-import { type PassReport, passesAfterPlanning, passesBeforePlanning } from "./passes.ts";
 
 const countNodes = (graphs: readonly Graph[]): number =>
   graphs.reduce((total, graph) => total + topological(graph.outputs).length, 0);
