@@ -4,13 +4,13 @@
 //   npm run test:runtimes               compares what was seen with the table of docs/runtimes.md
 //   npm run test:runtimes -- --write    writes that table anew
 
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ownTarget } from "../native/targets.mjs";
 import { pack } from "./pack.mjs";
 import { handleSignals, run } from "./process.mjs";
+import { makeProject, npm } from "./project.mjs";
 import { setup } from "./setup.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -107,9 +107,6 @@ const trials = [
   { title: "`heddle doctor`", args: [command, "doctor", "--json"], prints: [/"loaded": true/] },
 ];
 
-const npm = (args, cwd) => execFileSync("npm", args, { cwd, stdio: ["ignore", "ignore", "inherit"] });
-const npmQuietly = ["--no-audit", "--no-fund", "--loglevel=error", "--prefer-offline", "--ignore-scripts"];
-
 /** Where a runtime's program is; installed under a name of its own, since npm holds one version of a package. */
 const programOf = ({ name, program }) => join(home, "node_modules", name.toLowerCase().replace(" ", "-"), program);
 
@@ -121,18 +118,14 @@ function install() {
   const wanted = runtimes.map(
     (each) => `${each.name.toLowerCase().replace(" ", "-")}@npm:${each.package}@${each.version}`,
   );
-  npm(["install", "--no-save", ...npmQuietly, ...wanted], home);
+  npm(["install", "--no-save", ...wanted], home);
 }
 
 /** An empty project with the package as published. */
-function makeProject() {
+function makeOwnProject() {
   const project = join(home, "project");
-  rmSync(project, { recursive: true, force: true });
-  mkdirSync(project, { recursive: true });
-  writeFileSync(join(project, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
   const own = pack(join(home, "packages")).filter((path) => /heddle-\d/.test(path) || path.includes(ownTarget()));
-  npm(["install", ...npmQuietly, ...own], project);
+  makeProject(project, files, own);
   return project;
 }
 
@@ -166,7 +159,7 @@ async function main(args) {
   if (args.some((arg) => arg !== "--write")) throw new Error("use: npm run test:runtimes [-- --write]");
   await setup({ only: ["packages", "native", "build"] });
   install();
-  const table = await tryAll(makeProject());
+  const table = await tryAll(makeOwnProject());
   const text = readFileSync(page, "utf8");
   const wanted = text.replace(marked, (_, start, end) => `${start}${table}${end}`);
   if (args.includes("--write")) writeFileSync(page, wanted);
