@@ -82,7 +82,8 @@ async function projectOf(name, tarballs) {
   const folder = join(home, "projects", name);
   const { os, cpu, libc } = targets[name];
   const own = tarballs.filter((path) => /heddle-\d/.test(path) || path.includes(`heddle-${name}-`));
-  makeProject(folder, { "train.mjs": training }, own, ["--os", os, "--cpu", cpu, "--libc", libc]);
+  // By force: npm holds packages that it is given by name against this machine, whatever platform it is told.
+  makeProject(folder, { "train.mjs": training }, own, ["--force", "--os", os, "--cpu", cpu, "--libc", libc]);
   await bundleResults(join(folder, "results.mjs"));
   return folder;
 }
