@@ -5,7 +5,7 @@
 
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
@@ -45,8 +45,8 @@ defineOp<{ axis: string }>({
     const here = hlo.same("remainder", outer, hlo.like(replica, size));
     return hlo.op("convert", [here], outputs);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
       { k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) },
     ],
@@ -55,7 +55,7 @@ defineOp<{ axis: string }>({
 
 type CollectiveDef<A extends CollectiveAttrs> = Pick<
   OpDef<A>,
-  "name" | "doc" | "infer" | "cost" | "stablehlo" | "lower"
+  "name" | "doc" | "infer" | "cost" | "stablehlo" | "form" | "lower"
 > & {
   readonly communication: Communication<A>;
 };
@@ -150,9 +150,8 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
         hloCombine(hloReductions[attrs.reduction], input.type.dtype),
       ]),
     ),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     inPlace: "each",
     emit: (context) => [
       collectiveCall(
@@ -204,9 +203,8 @@ defineCollective<CollectiveAttrs & { dim: number }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label } = context.attrs;
@@ -245,9 +243,8 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
     const { dtype } = outputs[0] as TensorType;
     return hlo.op("reduce_scatter", inputs, outputs, attributes, [hloCombine(hloReductions[attrs.reduction], dtype)]);
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label, reduction } = context.attrs;
@@ -292,9 +289,8 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
       split_count: `${attrs.parts} : i64`,
       ...hloGroups(hlo, attrs.axis),
     }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { from, to, parts, label } = context.attrs;

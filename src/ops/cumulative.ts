@@ -141,7 +141,8 @@ defineOp<CumulativeAttrs>({
     const region = kind === "logSumExp" ? hloLogAddExp(dtype) : hloCombine(hloReductions[kind], dtype);
     return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, attributes, [region]);
   }),
-  lower: { kind: "kernel", strided: [0], emit: shiftedPasses },
+  form: { kind: "kernel" },
+  lower: { strided: [0], emit: shiftedPasses },
 });
 
 const hloLogAddExp = (dtype: DType): HloRegion => ({

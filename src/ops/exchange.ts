@@ -170,8 +170,8 @@ defineCollective<ExchangeAttrs>({
     meaning,
   },
   stablehlo: absent("StableHLO's replicas run one program, and these devices send different amounts"),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     emit: (context) => {
       const { attrs } = context;

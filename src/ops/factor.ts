@@ -142,7 +142,8 @@ const choleskyOp: OpDef<None> = defineOp<None>({
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => [
     spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
   ]),
-  lower: { kind: "kernel", emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
 });
 
 const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
@@ -193,7 +194,8 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
       transpose_a: `#stablehlo<transpose ${attrs.transpose ? "TRANSPOSE" : "NO_TRANSPOSE"}>`,
     }),
   ),
-  lower: { kind: "kernel", emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
 });
 
 const qrOp: OpDef<None> = defineOp<None>({
@@ -222,7 +224,8 @@ const qrOp: OpDef<None> = defineOp<None>({
     return eachMatrix(inputs, outputs, "qr", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
   },
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue))),
-  lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
 });
 
 function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
@@ -286,7 +289,8 @@ const svdOp: OpDef<None> = defineOp<None>({
       return spell.ofFinite(hlo, x as HloValue, results);
     }),
   ),
-  lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
 });
 
 const eighOp: OpDef<None> = defineOp<None>({
@@ -327,7 +331,8 @@ const eighOp: OpDef<None> = defineOp<None>({
       return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
     }).reverse(),
   ),
-  lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });
 
 /**

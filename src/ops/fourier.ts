@@ -245,8 +245,8 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => [
     hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs),
   ]),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const { kind, length } = context.attrs;

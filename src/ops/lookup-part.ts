@@ -55,8 +55,8 @@ defineOp<{ batchDims: number; total: number }>({
     const own = hlo.broadcast(inside, found.type.shape, range(row.type.shape.length));
     return [hlo.select(own, found, hlo.like(found, 0))];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x, indices, start] = context.inputs as [View, View, View];
       const { batchDims, total } = context.attrs;
@@ -104,8 +104,8 @@ defineOp<{ batchDims: number; size: number; total: number }>({
     const attributes = scatterNumbers(row.type.shape.length, zeros.type.shape.length, batchDims);
     return hlo.op("scatter", [zeros, row, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices, start] = context.inputs as [View, View, View];
       const out = context.outputs[0] as View;

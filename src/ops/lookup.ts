@@ -192,8 +192,8 @@ defineOp<{ batchDims: number }>({
   reference: ([x, indices], { batchDims }) => [gatherRows(x as HostTensor, indices as HostTensor, batchDims)],
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
@@ -278,8 +278,8 @@ defineOp<{ batchDims: number; size: number }>({
     const attributes = scatterNumbers(indices.type.shape.length, zeros.type.shape.length, batchDims);
     return hlo.op("scatter", [zeros, indices, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices] = context.inputs as [View, View];
       const out = context.outputs[0] as View;
@@ -378,8 +378,8 @@ defineOp<{ sizes: Shape }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
@@ -465,8 +465,8 @@ defineOp({
     return [out];
   },
   stablehlo: hloSame("dynamic_update_slice"),
+  form: { ...movingKernel, updates: true },
   lower: {
-    ...movingKernel,
     inPlace: 0,
     emit: (context) => {
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];

@@ -129,7 +129,8 @@ defineOp<DotAttrs>({
     }
     return [out];
   },
-  lower: { kind: "kernel", strided: [0, 1], emit: lowerDot },
+  form: { kind: "kernel" },
+  lower: { strided: [0, 1], emit: lowerDot },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     const lists = {
       lhs_batching_dimensions: attrs.xBatch,

@@ -89,8 +89,8 @@ const randomBitsOp = defineOp<RandomAttrs>({
     const [key, start] = inputs as [HloValue, HloValue];
     return [hloPhilox(hlo, key, start, { shape, strides: stridesOf(total), stream })];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [key, start] = context.inputs as [View, View];
       const { shape, total, stream } = context.attrs;

@@ -157,8 +157,8 @@ defineOp<ReduceAttrs>({
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce", [x, start], outputs, { dimensions: hloIntegers(attrs.dims) }, [combined]);
   }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ op, dims }) => (op === "prod" ? undefined : { op, dims }),
     emit: (context) => {
@@ -244,8 +244,8 @@ defineOp<{ dim: number }>({
       .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
       .slice(1);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ dim }) => ({ op: "argMax", dims: [dim] }),
     emit: (context) => {

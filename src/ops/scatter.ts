@@ -136,9 +136,8 @@ defineOp<ScatterAttrs>({
     const attributes = scatterNumbers(indices.type.shape.length, x.type.shape.length, batchDims);
     return hlo.op("scatter", inputs, outputs, attributes, [hloRegion(op, (outputs[0] as TensorType).dtype)]);
   },
+  form: { kind: "kernel", updates: true, moves: ({ op }) => op === "replace" },
   lower: {
-    kind: "kernel",
-    moves: ({ op }) => op === "replace",
     inPlace: 0,
     emit: (context) => {
       const [x, indices, updates] = context.inputs as [View, View, View];

@@ -98,7 +98,10 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   },
   batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
-  cost: ([input]) => 10 * sizeOf((input as TensorType).shape),
+  cost: ([input]) => {
+    const { shape } = input as TensorType;
+    return 10 * sizeOf(shape) * Math.max(1, Math.log2(shape.at(-1) as number));
+  },
   reference: (inputs, { descending }) => {
     const [key] = inputs as [HostTensor];
     const length = lastOf(key);
@@ -113,8 +116,8 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
     return results;
   },
   stablehlo: ({ hlo, inputs, attrs }) => hloSort(hlo, inputs, attrs.descending),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
       {
         k: "sort",
@@ -198,8 +201,8 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const [values, indices] = context.outputs as [View, View];

@@ -4,7 +4,7 @@
  */
 
 import type { DType } from "../ir/dtype.ts";
-import type { View } from "../ir/kernel.ts";
+import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
@@ -47,9 +47,8 @@ defineOp<SendAttrs>({
       throw new HeddleError("dtype", `send: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
     return [];
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, inputs, at, axisIndex }) => [
       {
         k: "send",
@@ -71,9 +70,8 @@ defineOp<ReceiveAttrs>({
     checkPeer("receive", attrs);
     return attrs.shapes.map((shape) => ({ dtype: attrs.dtype, shape }));
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, outputs, at, axisIndex }) => [
       {
         k: "receive",

@@ -253,8 +253,8 @@ defineOp<WindowAttrs>({
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloDilated(attrs), [combined]);
   }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     outputOrder: windowOrder,
     emit: (context) =>
@@ -347,8 +347,8 @@ defineOp<WindowAttrs>({
     const regions = [hloKeeps(attrs.op, dtype), hloCombine("add", dtype)];
     return hlo.op("select_and_scatter", [...inputs, zero], outputs, hloWindow(attrs), regions);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
     emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
@@ -412,8 +412,8 @@ defineOp<WindowAttrs>({
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     return [hloTaken(hlo, inputs as [HloValue, HloValue], outputs[0] as TensorType, attrs).taken];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
     emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),

@@ -1,7 +1,6 @@
 //! The few vector operations that matrix products need, per instruction set.
 
 use crate::isa::{Level, Scalar};
-use crate::scalar::Float;
 
 /// A register tile and what it multiplies; distances are in elements.
 pub struct Walk<'a, T> {
@@ -98,7 +97,7 @@ macro_rules! scalar {
             #[inline(always)]
             unsafe fn mul_add(a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
                 for i in 0..$lanes {
-                    c[i] = Float::mul_add::<Scalar>(a[i], b[i], c[i]);
+                    c[i] = crate::scalar::Float::mul_add::<Scalar>(a[i], b[i], c[i]);
                 }
                 c
             }
