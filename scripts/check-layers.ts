@@ -23,7 +23,7 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime", "launcher-messages"],
   ["compile"],
   ["tensor"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
   ["keras"],
