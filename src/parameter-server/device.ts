@@ -42,9 +42,10 @@ export class ServeDevice<State> {
       };
       const example = [stateTypes, ...inputs];
       // What is only read must not be given away: first see whether the handler gives a next state.
-      const { outputPaths } = planFunction(traced, example, meshOf(runtime), { name: handler });
+      const options = { name: handler, argumentNames: ["state"] };
+      const { outputPaths } = planFunction(traced, example, meshOf(runtime), options);
       const writes = outputPaths.some((path) => path.split(".")[0] === "0");
-      const made = compileFunction(traced, example, runtime, { name: handler, donate: writes ? [0] : [] });
+      const made = compileFunction(traced, example, runtime, { ...options, donate: writes ? ["state"] : [] });
       return [handler, { compiled: made as Compiled, writes }] as const;
     });
     this.handlers = new Map(compiled);
