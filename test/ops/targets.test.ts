@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { absent } from "../../src/ir/node.ts";
 import { allOps, defineOp } from "../../src/ir/op.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { planGraph } from "../../src/plan/index.ts";
 import { mesh as meshOfSizes } from "../../src/plan/mesh.ts";
 import { countProgram, splitGraph } from "../../src/program/index.ts";
