@@ -49,7 +49,6 @@ const rollOp: OpDef<{ by: number }> = defineOp<{ by: number }>({
       made[(at + (((by % rows) + rows) % rows) * row) % data.length] = data[at] as number;
     return [made];
   },
-  stablehlo: absent("composed of slices where it is needed"),
   form: { kind: "kernel" },
   lower: {
     // Two copies, each a fused group without instructions.

@@ -17,6 +17,5 @@ export * from "./print.ts";
 export * from "./program.ts";
 export * from "./serve.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";
-export { type StableHloOptions, stablehloText } from "./stablehlo.ts";
 export { verifyTransfers } from "./transfers.ts";
 export * from "./verify.ts";

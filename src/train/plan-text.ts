@@ -1,8 +1,10 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
+
+import { stablehloText } from "../hlo/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
-import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import { type PipelinePlan, type Program, printPipeline, printProgram } from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
