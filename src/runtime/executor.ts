@@ -47,10 +47,12 @@ export interface Run {
 
 /** Local devices and the way to run programs on them. */
 export interface Executor {
-  /** `remote`: devices in waiting workers, which this process sends its programs to. */
-  readonly name: "reference" | "native" | "remote";
+  /** That of its plug-in. */
+  readonly name: string;
   /** Devices that this process addresses. */
   readonly devices: number;
+  /** Threads per device; absent: the one that calls. */
+  readonly threads?: number;
   /** Memory of a device, by default the first. */
   allocate(bytes: number, device?: number): DeviceBuffer;
   /** Makes a program ready; where devices are not alike, one program for each local device. */
@@ -79,6 +81,8 @@ export interface LocalDevice {
 export interface ExecutorOptions {
   readonly axes: readonly ProgramAxis[];
   readonly devices: readonly LocalDevice[];
+  /** Threads per device, where the executor has any; default its own choice. */
+  readonly threads?: number | undefined;
 }
 
 /** The program of each local device. */

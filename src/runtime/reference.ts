@@ -20,6 +20,7 @@ import {
   type Run,
 } from "./executor.ts";
 import { type DeviceRun, type Meeting, together } from "./meeting.ts";
+import type { ExecutorPlugin } from "./registry.ts";
 
 const live = { buffers: 0, bytes: 0 };
 
@@ -29,9 +30,6 @@ function gone(bytes: number): void {
 }
 
 const collected = new FinalizationRegistry(gone);
-
-/** What buffers of reference executors hold now. */
-export const hostMemory = (): { readonly buffers: number; readonly bytes: number } => ({ ...live });
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
@@ -111,6 +109,14 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
     close: () => undefined,
   };
 }
+
+/** The reference executor, which runs anywhere. */
+export const referencePlugin: ExecutorPlugin = {
+  name: "reference",
+  unavailable: () => undefined,
+  make: referenceExecutor,
+  memory: () => ({ liveBuffers: live.buffers, liveBytes: live.bytes, peakBytes: live.bytes }),
+};
 
 function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;

@@ -5,7 +5,7 @@ import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
 import { type PipelinePlan, type Program, printPipeline, printProgram } from "../program/index.ts";
-import { defaultThreads } from "../runtime/runtime.ts";
+import { defaultThreads } from "../runtime/native/threads.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";

@@ -4,7 +4,7 @@ import { isTensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Program } from "../program/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   type CompiledPipeline,

@@ -4,8 +4,10 @@ import { dirname, resolve } from "node:path";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline } from "../program/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { profiledSteps } from "../runtime/index.ts";
-import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
+import { executorNamed } from "../runtime/registry.ts";
+import { localRuntime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -127,8 +129,8 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
-  if (world > 1 && executor === "reference") {
-    throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
+  if (world > 1 && executor !== undefined && executorNamed(executor).join === undefined) {
+    throw new HeddleError("executor", `train: the ${executor} executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
@@ -223,7 +225,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     types,
     processes: runtime.world,
     executor: runtime.executor.name,
-    threads: native ? defaultThreads(runtime.local.length) : 1,
+    threads: runtime.executor.threads ?? 1,
     memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
   });
   for (const line of lines) reporter.line(line);

@@ -10,7 +10,8 @@ import {
   verifyProgram,
   verifyTransfers,
 } from "../../src/program/index.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   compileFunction,
   compilePipeline,

@@ -133,6 +133,7 @@ test("importing the library loads nothing that is for terminals or for the comma
     format: "esm",
     packages: "external",
     platform: "node",
+    conditions: ["heddle-source"],
     write: false,
     metafile: true,
   });

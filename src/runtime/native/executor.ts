@@ -8,7 +8,6 @@ import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
-import { checkFits } from "../memory.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -18,6 +17,7 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
+import { checkFits } from "./fits.ts";
 import { allocateMemory, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
@@ -25,7 +25,6 @@ import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
-  /** Threads per device. */
   readonly threads: number;
   /** Instruction set to use: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best there is. */
   readonly isa?: string;
@@ -72,6 +71,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
   return {
     name: "native",
     devices: devices.length,
+    threads: options.threads,
     allocate: (bytes) => allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
