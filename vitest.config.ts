@@ -35,6 +35,7 @@ const processes = [
   "test/launch/absent.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
+  "test/e2e/browser.test.ts",
   "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
   "test/e2e/profile.test.ts",

@@ -36,10 +36,24 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower â†’ program", "hlo â
 
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
-  ...["launcher-messages/", "runtime/native/", "runtime/remote/", "runtime/executors.ts", "runtime/packages.ts"],
-  ...["data/", "autograph/", "io/", "train/", "parameter-server/", "keras/", "launch/", "studio/", "cli/"],
+  "launcher-messages/",
+  "runtime/native/",
+  "runtime/remote/",
+  "runtime/executors.ts",
+  "runtime/packages.ts",
+  "data/idx-file.ts",
+  "data/mnist.ts",
+  "io/",
+  "train/",
+  "parameter-server/",
+  "keras/",
+  "launch/",
+  "studio/",
+  "cli/",
   // The lists of everything that there is.
-  ...["index.ts", "runtime/index.ts"],
+  "index.ts",
+  "data/index.ts",
+  "runtime/index.ts",
 ];
 
 /** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
@@ -178,7 +192,10 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const problems: string[] = [];
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
-    const wanted = { "heddle-source": `./src/${file}`, types: `./dist/${stem}.d.ts`, default: `./dist/${stem}.js` };
+    const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
+    const own = posix.join(posix.dirname(file), "browser");
+    const browser = files.includes(`${own}.ts`) ? { browser: built(own) } : {};
+    const wanted = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
     if (JSON.stringify(exports[name]) !== JSON.stringify(wanted)) {
       problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(wanted)}`);
     }
