@@ -4,6 +4,8 @@ import type { ProgramAxis } from "../program/program.ts";
 import { allDevices, type Runtime } from "./devices.ts";
 import { chooseExecutor, type ExecutorName } from "./registry.ts";
 
+export type { Runtime } from "./devices.ts";
+
 export interface RuntimeOptions {
   /** Axes of the mesh; all devices in this process. Default: one device, no axes. */
   readonly axes?: readonly ProgramAxis[];
