@@ -1,6 +1,6 @@
 /**
  * A primitive op of one's own: `roll` moves elements along dim 0, those that fall off the end to the front. Everything about it
- * is in one object; gradients, batches, tangents, kernels and StableHLO follow from its fields.
+ * is in one object; gradients, batches, tangents and kernels follow from its fields.
  *
  *     heddle run examples/extend/op.ts     # rolls, and its gradient, tangent and batch with it; 2 s
  */

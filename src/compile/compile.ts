@@ -1,7 +1,7 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
 import type { Graph } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
-import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
+import { type DeviceClass, formatLayout, type Layout, type Machine, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -20,6 +20,8 @@ export interface CompileOptions {
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
   readonly donate?: readonly number[];
+  /** What the planner assumes of devices and links; default that of the runtime, or of `--machine`. */
+  readonly machine?: Machine | undefined;
 }
 
 /** A graph that is planned and cut into a program, for a mesh that need not exist. */
@@ -70,13 +72,16 @@ export interface Compiled extends Planned {
 
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled {
-  const planned = planProgram(graph, meshOf(runtime), options);
+  const planned = planProgram(graph, meshOf(runtime), { ...options, machine: options.machine ?? runtime.machine });
   const { classes, mesh } = planned.plan;
   const own = runtime.local.map(({ coordinates }) => {
     const device = deviceAt(mesh, coordinates);
-    return planned.programs[classes.findIndex(({ devices }) => devices.includes(device))] as Program;
+    return classes.findIndex(({ devices }) => devices.includes(device));
   });
-  return { ...planned, runtime, executable: runtime.executor.compile(classes.length === 1 ? planned.program : own) };
+  const programs = own.map((index) => planned.programs[index] as Program);
+  const graphs = own.map((index) => (classes[index] as DeviceClass).local);
+  const executable = runtime.executor.compile(classes.length === 1 ? planned.program : programs, graphs);
+  return { ...planned, runtime, executable };
 }
 
 /**

@@ -51,7 +51,7 @@ export interface PlanOptions {
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
   readonly buckets?: BucketSizes;
 }
 

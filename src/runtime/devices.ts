@@ -1,4 +1,5 @@
 /** @module Devices of a mesh: which there are, and those of this process. */
+import type { Machine } from "../plan/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
 import type { World } from "./native/world.ts";
@@ -13,6 +14,8 @@ export interface Runtime {
   readonly world: number;
   /** The processes' meeting place; undefined for one process. */
   readonly processes: World | undefined;
+  /** What all processes assume of devices and links when they plan; undefined: what plans assume. */
+  readonly machine: Machine | undefined;
   close(): void;
 }
 

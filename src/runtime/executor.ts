@@ -1,4 +1,6 @@
 /** @module What runs programs: the interface that every executor has, and the memory it works on. */
+import type { Graph } from "../ir/node.ts";
+import type { Machine } from "../plan/index.ts";
 import type { Program, ProgramAxis } from "../program/program.ts";
 
 /** Memory of one device, filled by the host or by a run. */
@@ -55,8 +57,11 @@ export interface Executor {
   readonly threads?: number;
   /** Memory of a device, by default the first. */
   allocate(bytes: number, device?: number): DeviceBuffer;
-  /** Makes a program ready; where devices are not alike, one program for each local device. */
-  compile(program: Program | readonly Program[]): Executable;
+  /**
+   * Makes a program ready; where devices are not alike, one program for each local device. `graphs` are the same work as one
+   * graph for each local device, for an executor that compiles graphs; absent for what has no one graph, as a pipeline's stages.
+   */
+  compile(program: Program | readonly Program[], graphs?: readonly Graph[]): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.
@@ -83,6 +88,8 @@ export interface ExecutorOptions {
   readonly devices: readonly LocalDevice[];
   /** Threads per device, where the executor has any; default its own choice. */
   readonly threads?: number | undefined;
+  /** What the planner assumed of devices and links; undefined: what it assumes of any. */
+  readonly machine?: Machine | undefined;
 }
 
 /** The program of each local device. */

@@ -1,4 +1,5 @@
 /** @module Executors by name: which there are, which one runs, and what they hold. */
+import type { Machine } from "../plan/index.ts";
 import type { Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
@@ -26,6 +27,8 @@ export interface ExecutorPlugin {
   readonly name: string;
   /** Why it cannot be used in this process; undefined where it can. */
   readonly unavailable: () => string | undefined;
+  /** Its cost model: what the planner assumes of its devices and links. Default: what it assumes of any. */
+  readonly machine?: Machine;
   /** Devices in this process. */
   readonly make: (options: ExecutorOptions) => Executor;
   /**

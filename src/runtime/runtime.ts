@@ -22,6 +22,8 @@ export interface RuntimeOptions {
  */
 export function localRuntime({ axes = [], executor: wanted, threads }: RuntimeOptions = {}): Runtime {
   const local = allDevices(axes);
-  const executor = chooseExecutor(wanted).make({ axes, devices: local, threads });
-  return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
+  const plugin = chooseExecutor(wanted);
+  const { machine } = plugin;
+  const executor = plugin.make({ axes, devices: local, threads, machine });
+  return { axes, local, executor, rank: 0, world: 1, processes: undefined, machine, close: () => executor.close() };
 }

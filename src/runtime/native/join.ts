@@ -38,6 +38,7 @@ export async function distributedRuntime(
     rank: options.rank,
     world: options.size,
     processes: world,
+    machine: undefined,
     close: () => {
       executor.close();
       world.close();

@@ -53,7 +53,16 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
     throw error;
   }
   const executor = new RemoteExecutor(links);
-  return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
+  return {
+    axes,
+    local,
+    executor,
+    rank: 0,
+    world: 1,
+    processes: undefined,
+    machine: undefined,
+    close: () => executor.close(),
+  };
 }
 
 /** Makes the workers meet: the first opens a store, the others are told where. */
