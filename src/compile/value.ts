@@ -148,7 +148,7 @@ export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
   // Between executors a value is copied through the host, which waits for it: not for one in another process.
   const copies = value.runtime.executor.name !== runtime.executor.name;
-  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.name !== "remote");
+  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.elsewhere !== true);
   if (!isReplicated(value) || !reachable) {
     throw new HeddleError(
       "layout",

@@ -53,6 +53,8 @@ export interface Executor {
   readonly name: string;
   /** Devices that this process addresses. */
   readonly devices: number;
+  /** Whether its devices are in other processes, so that nothing they hold can be read at once. */
+  readonly elsewhere?: boolean;
   /** Threads per device; absent: the one that calls. */
   readonly threads?: number;
   /** Memory of a device, by default the first. */

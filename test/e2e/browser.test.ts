@@ -73,9 +73,14 @@ async function inChromium(path: string, script: string): Promise<string> {
     browser.once("exit", (code) => resolve(`Chromium ended with status ${code}`));
     browser.once("error", (error) => resolve(`Chromium does not start: ${error.message}`));
   });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve("the page tells nothing"), 50_000);
+  });
   try {
-    return await Promise.race([told, ended]);
+    return await Promise.race([told, ended, late]);
   } finally {
+    clearTimeout(timer);
     browser.kill("SIGKILL");
     await ended;
     server.closeAllConnections();

@@ -259,6 +259,7 @@ class RemoteBuffer implements DeviceBuffer {
 
 class RemoteExecutor implements Executor {
   readonly name = "remote";
+  readonly elsewhere = true;
   readonly devices: number;
   private readonly links: readonly Link[];
   private nextBuffer = 1;
