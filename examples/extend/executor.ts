@@ -93,7 +93,7 @@ function make({ devices }: { readonly devices: readonly unknown[] }): Executor {
 registerExecutor({
   name: "abacus",
   unavailable: () => undefined,
-  machine: { flops: arithmetic, memory: 1e10, latency: 1e-6, bandwidth: 1e10 },
+  machine: { flops: arithmetic, memory: 1e10, latency: 1e-6, bandwidth: 1e10, call: 0, handover: 0 },
   make,
 });
 

@@ -1,7 +1,8 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
+import { environmentMachine, type Machine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
-import { type DeviceClass, formatLayout, type Layout, type Machine, type Plan, planGraph } from "../plan/index.ts";
+import { type DeviceClass, formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -37,7 +38,8 @@ export interface Planned {
 /** Passes, plan and program of a graph on a mesh. Pure; needs no device. */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const simplified = runPasses(graph).graph;
-  const plan = planGraph(simplified, mesh, { ...options });
+  const machine = options.machine ?? environmentMachine();
+  const plan = planGraph(simplified, mesh, { ...options, machine });
   const programs = plan.classes.map(({ local }) =>
     splitGraph(local, mesh.axes, {
       name: graph.name,

@@ -1,11 +1,19 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
+import { collectiveSeconds, type Machine, machineFor } from "../cost/index.ts";
 import { isContiguous, type KernelCall, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
-import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
+import {
+  type BranchStep,
+  type CollectiveStep,
+  devicesOf,
+  type LoopStep,
+  type Program,
+  type RunStep,
+  type ValueId,
+} from "../program/program.ts";
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
@@ -42,6 +50,8 @@ export interface LowerTarget {
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
+  /** What the device and its links can do; default: what plans assume. */
+  readonly machine?: Machine | undefined;
   /** Which collectives run beside other calls; default those where it pays. */
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
@@ -131,6 +141,7 @@ const emitOutput = ({ from, to, generator }: Pick<OutputCopy, "from" | "to" | "g
 class Lowering {
   private readonly program: Program;
   private readonly target: LowerTarget;
+  private readonly machine: Machine;
   private readonly emitTarget: EmitTarget;
   private readonly around: Surroundings | undefined;
   private readonly pool: StoragePool;
@@ -150,6 +161,7 @@ class Lowering {
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
     this.target = target;
+    this.machine = machineFor(devicesOf(program), target.machine);
     this.around = around;
     this.pool = around?.pool ?? new StoragePool();
     this.firstOwn = this.pool.all.length;
@@ -371,7 +383,7 @@ class Lowering {
     const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
       if (call.k === "collective")
-        this.collectiveTimes.set(call, collectiveSeconds(defaultMachine, step.op, inputs, step.attrs));
+        this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
     return emitted;
   }
 
@@ -403,6 +415,7 @@ class Lowering {
       seconds: (call) => this.collectiveTimes.get(call) as number,
       axes: this.program.axes.map((axis) => axis.size),
       overlap: this.target.overlap ?? "paying",
+      machine: this.machine,
     });
     const flat = flatten(calls);
     const lives = livesOf(flat);

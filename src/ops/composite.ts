@@ -23,7 +23,7 @@ import {
 import { enter } from "../ir/op.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
@@ -95,17 +95,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
-    cost: (inputs, _outputs, attrs) =>
-      topological(graphOf(inputs, attrs).outputs).reduce(
-        (total, node) =>
-          total +
-          node.op.cost(
-            node.inputs.flatMap((input) => input.types),
-            node.types,
-            node.attrs,
-          ),
-        0,
-      ),
+    cost: (inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs),
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
       if (refused !== undefined) throw new HeddleError("value", refused);

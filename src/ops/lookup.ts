@@ -416,7 +416,7 @@ defineOp({
     });
     return [out];
   },
-  form: movingKernel,
+  form: { ...movingKernel, updates: true },
   lower: {
     inPlace: 0,
     emit: (context) => {

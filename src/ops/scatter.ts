@@ -118,7 +118,7 @@ defineOp<ScatterAttrs>({
     });
     return [isFloat(dtype) ? dtypes[dtype].create(Array.from(held)) : held];
   },
-  form: { kind: "kernel", moves: ({ op }) => op === "replace" },
+  form: { kind: "kernel", updates: true, moves: ({ op }) => op === "replace" },
   lower: {
     inPlace: 0,
     emit: (context) => {

@@ -70,7 +70,10 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   },
   batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
-  cost: ([input]) => 10 * sizeOf((input as TensorType).shape),
+  cost: ([input]) => {
+    const { shape } = input as TensorType;
+    return 10 * sizeOf(shape) * Math.max(1, Math.log2(shape.at(-1) as number));
+  },
   reference: (inputs, { descending }) => {
     const [key] = inputs as [HostTensor];
     const length = lastOf(key);

@@ -1,4 +1,5 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
+export { collectiveSeconds, type Link, type Machine, machineFor, type Traffic } from "../cost/index.ts";
 export { type BucketSizes, defaultBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
 export type { Hints, Strategy, Windowed } from "./decision.ts";
@@ -22,7 +23,6 @@ export {
   shardedOn,
   withPlacement,
 } from "./layout.ts";
-export { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
@@ -43,7 +43,6 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  type Traffic,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";

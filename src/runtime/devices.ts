@@ -1,5 +1,5 @@
 /** @module Devices of a mesh: which there are, and those of this process. */
-import type { Machine } from "../plan/index.ts";
+import type { Machine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
 import type { World } from "./native/world.ts";

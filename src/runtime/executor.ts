@@ -1,6 +1,7 @@
 /** @module What runs programs: the interface that every executor has, and the memory it works on. */
+
+import type { Machine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
-import type { Machine } from "../plan/index.ts";
 import type { Program, ProgramAxis } from "../program/program.ts";
 
 /** Memory of one device, filled by the host or by a run. */

@@ -1,5 +1,5 @@
 /** @module Executors by name: which there are, which one runs, and what they hold. */
-import type { Machine } from "../plan/index.ts";
+import type { Machine } from "../cost/index.ts";
 import type { Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";

@@ -1,5 +1,6 @@
 /** @module Runtimes of this process alone: the executor that is asked for, with all devices of a mesh. */
 import "#executors";
+import { environmentMachine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import { allDevices, type Runtime } from "./devices.ts";
 import { chooseExecutor, type ExecutorName } from "./registry.ts";
@@ -23,7 +24,7 @@ export interface RuntimeOptions {
 export function localRuntime({ axes = [], executor: wanted, threads }: RuntimeOptions = {}): Runtime {
   const local = allDevices(axes);
   const plugin = chooseExecutor(wanted);
-  const { machine } = plugin;
+  const machine = environmentMachine() ?? plugin.machine;
   const executor = plugin.make({ axes, devices: local, threads, machine });
   return { axes, local, executor, rank: 0, world: 1, processes: undefined, machine, close: () => executor.close() };
 }

@@ -49,6 +49,7 @@ function stagesOf({ traced, compile }: ReturnType<typeof prepare>, mesh: Mesh): 
       inputs: compile.inputs,
       outputs: outputs.map((index) => onEvery(compile.outputs[index], axis)),
       outputNames: outputs.map((index) => traced.names[index] as string),
+      machine: compile.machine,
     });
     return { planned, outputs };
   });

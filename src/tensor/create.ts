@@ -52,7 +52,7 @@ export function tensor(data: NestedNumbers, options: CreateOptions & { readonly 
   checkOptions("tensor", options, ["dtype", "shape"]);
   if (options.dtype !== undefined) checkDType("tensor", options.dtype);
   if (options.shape !== undefined) checkShape("tensor", options.shape);
-  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data) : ofNested("tensor", data, options.dtype);
+  const { flat, shape, natural } = givenNumbers("tensor", data, options.dtype);
   const dtype = options.dtype ?? natural;
   const wanted = options.shape ?? shape;
   if (flat.length !== sizeOf(wanted))
@@ -69,8 +69,10 @@ interface Given {
   readonly natural: DType;
 }
 
-function ofTyped(array: ArrayBufferView): Given {
-  const { data, dtype } = storedIn("tensor", array);
+/** What is given as numbers, in order; @throws HeddleError `dtype` or `shape` as {@link tensor} does. */
+export function givenNumbers(what: string, numbers: NestedNumbers, named?: DType): Given {
+  if (!ArrayBuffer.isView(numbers)) return ofNested(what, numbers, named);
+  const { data, dtype } = storedIn(what, numbers);
   return { flat: data, shape: [data.length], natural: dtype };
 }
 

@@ -82,6 +82,7 @@ function planPrepared(
       graph.outputs.map((node) => node.types[0] as TensorType),
     ),
     donate: compile.donate,
+    machine: compile.machine,
   });
   return { plan, outputPaths: traced.names };
 }

@@ -1,5 +1,6 @@
 /** @module The options of `train`, checked. */
 
+import { checkMachine, type Machine } from "../cost/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -137,6 +138,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * stage, and the other workers on an axis `data`. The result is the same.
    */
   readonly pipeline?: PipelineTraining;
+  /**
+   * What the planner assumes of devices and links, such as `heddle machine` measures; default that of `--machine`, or what it
+   * assumes of any. The same on every worker.
+   */
+  readonly machine?: Machine;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: ExecutorName;
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
@@ -192,6 +198,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "mesh",
   "layout",
   "pipeline",
+  "machine",
   "executor",
   "report",
   "nan",
@@ -241,6 +248,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) oneOf("executor", options.executor, executorNames());
+  if (options.machine !== undefined) checkMachine("train: machine", options.machine);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);

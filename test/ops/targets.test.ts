@@ -8,7 +8,7 @@ import "../../src/lower/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { planGraph } from "../../src/plan/index.ts";
 import { mesh as meshOfSizes } from "../../src/plan/mesh.ts";
-import { countProgram, splitGraph } from "../../src/program/index.ts";
+import { costOf, splitGraph } from "../../src/program/index.ts";
 import { baseRows, rowGraph, rowInputs } from "./table.ts";
 
 // An op that is added has a rule for every target, has a body, or is listed here with the reason that it gives.
@@ -56,7 +56,7 @@ test("native lowering is asked by executors alone: not by passes, planner, progr
     for (const row of new Map(valid.map((each) => [each.op, each])).values()) {
       const graph = rowGraph(row);
       const plan = planGraph(runPasses(graph).graph, mesh);
-      countProgram(splitGraph(plan.local, mesh.axes));
+      costOf(splitGraph(plan.local, mesh.axes));
       evaluateGraph(graph, rowInputs(row));
     }
   } finally {

@@ -1,4 +1,5 @@
 /** @module The native executor in several processes: one device in each, which meet as the environment says. */
+import { parseMachine } from "../../cost/index.ts";
 import { onPeerEnded, reportToLauncher } from "../../launcher-messages/launcher.ts";
 import type { Mesh } from "../../plan/mesh.ts";
 import type { ProgramAxis } from "../../program/program.ts";
@@ -30,7 +31,11 @@ export async function distributedRuntime(
   }
   const world = await joinWorld(options);
   const local = [devices[options.rank] as LocalDevice];
-  const executor = nativeExecutor({ axes, devices: local, threads: options.threads ?? defaultThreads(1), world });
+  // Plans and the order of collectives follow from it, so rank 0's is that of all.
+  const described = await world.together("machine", async () => readEnvironment().machine ?? "");
+  const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
+  const threads = options.threads ?? defaultThreads(1);
+  const executor = nativeExecutor({ axes, devices: local, threads, world, machine });
   return {
     axes,
     local,
@@ -38,7 +43,7 @@ export async function distributedRuntime(
     rank: options.rank,
     world: options.size,
     processes: world,
-    machine: undefined,
+    machine,
     close: () => {
       executor.close();
       world.close();

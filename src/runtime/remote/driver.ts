@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
+import { environmentMachine } from "../../cost/index.ts";
 import { bytesOf } from "../../ir/shape.ts";
 import { positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
@@ -60,7 +61,7 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
     rank: 0,
     world: 1,
     processes: undefined,
-    machine: undefined,
+    machine: environmentMachine(),
     close: () => executor.close(),
   };
 }
