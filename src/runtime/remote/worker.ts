@@ -7,6 +7,7 @@ import type { Runtime } from "../devices.ts";
 import type { DeviceBuffer, Executable } from "../executor.ts";
 import { loadNative } from "../native/binding.ts";
 import { distributedRuntime } from "../native/join.ts";
+import type { ExecutorName } from "../registry.ts";
 import { localRuntime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
 import { errorHead, type JoinRequest, parseRequest, type Request, type RunRequest } from "./messages.ts";
@@ -20,7 +21,7 @@ export interface WorkerOptions {
   /** Threads of the device; default the cores of this process. */
   readonly threads?: number | undefined;
   /** What computes when this worker is alone; default native where it loads. */
-  readonly executor?: "native" | "reference" | undefined;
+  readonly executor?: ExecutorName | undefined;
   /** Told of sessions, for people. */
   readonly log?: (text: string) => void;
 }
