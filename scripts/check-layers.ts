@@ -23,7 +23,7 @@ export const layers: readonly (readonly string[])[] = [
   ["launcher-messages"],
   ["runtime"],
   ["compile"],
-  ["tensor"],
+  ["tensor", "report"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
