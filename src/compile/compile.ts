@@ -23,7 +23,7 @@ import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
-import { passesAfterPlanning, passesBeforePlanning, runPasses } from "./passes.ts";
+import { passesFor, runPasses } from "./passes.ts";
 import { nothing, onRuntime, type Value } from "./value.ts";
 
 /** A plan and its programs, for a mesh that need not exist. */
@@ -48,11 +48,12 @@ export interface Planned extends PlannedPrograms {
  */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const { onPass, plan: given } = options;
-  const simplified = runPasses(graph, passesBeforePlanning, { onPass });
+  const { before, after } = passesFor(options.executor);
+  const simplified = runPasses(graph, before, { onPass });
   if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
-  const finish = (local: Graph): Graph => runPasses(local, passesAfterPlanning, { onPass, buckets });
+  const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
   const make = (): Plan =>
     pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
@@ -110,7 +111,11 @@ export interface Compiled extends PlannedPrograms {
 
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled & Planned {
-  const planned = planProgram(graph, meshOf(runtime), { ...options, machine: options.machine ?? runtime.machine });
+  const planned = planProgram(graph, meshOf(runtime), {
+    ...options,
+    machine: options.machine ?? runtime.machine,
+    executor: runtime.executor,
+  });
   return { ...planned, ...loadPlanned(planned, runtime) };
 }
 

@@ -2,6 +2,7 @@
 
 import type { Machine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
+import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Program, ProgramAxis } from "../program/program.ts";
 
 /** Memory of one device, filled by the host or by a run. */
@@ -56,6 +57,8 @@ export interface Executor {
   readonly devices: number;
   /** Whether its devices are in other processes, so that nothing they hold can be read at once. */
   readonly elsewhere?: boolean;
+  /** The passes of its compiles besides those that every graph goes through. */
+  readonly passes?: ExecutorPasses;
   /** Threads per device; absent: the one that calls. */
   readonly threads?: number;
   /** Memory of a device, by default the first. */

@@ -20,6 +20,7 @@ import {
   type Run,
 } from "./executor.ts";
 import { type DeviceRun, type Meeting, together } from "./meeting.ts";
+import { nativePasses } from "./passes.ts";
 import type { ExecutorPlugin } from "./registry.ts";
 
 const live = { buffers: 0, bytes: 0 };
@@ -102,6 +103,7 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
   return {
     name: "reference",
     devices: count,
+    passes: nativePasses,
     // Typed views need alignment, which a fresh ArrayBuffer has.
     allocate: (bytes) => new HostBuffer(new Uint8Array(bytes)),
     compile: (program) => compile(programsFor(program, options.devices.length), options),
@@ -114,6 +116,7 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
 export const referencePlugin: ExecutorPlugin = {
   name: "reference",
   unavailable: () => undefined,
+  passes: nativePasses,
   make: referenceExecutor,
   memory: () => ({ liveBuffers: live.buffers, liveBytes: live.bytes, peakBytes: live.bytes }),
 };

@@ -1,7 +1,8 @@
 /** @module Executors by name: which there are, which one runs, and what they hold. */
 import type { Machine } from "../cost/index.ts";
+import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Mesh } from "../plan/mesh.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, invariant } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 
@@ -29,6 +30,8 @@ export interface ExecutorPlugin {
   readonly unavailable: () => string | undefined;
   /** Its cost model: what the planner assumes of its devices and links. Default: what it assumes of any. */
   readonly machine?: Machine;
+  /** The passes of its compiles, as its {@link Executor}s have them. */
+  readonly passes?: ExecutorPasses;
   /** Devices in this process. */
   readonly make: (options: ExecutorOptions) => Executor;
   /**
@@ -64,6 +67,13 @@ export function executorNamed(name: string): ExecutorPlugin {
   throw new HeddleError("executor", `there is no executor '${name}'`, {
     hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${executorNames().join(", ")}; registerExecutor of heddle/runtime adds one`,
   });
+}
+
+/** The first that is registered, whether it can be used or not: for it a compile plans that is for no runtime. */
+export function defaultExecutor(): ExecutorPlugin {
+  const [first] = plugins.values();
+  invariant(first !== undefined, "no executor is registered");
+  return first;
 }
 
 /**

@@ -1,6 +1,10 @@
 import { mesh } from "heddle";
-import { executorNames, localRuntime, memory, registerExecutor } from "heddle/runtime";
+import { compileGraph } from "heddle/compile";
+import { type Graph, type Node, traceGraph } from "heddle/ir";
+import { neg } from "heddle/ops";
+import { type Executor, executorNames, localRuntime, memory, registerExecutor } from "heddle/runtime";
 import { expect, test } from "vitest";
+import type { ExecutorPasses } from "../../src/passes/pass.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
 import { chooseExecutor, joinRuntime } from "../../src/runtime/registry.ts";
 
@@ -20,6 +24,25 @@ test("an executor is chosen by its name, and never where nobody asks for it", ()
   expect(memory().liveBytes).toBeGreaterThan(1e12 - 1);
   expect(() => registerExecutor(plugin)).toThrow("there is an executor 'ofThisTest' already");
   expect(() => registerExecutor({ ...plugin, name: "auto" })).toThrow("there is an executor 'auto' already");
+});
+
+test("an executor adds passes of its own to those of every graph", () => {
+  const graph = traceGraph("f", [{ name: "x", type: { dtype: "f32", shape: [2] } }], (x) => [neg(x as Node)]);
+  const namesOf = (passes: ExecutorPasses | undefined): string[] => {
+    const names: string[] = [];
+    const runtime = localRuntime({ executor: "reference" });
+    const executor = { ...runtime.executor, passes } as Executor;
+    compileGraph(graph, { ...runtime, executor }, { onPass: ({ name }) => names.push(name) });
+    return names;
+  };
+  const mine = { name: "mine", why: "of this test", run: (given: Graph) => given };
+  expect(namesOf(undefined)).toEqual(["open", "prune", "expand", "simplify", "buckets"]);
+  expect(namesOf({ beforePlanning: [mine], afterPlanning: [mine] })).toEqual([
+    ...["open", "prune", "expand", "simplify", "mine"],
+    ...["buckets", "mine"],
+  ]);
+  const own = localRuntime({ executor: "reference" }).executor.passes;
+  expect(namesOf(own).filter((name) => !namesOf(undefined).includes(name))).toEqual(["channelsLast", "touchedRows"]);
 });
 
 test("what cannot be used says why, and a name that nobody has comes with the list", () => {

@@ -10,6 +10,7 @@ import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
+import { nativePasses } from "../passes.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -75,6 +76,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
     name: "native",
     devices: devices.length,
     threads: options.threads,
+    passes: nativePasses,
     allocate: (bytes) => allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding

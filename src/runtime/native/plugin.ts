@@ -1,4 +1,5 @@
 /** @module The native executor as others choose it. */
+import { nativePasses } from "../passes.ts";
 import type { ExecutorPlugin } from "../registry.ts";
 import { loadNative } from "./binding.ts";
 import { nativeExecutor } from "./executor.ts";
@@ -12,6 +13,7 @@ export const nativePlugin: ExecutorPlugin = {
     const native = loadNative();
     return "error" in native ? native.error : undefined;
   },
+  passes: nativePasses,
   make: ({ threads, ...options }) =>
     nativeExecutor({ ...options, threads: threads ?? defaultThreads(options.devices.length), world: undefined }),
   join: joinFromEnvironment,

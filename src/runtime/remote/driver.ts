@@ -12,6 +12,7 @@ import { HeddleError, refused } from "../../util/errors.ts";
 import { capturePosition, describePosition, placeOf, type SourcePosition } from "../../util/source.ts";
 import { allDevices, type Runtime } from "../devices.ts";
 import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
+import { nativePasses } from "../passes.ts";
 import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
@@ -261,6 +262,7 @@ class RemoteBuffer implements DeviceBuffer {
 class RemoteExecutor implements Executor {
   readonly name = "remote";
   readonly elsewhere = true;
+  readonly passes = nativePasses;
   readonly devices: number;
   private readonly links: readonly Link[];
   private nextBuffer = 1;

@@ -3,6 +3,7 @@ import type { Mesh } from "../../plan/mesh.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import type { Runtime } from "../devices.ts";
+import { nativePasses } from "../passes.ts";
 import type { ExecutorPlugin } from "../registry.ts";
 import { remoteRuntime } from "./driver.ts";
 
@@ -12,6 +13,7 @@ const elsewhere = "its devices are in waiting workers: heddle run --on, or remot
 export const remotePlugin: ExecutorPlugin = {
   name: "remote",
   unavailable: () => elsewhere,
+  passes: nativePasses,
   make: () => {
     throw new HeddleError("executor", `the remote executor has no devices in this process: ${elsewhere}`);
   },
