@@ -249,7 +249,6 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) oneOf("executor", options.executor, executorNames());
-  if (options.machine !== undefined) checkMachine("train: machine", options.machine);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
@@ -275,6 +274,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
+    ...(options.machine === undefined ? {} : { machine: checkMachine("train: machine", options.machine) }),
   };
 }
 
