@@ -4,6 +4,7 @@ import { isContiguous, type KernelCall, type ScalarInstruction, type View, whole
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { kernelOf } from "../kernels/index.ts";
 import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
 import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
 import { refusesValues } from "../program/split.ts";
@@ -370,7 +371,7 @@ class Lowering {
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
-      if (call.k === "collective")
+      if (kernelOf(call).flight === "starts")
         this.collectiveTimes.set(call, collectiveSeconds(defaultMachine, step.op, inputs, step.attrs));
     return emitted;
   }
