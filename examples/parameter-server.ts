@@ -6,8 +6,8 @@
  * Server and workers are devices of this one process (with --workers n each process would run the whole of it).
  */
 import { optim, type Tensor, type Tensors, tensor, valueAndGrad } from "heddle";
+import { replayOnServer, trainOnServer } from "heddle/parameter-server";
 import { localRuntime } from "heddle/runtime";
-import { replayOnServer, trainOnServer } from "heddle/serve";
 
 /** Points on the line 3x - 2, others for each worker and clock. */
 function batch(worker: number, clock: number): { x: Tensor; y: Tensor } {

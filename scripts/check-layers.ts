@@ -17,13 +17,15 @@ export const layers: readonly (readonly string[])[] = [
   ["kernels", "rewrite"],
   ["ops"],
   ["autodiff", "passes"],
+  ["cost"],
   ["plan"],
   ["program", "lower"],
-  ["runtime", "comm"],
+  ["runtime", "launcher-messages"],
+  ["compile"],
   ["tensor"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
-  ["train", "serve"],
+  ["train", "parameter-server"],
   ["keras"],
   ["launch", "studio"],
   ["cli"],
@@ -84,7 +86,7 @@ export function importsOf(text: string): Import[] {
 }
 
 /** Replaces comments with blanks of the same length, so that lines keep their numbers. Strings are left as they are. */
-function blankComments(text: string): string {
+export function blankComments(text: string): string {
   const token = /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
   return text.replace(token, (part) => (part.startsWith("/") ? part.replace(/[^\n]/g, " ") : part));
 }

@@ -23,6 +23,7 @@ const sections = [
   { name: "lint", what: "biome", command: [process.execPath, bin("@biomejs/biome/bin/biome"), "check"] },
   { name: "types", what: "tsc", command: [process.execPath, bin("typescript/bin/tsc"), "-p", "tsconfig.json"] },
   { name: "layers", what: "imports", command: [process.execPath, "--import", "tsx", "scripts/check-layers.ts"] },
+  { name: "lines", what: "lines of code", command: [process.execPath, "--import", "tsx", "scripts/count-lines.ts"] },
   {
     name: "format",
     lane: "rust",

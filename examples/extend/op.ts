@@ -50,8 +50,8 @@ const rollOp: OpDef<{ by: number }> = defineOp<{ by: number }>({
     return [made];
   },
   stablehlo: absent("composed of slices where it is needed"),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     // Two copies, each a fused group without instructions.
     emit: ({ attrs, inputs, outputs, at }) => {
       const [from, to] = [inputs[0] as View, outputs[0] as View];

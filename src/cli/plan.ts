@@ -3,8 +3,10 @@
 import { Command, Option } from "commander";
 import type { PlanForm } from "../launch/environment.ts";
 import { launchLocal } from "../launch/local.ts";
+import { HeddleError } from "../util/errors.ts";
 import { meshText } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
@@ -17,7 +19,8 @@ of heddle with printPlan of heddle/plan prints plans from code.
 
 /** Flags of `heddle plan`, as commander hands them over. */
 interface PlanFlags {
-  readonly mesh: string;
+  readonly mesh: readonly string[];
+  readonly machine?: string;
   readonly graph?: boolean;
   readonly program?: boolean;
   readonly json?: boolean;
@@ -30,14 +33,22 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
     .argument("<file>", "the file that would be run")
     .argument("[args...]", "arguments for the file, after --")
-    .requiredOption("-m, --mesh <axes>", "named axes with their sizes, such as data=8,model=4 (required)", meshText)
+    .requiredOption(
+      "-m, --mesh <axes>",
+      "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
+      (text: string, given: readonly string[] = []) => [...given, meshText(text)],
+    )
+    .addOption(machineFlag())
     .addOption(new Option("--graph", "print the graph of one device instead").conflicts(["program", "json"]))
     .addOption(new Option("--program", "print the program of one device instead").conflicts(["graph", "json"]))
     .addOption(new Option("--json", "machine-readable").conflicts(["graph", "program"]))
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { mesh, graph, program, json }: PlanFlags) => {
+    .action(async (file: string, args: string[], { mesh, machine, graph, program, json }: PlanFlags) => {
       const planAs: PlanForm = graph ? "graph" : program ? "program" : json ? "json" : "summary";
-      const result = await launchLocal({ file, args, plan: mesh, planAs, signal });
+      if (mesh.length > 1 && (graph || program))
+        throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
+      const plan = mesh.join(";");
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...machineOption({ machine }) });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {

@@ -1,5 +1,6 @@
 /** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
 
+import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
 import { listed } from "../util/text.ts";
 
@@ -178,7 +179,7 @@ function linesOf(
       flopsPerSecond: flops / seconds,
       bytesPerSecond: bytes / seconds,
       // A sum of calls of both kinds is compared call by call.
-      efficiency: works ? sum((time) => Math.max(time.flops / limits.flops, time.bytes / limits.bytes)) / seconds : 0,
+      efficiency: works ? sum((time) => workSeconds(time, { flops: limits.flops, memory: limits.bytes })) / seconds : 0,
       bound: works ? (arithmetic >= memory ? "arithmetic" : "memory") : undefined,
     };
   });

@@ -6,6 +6,7 @@ import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
 import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 
 const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
@@ -31,6 +32,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
+    .addOption(machineFlag())
     .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
@@ -42,7 +44,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       if (flags.on !== undefined && flags.workers !== 1) {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
-      const result = await launchLocal({ ...flags, file, args, signal });
+      const result = await launchLocal({ ...flags, ...machineOption(flags), file, args, signal });
       report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
       finish(result.status);
     });

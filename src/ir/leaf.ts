@@ -27,7 +27,7 @@ export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; sha
   localize: absent("the planner makes local parameters itself"),
   cost: () => 0,
   reference: absent("an executor binds it to an argument"),
-  lower: absent("an executor binds it to an argument"),
+  form: absent("an executor binds it to an argument"),
   stablehlo: absent("is an argument of the function"),
 });
 
@@ -53,7 +53,7 @@ export const constantOp: OpDef<{ dtype: DType; value: number }> = defineOp<{ dty
   localize: absent("attributes hold no sizes"),
   cost: () => 0,
   reference: (_inputs, attrs) => [dtypes[attrs.dtype].create([attrs.value])],
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "const", dtype: attrs.dtype, literal: attrs.value }) },
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "const", dtype: attrs.dtype, literal: attrs.value }) },
   stablehlo: ({ hlo, attrs, outputs }) => [hlo.constant(outputs[0] as TensorType, attrs.value)],
 });
 
@@ -75,7 +75,7 @@ export const elementOp: OpDef<{ index: number }> = defineOp<{ index: number }>({
   localize: absent("attributes hold no sizes"),
   cost: () => 0,
   reference: (inputs, attrs) => [(inputs[attrs.index] as { data: Float32Array }).data],
-  lower: { kind: "element", index: (attrs) => attrs.index },
+  form: { kind: "element", index: (attrs) => attrs.index },
   stablehlo: ({ inputs, attrs }) => [inputs[attrs.index] as HloValue],
 });
 

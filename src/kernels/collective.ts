@@ -2,11 +2,11 @@
 import { communicationOf } from "../ir/communication.ts";
 import { allOps } from "../ir/op.ts";
 import { reduceOps } from "./reduce.ts";
-import { dtype, flag, kernel, oneOf, optional, pairs, reads, records, size, text, word, writes } from "./schema.ts";
+import * as is from "./schema.ts";
 
-export const axisIndex = kernel(
+export const axisIndex = is.kernel(
   "axisIndex",
-  { axis: size(), out: writes("i32[]") },
+  { axis: is.size(), out: is.writes("i32[]") },
   { doc: "This device's coordinate on a mesh axis.", flops: () => 0 },
 );
 
@@ -16,24 +16,24 @@ function received(runtime: string, count: number, parts: number): number {
   return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
 }
 
-export const collective = kernel(
+export const collective = is.kernel(
   "collective",
   {
-    op: oneOf("CollectiveOp", ["allReduce", "allGather", "reduceScatter", "allToAll", "broadcast", "exchange"]),
-    axis: size(),
-    reduction: optional(reduceOps),
-    dtype: dtype(),
-    parts: records("Part", {
-      in: reads("[count]", { inPlace: true }),
-      out: writes("[received]"),
-      count: size(),
+    op: is.oneOf("CollectiveOp", ["allReduce", "allGather", "reduceScatter", "allToAll", "broadcast", "exchange"]),
+    axis: is.size(),
+    reduction: is.optional(reduceOps),
+    dtype: is.dtype(),
+    parts: is.records("Part", {
+      in: is.reads("[count]", { inPlace: true }),
+      out: is.writes("[received]"),
+      count: is.size(),
     }),
-    label: optional(text()),
-    sends: optional(pairs()),
-    receives: optional(pairs()),
-    relative: flag(),
-    flight: optional(word()),
-    members: optional(size()),
+    label: is.optional(is.text()),
+    sends: is.optional(is.pairs()),
+    receives: is.optional(is.pairs()),
+    relative: is.flag(),
+    flight: is.optional(is.word()),
+    members: is.optional(is.size()),
   },
   {
     doc: "All parts travel as one message (a bucket); `count` is that of the input.",
@@ -49,9 +49,9 @@ export const collective = kernel(
   },
 );
 
-export const wait = kernel(
+export const wait = is.kernel(
   "wait",
-  { flight: word() },
+  { flight: is.word() },
   {
     doc: "Ends when the collective with that number has.",
     flops: () => 0,
@@ -60,26 +60,26 @@ export const wait = kernel(
   },
 );
 
-export const send = kernel(
+export const send = is.kernel(
   "send",
   {
-    axis: size(),
-    to: size(),
-    dtype: dtype(),
-    parts: records("Sent", { in: reads("[count]"), count: size() }),
-    label: optional(text()),
+    axis: is.size(),
+    to: is.size(),
+    dtype: is.dtype(),
+    parts: is.records("Sent", { in: is.reads("[count]"), count: is.size() }),
+    label: is.optional(is.text()),
   },
   { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
 );
 
-export const receive = kernel(
+export const receive = is.kernel(
   "receive",
   {
-    axis: size(),
-    from: size(),
-    dtype: dtype(),
-    parts: records("Received", { out: writes("[count]"), count: size() }),
-    label: optional(text()),
+    axis: is.size(),
+    from: is.size(),
+    dtype: is.dtype(),
+    parts: is.records("Received", { out: is.writes("[count]"), count: is.size() }),
+    label: is.optional(is.text()),
   },
   { doc: "Waits for the message of the `send` that matches: label, dtype and sizes are compared.", communicates: true },
 );

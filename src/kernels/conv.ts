@@ -2,61 +2,44 @@
 import { dtypes } from "../ir/dtype.ts";
 import { epilogueOf } from "./dot.ts";
 import { aligned, product } from "./room.ts";
-import {
-  dtype,
-  kernel,
-  paddings,
-  reads,
-  scratch,
-  size,
-  sizeOrOne,
-  sizes,
-  strided,
-  type Values,
-  writes,
-} from "./schema.ts";
+import * as is from "./schema.ts";
 
 const shared = {
-  dtype: dtype(),
-  n: size(),
-  g: sizeOrOne(),
-  d: sizeOrOne(),
-  h: size(),
-  w: size(),
-  c: size(),
-  kd: sizeOrOne(),
-  kh: size(),
-  kw: size(),
-  o: size(),
-  od: sizeOrOne(),
-  oh: size(),
-  ow: size(),
-  strides: sizes(3),
-  padding: paddings(),
-  inputDilation: sizes(3),
-  kernelDilation: sizes(3),
-  slots: size(),
+  dtype: is.dtype(),
+  n: is.size(),
+  g: is.sizeOrOne(),
+  d: is.sizeOrOne(),
+  ...is.sized("h", "w", "c"),
+  kd: is.sizeOrOne(),
+  ...is.sized("kh", "kw", "o"),
+  od: is.sizeOrOne(),
+  ...is.sized("oh", "ow"),
+  strides: is.sizes(3),
+  padding: is.paddings(),
+  inputDilation: is.sizes(3),
+  kernelDilation: is.sizes(3),
+  slots: is.size(),
 };
 
-type Sizes = Values<typeof shared>;
+type Sizes = is.Values<typeof shared>;
 
 /** A convolution, by the views of x, weight and out. */
 const forward = (x: string, weight: string, out: string, bias: string) => ({
   ...shared,
-  x: reads(x),
-  weight: strided(reads(weight)),
+  x: is.reads(x),
+  weight: is.strided(is.reads(weight)),
   ...epilogueOf(bias),
-  out: writes(out),
-  scratch: scratch(),
+  out: is.writes(out),
+  scratch: is.scratch(),
 });
 
 /** The gradient by the weight: x, dy and out. */
 const filter = (x: string, dy: string, out: string) => ({
   ...shared,
-  x: reads(x),
-  dy: reads(dy),
-  out: writes(out),
-  scratch: scratch(),
+  x: is.reads(x),
+  dy: is.reads(dy),
+  out: is.writes(out),
+  scratch: is.scratch(),
 });
 
 const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): number =>
@@ -64,10 +47,10 @@ const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): numbe
 const groups = { sizes: ["ConvSizes", shared] } as const;
 const withEpilogue = { ...groups, epilogue: ["Epilogue", epilogueOf("[o]")] } as const;
 
-type Forward = Values<ReturnType<typeof forward>>;
+type Forward = is.Values<ReturnType<typeof forward>>;
 const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 
-export const conv = kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
+export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
   doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then per slot the smaller of the image as it is padded, `c` times the reach of the windows, and of its columns; each area is rounded up to 64 bytes.",
   derived: { bytes: (call: Sizes) => weightBytes(call) + slotBytes(call) },
   flops,
@@ -76,7 +59,7 @@ export const conv = kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", 
   groups: withEpilogue,
 });
 
-export const convFilter = kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
+export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
   doc: "The gradient of `conv` by its weight. Scratch: `min(n, 8)` partial sums, added by a fixed tree, then the slots.",
   derived: { bytes: (call: Sizes) => chunkBytes(call) + slotBytes(call) },
   flops,
@@ -84,7 +67,7 @@ export const convFilter = kernel("convFilter", filter("[n d h w g c]", "[n od oh
   groups,
 });
 
-export const convGroups = kernel(
+export const convGroups = is.kernel(
   "convGroups",
   forward("[n d h w c g]", "[kd kh kw c o g]", "[n od oh ow o g]", "[o g]"),
   {
@@ -97,7 +80,7 @@ export const convGroups = kernel(
   },
 );
 
-export const convGroupsFilter = kernel(
+export const convGroupsFilter = is.kernel(
   "convGroupsFilter",
   filter("[n d h w c g]", "[n od oh ow o g]", "[kd kh kw c o g]"),
   {

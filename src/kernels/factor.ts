@@ -1,6 +1,6 @@
 /** @module Factorisations of matrices. */
 import { room } from "./room.ts";
-import { dtype, flag, kernel, listOf, oneOf, reads, size, writes } from "./schema.ts";
+import { dtype, flag, kernel, listOf, oneOf, reads, sized, writes } from "./schema.ts";
 
 const [square, wide, sign] = ["[batch m m]", "[batch m n]", "[batch]"];
 const [tall, flat, diagonal] = ["[batch m min(m,n)]", "[batch min(m,n) n]", "[batch min(m,n)]"];
@@ -10,9 +10,7 @@ export const factor = kernel(
   {
     what: oneOf("FactorKind", ["cholesky", "triangularSolve", "lu", "qr", "svd", "eigh"]),
     dtype: dtype(),
-    batch: size(),
-    m: size(),
-    n: size(),
+    ...sized("batch", "m", "n"),
     in: listOf(
       reads({
         by: "what",

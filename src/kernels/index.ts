@@ -2,86 +2,49 @@
 import type { KernelCall } from "../ir/kernel.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Access } from "./access.ts";
-import { attention, attentionGrad } from "./attention.ts";
-import { axisIndex, collective, receive, send, wait } from "./collective.ts";
-import { branch, end, loop } from "./control.ts";
-import { conv, convFilter, convGroups, convGroupsFilter } from "./conv.ts";
-import { dot } from "./dot.ts";
-import { factor } from "./factor.ts";
-import { fft } from "./fft.ts";
-import { fused, fusedColumns, fusedRows } from "./fused.ts";
-import { dynamicSlice, dynamicUpdateSlice, gather, scatter, scatterAdd } from "./lookup.ts";
-import { randomBits } from "./random.ts";
-import { argMax, reduce } from "./reduce.ts";
-import type { Kernel } from "./schema.ts";
-import { softmaxCrossEntropy, softmaxCrossEntropyGrad } from "./softmax.ts";
-import { sort, topK } from "./sort.ts";
-import { reduceWindow, selectAndScatter, windowTake } from "./window.ts";
+import * as families from "./all.ts";
+import { end } from "./control.ts";
+import type { Fields, Kernel } from "./schema.ts";
 
 export { type Access, coveredBytes } from "./access.ts";
+export * from "./all.ts";
 export { aligned, alignment } from "./room.ts";
 export type { Kernel, Values } from "./schema.ts";
-export {
-  argMax,
-  attention,
-  attentionGrad,
-  axisIndex,
-  branch,
-  collective,
-  conv,
-  convFilter,
-  convGroups,
-  convGroupsFilter,
-  dot,
-  dynamicSlice,
-  dynamicUpdateSlice,
-  end,
-  factor,
-  fft,
-  fused,
-  fusedColumns,
-  fusedRows,
-  gather,
-  loop,
-  randomBits,
-  receive,
-  reduce,
-  reduceWindow,
-  scatter,
-  scatterAdd,
-  selectAndScatter,
-  send,
-  softmaxCrossEntropy,
-  softmaxCrossEntropyGrad,
-  sort,
-  topK,
-  wait,
-  windowTake,
-};
-
-const all: readonly Kernel[] = [
-  ...[fused, fusedRows, fusedColumns, reduce, argMax, dot],
-  ...[conv, convFilter, convGroups, convGroupsFilter],
-  ...[reduceWindow, selectAndScatter, windowTake],
-  ...[gather, scatterAdd, scatter, dynamicSlice, dynamicUpdateSlice],
-  ...[randomBits, sort, topK, fft, factor],
-  ...[softmaxCrossEntropy, softmaxCrossEntropyGrad, attention, attentionGrad],
-  ...[axisIndex, collective, send, receive, wait, loop, branch],
-];
 
 /** Kernels by name. */
-export const kernels: ReadonlyMap<string, Kernel> = new Map(all.map((one) => [one.name, one]));
-
-/** Kernels whose calls only stand in rows of calls. */
-const marks: ReadonlyMap<string, Kernel> = new Map([[end.name, end]]);
+export const kernels: ReadonlyMap<string, Kernel> = new Map(
+  Object.values(families).flatMap((one) => ("call" in one && one !== end ? [[one.name, one as Kernel]] : [])),
+);
 
 /** The kernel of a call. @throws HeddleError `lower` when there is none of that name. */
-export function kernelOf({ k }: KernelCall): Kernel {
-  const found = kernels.get(k) ?? marks.get(k);
+export function descriptionOf({ k }: KernelCall): Kernel {
+  const found = kernels.get(k) ?? (k === end.name ? end : undefined);
   if (found === undefined) throw new HeddleError("lower", `there is no kernel '${k}'`);
   return found;
 }
 
 /** Everything that a call touches. `axes` are the sizes of the mesh axes. */
 export const accessesOf = (call: KernelCall, axes: readonly number[] = []): readonly Access[] =>
-  kernelOf(call).accesses(call, axes);
+  descriptionOf(call).accesses(call, axes);
+
+/**
+ * Refuses a call with fields that its kernel has not, or without those that it needs. `more` are fields of any call.
+ *
+ * @throws HeddleError `lower` naming the field and those that there are.
+ */
+export function checkFields(call: KernelCall, more: readonly string[] = []): void {
+  const check = (held: object, fields: Fields, own: readonly string[], path: string): void => {
+    const names = Object.keys(fields);
+    const unknown = Object.keys(held).find((name) => !(name in fields) && !own.includes(name));
+    const missing = names.find((name) => fields[name]?.needed === true && !(name in held));
+    if (unknown !== undefined)
+      throw new HeddleError("lower", `${path}: there is no field '${unknown}', only ${names.join(", ")}`);
+    if (missing !== undefined) throw new HeddleError("lower", `${path}: the field '${missing}' is missing`);
+    for (const [name, value] of Object.entries(held)) {
+      const form = fields[name]?.form;
+      if (form?.is !== "record" && form?.is !== "records") continue;
+      for (const one of [value].flat()) check(one as object, form.fields, [], `${path}.${name}`);
+    }
+  };
+  check(call, descriptionOf(call).fields, ["k", ...more], call.k);
+}

@@ -96,6 +96,10 @@ export const instructions = plain<readonly (readonly unknown[])[]>("instructions
 export const steps = plain<readonly KernelCall[]>("steps");
 export const size = plain<number>("size");
 
+/** Sizes, by name. */
+export const sized = <const Name extends string>(...names: Name[]): { readonly [K in Name]: Field<number, true> } =>
+  Object.fromEntries(names.map((name) => [name, size()])) as { [K in Name]: Field<number, true> };
+
 /** A size that native code takes for 1 where it is left out. */
 export const sizeOrOne = (): Field<number, false> => ({ form: { is: "size" }, needed: false, fallback: 1 });
 
@@ -207,6 +211,8 @@ export interface Kernel<F extends Fields = Fields> extends Facts<F> {
   readonly nested: readonly string[];
   /** A call of it. Fields that are undefined are left out. */
   call(fields: Values<F>): KernelCall;
+  /** A call of it with the scratch that it needs. */
+  scratched(context: { scratch(bytes: number): Ref }, fields: Omit<Values<F>, "scratch">): KernelCall;
   /** Everything that a call touches. `axes` are the sizes of the mesh axes. */
   accesses(call: KernelCall, axes?: readonly number[]): readonly Access[];
 }
@@ -219,6 +225,10 @@ export function kernel<const F extends Fields>(name: string, fields: F, facts: F
     fields,
     nested: Object.keys(fields).filter((field) => fields[field]?.form.is === "steps"),
     call: (values) => ({ k: name, ...present(values) }),
+    scratched: (context, values) => {
+      const bytes = facts.derived?.["bytes"]?.(values as Values<F>, {}, []) ?? 0;
+      return { k: name, ...present(values), scratch: context.scratch(bytes) };
+    },
     accesses: (call, axes = []) => accessesIn(call, fields, facts.derived ?? {}, axes),
   };
 }

@@ -1,10 +1,9 @@
 /** @module Cross entropies of rows. */
-import { dtype, kernel, reads, size, writes } from "./schema.ts";
+import { dtype, kernel, reads, sized, writes } from "./schema.ts";
 
 const shared = {
   dtype: dtype(),
-  rows: size(),
-  cols: size(),
+  ...sized("rows", "cols"),
   logits: reads("[rows cols]"),
   labels: reads("i32[rows]"),
 };

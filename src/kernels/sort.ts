@@ -1,6 +1,6 @@
 /** @module Orders of rows. */
 import { room, tasksOf } from "./room.ts";
-import { dtype, flag, kernel, listOf, reads, records, size, writes } from "./schema.ts";
+import { dtype, flag, kernel, listOf, reads, records, sized, writes } from "./schema.ts";
 
 /** Bytes of a key with its place. */
 const pair = 16;
@@ -11,8 +11,7 @@ const pairs = (count: number): number => (count > radix ? 2 * count : count);
 export const sort = kernel(
   "sort",
   {
-    rows: size(),
-    cols: size(),
+    ...sized("rows", "cols"),
     descending: flag(),
     operands: records("SortOperand", { dtype: dtype(), in: reads("[rows cols]"), out: writes("[rows cols]") }),
   },
@@ -26,9 +25,7 @@ export const topK = kernel(
   "topK",
   {
     dtype: dtype(),
-    rows: size(),
-    cols: size(),
-    count: size(),
+    ...sized("rows", "cols", "count"),
     in: reads("[rows cols]"),
     out: listOf(writes(["[rows count]", "i32[rows count]"])),
   },

@@ -22,9 +22,11 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh where the file names none. */
   readonly mesh?: string | undefined;
+  /** What plans assume of devices and links, as JSON. */
+  readonly machine?: string | undefined;
   /** Addresses of waiting workers to drive. */
   readonly on?: string | undefined;
-  /** Mesh of a plan to print instead of running, such as `data=2`. */
+  /** Mesh of a plan to print instead of running, such as `data=2`; several with `;` between them. */
   readonly plan?: string | undefined;
   /** What to profile, and where it goes. */
   readonly profile?: ProfileRequest | undefined;
@@ -51,6 +53,7 @@ export function workerEnvironment(
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
     ["HEDDLE_PROFILE", run.profile === undefined ? undefined : JSON.stringify(run.profile)],

@@ -39,9 +39,11 @@ export interface LaunchOptions {
   readonly timeout?: number;
   /** The mesh where the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** What plans assume of devices and links, as JSON. */
+  readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
   readonly on?: string;
-  /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
+  /** Print the plan on this mesh (`data=2,model=1`) instead of running; several with `;` between them. */
   readonly plan?: string;
   /** Profile into a folder instead of running to the end. */
   readonly profile?: ProfileRequest;

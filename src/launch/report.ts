@@ -1,6 +1,6 @@
 /** @module Which worker's failure explains the others', and how it is told. */
 
-import type { ErrorMessage } from "../comm/launcher.ts";
+import type { ErrorMessage } from "../launcher-messages/launcher.ts";
 
 /** How a worker that failed has ended. */
 export interface WorkerFailure {

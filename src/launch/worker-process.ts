@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
-import { type ErrorMessage, parseWorkerMessage } from "../comm/launcher.ts";
+import { type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import { copyLines, rankPrefix } from "./output.ts";
 

@@ -1,7 +1,7 @@
 /** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
 import type { KernelCall, Ref } from "../ir/kernel.ts";
 import { sameShape } from "../ir/shape.ts";
-import { type Access, accessesOf, kernelOf } from "../kernels/index.ts";
+import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import { type Flat, nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
@@ -88,7 +88,7 @@ function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Stor
 
 /** Whether a call starts what is then under way, or ends it. */
 export const flightOf = (call: KernelCall): "starts" | "ends" | undefined =>
-  call["flight"] === undefined ? undefined : kernelOf(call).flight;
+  call["flight"] === undefined ? undefined : descriptionOf(call).flight;
 
 /** The memory that an access of a call without addresses names. */
 const refOf = ({ at }: Access): Ref => at as unknown as Ref;

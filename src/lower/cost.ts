@@ -1,6 +1,6 @@
 /** @module What a kernel call computes and moves, for profiles: counted from its shapes. */
 import { dtypes } from "../ir/dtype.ts";
-import { type Access, accessesOf, kernelOf } from "../kernels/index.ts";
+import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import type { LoweredStep } from "./json.ts";
 import { nestedIn } from "./nest.ts";
 
@@ -18,7 +18,7 @@ const elements = (access: Access): number =>
 
 /** Operations and bytes of a call; of a loop or branch nothing, as what it holds has costs of its own. */
 export function costOf(step: LoweredStep, axes: readonly number[] = []): CallCost {
-  const { control, moves, flops } = kernelOf(step);
+  const { control, moves, flops } = descriptionOf(step);
   if (control !== undefined) return { flops: 0, bytes: 0 };
   const accesses = accessesOf(step, axes).filter(({ role }) => role !== "scratch");
   const bytesOf = (access: Access): number => elements(access) * dtypes[access.dtype].bytes;

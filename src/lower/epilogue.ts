@@ -6,7 +6,7 @@
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
-import { accessesOf, fused, kernelOf } from "../kernels/index.ts";
+import { accessesOf, descriptionOf, fused } from "../kernels/index.ts";
 import { eachRef } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
@@ -38,7 +38,7 @@ type Rule = (pair: Pair) => { readonly [field: string]: unknown } | undefined;
 
 /** What the producer's kernel may do of the fused call. */
 const rule: Rule = (pair) => {
-  const { epilogue } = kernelOf(pair.producer);
+  const { epilogue } = descriptionOf(pair.producer);
   const call = pair.producer as never;
   if (epilogue === undefined) return undefined;
   if ("gate" in epilogue) return epilogue.gate(call) ? gate(pair) : undefined;
@@ -74,7 +74,7 @@ function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage,
 
 /** A call that makes values and sums their columns, as two: what is summed may then be made by the call before. */
 function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefined {
-  if (kernelOf(call).group !== "columns") return undefined;
+  if (descriptionOf(call).group !== "columns") return undefined;
   const inputs = call["in"] as readonly Operand[];
   const [ops, outputs] = [call["ops"] as readonly (readonly unknown[])[], call["out"] as readonly Result[]];
   const [name, dtype, op, summed] = ops.at(-1) ?? [];
@@ -90,7 +90,7 @@ function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefin
 }
 
 function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): Pair | undefined {
-  if (kernelOf(producer).epilogue === undefined || kernelOf(call).group !== "elements") return undefined;
+  if (descriptionOf(producer).epilogue === undefined || descriptionOf(call).group !== "elements") return undefined;
   const shape = call["shape"] as Shape;
   const [inputs, outputs] = [call["in"] as readonly Operand[], call["out"] as readonly Result[]];
   const [out] = outputs;

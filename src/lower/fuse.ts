@@ -7,30 +7,12 @@
 import type { View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
 import { type Shape, sameShape } from "../ir/shape.ts";
+import type { Cluster, FusionLimits } from "./cluster.ts";
 import { foldGroups } from "./fold.ts";
-import type { FoldSpace } from "./fold-space.ts";
 import { Joinable } from "./joins.ts";
 import { sinkNodes } from "./sink.ts";
 import { isWhole, type Storage } from "./storage.ts";
-import { type RegionValues, ruleOf } from "./values.ts";
-
-/** What runs as one piece of work: a fused group, a kernel, or a copy. */
-export interface Cluster {
-  /** Scalar nodes (in a folded group, folds too) in topological order, or one kernel node, or the view node that needs a copy. */
-  nodes: readonly Node[];
-  readonly kind: "group" | "folded" | "kernel" | "copy";
-  /** What a folded group walks. */
-  readonly space?: FoldSpace;
-}
-
-/** Whether nodes of a cluster read each other's values from registers. */
-export const hasRegisters = (cluster: Cluster): boolean => cluster.kind === "group" || cluster.kind === "folded";
-
-/** Bounds that keep a group's working set in the caches of a core. */
-export interface FusionLimits {
-  readonly instructions: number;
-  readonly inputs: number;
-}
+import { formOf, type RegionValues } from "./values.ts";
 
 export const defaultLimits: FusionLimits = { instructions: 64, inputs: 16 };
 
@@ -97,10 +79,10 @@ class Fuser {
   }
 
   private add(node: Node): void {
-    const rule = ruleOf(node);
+    const form = formOf(node);
     const copy = this.values.copies.get(node);
     if (copy !== undefined) this.enter(new Piece("copy", node), [copy.from], [copy.to], this.values.waitsOf(node));
-    if (rule.kind === "kernel") {
+    if (form.kind === "kernel") {
       this.enter(
         new Piece("kernel", node),
         node.inputs.map((input) => this.values.view(input)),
@@ -108,7 +90,7 @@ class Fuser {
         node.inputs.flatMap((input) => this.values.waitsOf(input)),
       );
     }
-    if (rule.kind === "scalar") this.addScalar(node);
+    if (form.kind === "pointwise") this.addScalar(node);
   }
 
   private enter(piece: Piece, reads: readonly View[], writes: readonly View[], waits: readonly Storage[]): void {

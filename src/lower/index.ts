@@ -1,8 +1,8 @@
 /** @module Lowering: from programs to kernel calls with offsets in one arena. */
 export { type CheckReport, checkLowered } from "./check.ts";
+export type { FusionLimits } from "./cluster.ts";
 export { type CallCost, costOf, type NumberedCall, numberedCalls } from "./cost.ts";
 export type { KernelChoice } from "./expand.ts";
-export type { FusionLimits } from "./fuse.ts";
 export type { Address, LoweredJson, LoweredStep } from "./json.ts";
 export {
   type ArenaValue,

@@ -1,11 +1,11 @@
 /** @module Calls within calls: what loops and branches hold, and the one order in which all of it is numbered. */
 import { type KernelCall, Ref } from "../ir/kernel.ts";
-import { end, kernelOf } from "../kernels/index.ts";
+import { descriptionOf, end } from "../kernels/index.ts";
 import type { Storage } from "./storage.ts";
 
 /** The lists of calls that a loop or a branch holds, in the order in which they are numbered. */
 export const nestedIn = <Call extends KernelCall>(call: Call): (readonly Call[])[] =>
-  kernelOf(call).nested.flatMap((list) => (call[list] === undefined ? [] : [call[list] as readonly Call[]]));
+  descriptionOf(call).nested.flatMap((list) => (call[list] === undefined ? [] : [call[list] as readonly Call[]]));
 
 /** Calls in one row: a loop or branch without what it holds, then that, then an `end`. */
 export interface Flat<Call extends KernelCall> {
@@ -21,7 +21,7 @@ export function flatten<Call extends KernelCall>(nested: readonly Call[]): Flat<
   const walk = (call: Call): void => {
     const inner = nestedIn(call);
     const first = calls.length;
-    const { nested, control } = kernelOf(call);
+    const { nested, control } = descriptionOf(call);
     const own = Object.entries(call).filter(([key]) => !nested.includes(key));
     calls.push(inner.length === 0 ? call : (Object.fromEntries(own) as Call));
     if (inner.length === 0) return;

@@ -1,7 +1,7 @@
 /** @module A lowered program in short: one line per kernel call. */
 
 import { formatShape, type Shape } from "../ir/shape.ts";
-import { type Access, accessesOf, kernelOf } from "../kernels/index.ts";
+import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import { formatBytes } from "../util/text.ts";
 import { flightOf } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
@@ -35,7 +35,7 @@ function printSteps(steps: readonly LoweredStep[], axes: readonly number[], inde
 
 /** One call in a line, as {@link printLowered} has it. */
 export function printCall(step: LoweredStep, axes: readonly number[] = []): string {
-  const { control, flight, space, title } = kernelOf(step);
+  const { control, flight, space, title } = descriptionOf(step);
   const name = title?.(step as never) ?? [step.k, ...epilogueOf(step)].join("+");
   if (control !== undefined || flight === "ends") return name;
   const accesses = accessesOf(step, axes);

@@ -3,7 +3,7 @@
  * less. Fusion computes everything as early as it can: `1 - y * y` beside `y`, long before the gradient asks for it.
  */
 import type { Node } from "../ir/node.ts";
-import type { Cluster, FusionLimits } from "./fuse.ts";
+import type { Cluster, FusionLimits } from "./cluster.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import type { RegionValues } from "./values.ts";
 

@@ -1,7 +1,7 @@
 /** @module The units of work of a region, with the memory that each reads and writes, in an order that keeps memory small. */
 import type { ScalarInstruction, View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
-import { type Cluster, hasRegisters } from "./fuse.ts";
+import { type Cluster, hasRegisters } from "./cluster.ts";
 import type { Storage } from "./storage.ts";
 import type { RegionValues } from "./values.ts";
 

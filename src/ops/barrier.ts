@@ -39,5 +39,5 @@ defineOp<Record<string, never>>({
         inputs.map(({ type }) => type),
       )
       .slice(0, 1),
-  lower: { kind: "view", view: (input) => input },
+  form: { kind: "view", view: (input) => input },
 });

@@ -37,8 +37,8 @@ defineOp({
   reference: ([x], _attrs, [type]) => [
     map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i]))),
   ],
-  lower: {
-    kind: "scalar",
+  form: {
+    kind: "pointwise",
     instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }),
   },
   stablehlo: ({ hlo, inputs, outputs }) => hlo.op("is_finite", inputs, outputs),
@@ -82,7 +82,7 @@ defineOp({
       (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number,
     ),
   ],
-  lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
+  form: { kind: "pointwise", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
   stablehlo: hloSame("select"),
 });
 
@@ -153,6 +153,6 @@ defineOp<{ dtype: DType }>({
       castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype),
     ),
   ],
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
   stablehlo: ({ hlo, inputs, attrs }) => [castHlo(hlo, inputs[0] as HloValue, attrs.dtype)],
 });

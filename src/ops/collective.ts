@@ -5,11 +5,12 @@
 
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
@@ -45,17 +46,20 @@ defineOp<{ axis: string }>({
     const here = hlo.same("remainder", outer, hlo.like(replica, size));
     return hlo.op("convert", [here], outputs);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
-      { k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) },
+      kernels.axisIndex.call({
+        axis: context.axisIndex(context.attrs.axis),
+        out: context.at(context.outputs[0] as View),
+      }),
     ],
   },
 });
 
 type CollectiveDef<A extends CollectiveAttrs> = Pick<
   OpDef<A>,
-  "name" | "doc" | "infer" | "cost" | "stablehlo" | "lower"
+  "name" | "doc" | "infer" | "cost" | "stablehlo" | "form" | "lower"
 > & {
   readonly communication: Communication<A>;
 };
@@ -98,21 +102,20 @@ const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.da
 
 function collectiveCall(
   context: KernelContext<CollectiveAttrs>,
-  op: string,
+  op: Parameters<typeof kernels.collective.call>[0]["op"],
   label: string,
   reduction: Reduction,
   pairs: readonly (readonly [View, View])[],
 ): KernelCall {
   const first = (pairs[0] as readonly [View, View])[0];
-  return {
-    k: "collective",
+  return kernels.collective.call({
     op,
     axis: context.axisIndex(context.attrs.axis),
     reduction,
     dtype: first.dtype,
     parts: pairs.map(([from, to]) => ({ in: context.at(from), out: context.at(to), count: sizeOf(from.shape) })),
     label,
-  };
+  });
 }
 
 defineCollective<CollectiveAttrs & { reduction: Reduction }>({
@@ -150,9 +153,8 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
         hloCombine(hloReductions[attrs.reduction], input.type.dtype),
       ]),
     ),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     inPlace: "each",
     emit: (context) => [
       collectiveCall(
@@ -204,9 +206,8 @@ defineCollective<CollectiveAttrs & { dim: number }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label } = context.attrs;
@@ -245,9 +246,8 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
     const { dtype } = outputs[0] as TensorType;
     return hlo.op("reduce_scatter", inputs, outputs, attributes, [hloCombine(hloReductions[attrs.reduction], dtype)]);
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label, reduction } = context.attrs;
@@ -292,9 +292,8 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
       split_count: `${attrs.parts} : i64`,
       ...hloGroups(hlo, attrs.axis),
     }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { from, to, parts, label } = context.attrs;

@@ -288,7 +288,8 @@ defineOp<ConvAttrs>({
       ),
     ];
   },
-  lower: { kind: "kernel", strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
+  form: { kind: "kernel" },
+  lower: { strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
   stablehlo: (context) => (convDims(context.attrs.layout).grouped ? hloGrouped(context) : hloConv(context)),
 });
 

@@ -12,6 +12,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
@@ -80,12 +81,14 @@ export function eachMatrix(
   return results;
 }
 
-export function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly View[]) => number) {
+export function factorCall<A extends Attrs>(
+  what: Parameters<typeof kernels.factor.call>[0]["what"],
+  columns: (inputs: readonly View[]) => number,
+) {
   return (context: KernelContext<A>): KernelCall[] => {
     const [x] = context.inputs as [View];
     return [
-      {
-        k: "factor",
+      kernels.factor.call({
         what,
         dtype: x.dtype,
         batch: sizeOf(batchOf(x)),
@@ -94,7 +97,7 @@ export function factorCall<A extends Attrs>(what: string, columns: (inputs: read
         in: context.inputs.map((input) => context.at(input)),
         out: context.outputs.map((output) => context.at(output)),
         ...context.attrs,
-      },
+      }),
     ];
   };
 }
@@ -142,7 +145,8 @@ const choleskyOp: OpDef<None> = defineOp<None>({
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => [
     spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
   ]),
-  lower: { kind: "kernel", emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
 });
 
 const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
@@ -193,7 +197,8 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
       transpose_a: `#stablehlo<transpose ${attrs.transpose ? "TRANSPOSE" : "NO_TRANSPOSE"}>`,
     }),
   ),
-  lower: { kind: "kernel", emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
 });
 
 const qrOp: OpDef<None> = defineOp<None>({
@@ -222,7 +227,8 @@ const qrOp: OpDef<None> = defineOp<None>({
     return eachMatrix(inputs, outputs, "qr", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
   },
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue))),
-  lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
 });
 
 function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
@@ -286,7 +292,8 @@ const svdOp: OpDef<None> = defineOp<None>({
       return spell.ofFinite(hlo, x as HloValue, results);
     }),
   ),
-  lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
 });
 
 const eighOp: OpDef<None> = defineOp<None>({
@@ -327,7 +334,8 @@ const eighOp: OpDef<None> = defineOp<None>({
       return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
     }).reverse(),
   ),
-  lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });
 
 /**

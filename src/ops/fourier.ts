@@ -10,6 +10,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloDType, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -245,14 +246,14 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => [
     hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs),
   ]),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const { kind, length } = context.attrs;
       const batch = sizeOf(x.shape.slice(0, x.shape.length - sides(context.attrs).input.length));
       const out = context.at(context.outputs[0] as View);
-      return [{ k: "fft", kind, dtype: x.dtype, batch, length, in: context.at(x), out }];
+      return [kernels.fft.call({ kind, dtype: x.dtype, batch, length, in: context.at(x), out })];
     },
   },
 });

@@ -29,7 +29,7 @@ import "./window.ts";
 
 export { refuseGradient, relu, stopGradient } from "./activation.ts";
 export * from "./arrange.ts";
-export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
+export { type AttentionOptions, attention } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -89,5 +89,5 @@ export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
 export { distinct, unique } from "./unique.ts";
 export { inFloat32 } from "./wide.ts";
-export type { WindowAttrs } from "./window.ts";
+export type { WindowAttrs } from "./window-lower.ts";
 export { mulNoNan, xlogy } from "./zero-terms.ts";

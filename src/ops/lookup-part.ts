@@ -7,6 +7,7 @@ import { absent, type HostTensor } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloCombine } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { gatherHlo, gatherRows, scatterNumbers, scatterRows } from "./lookup.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
@@ -55,14 +56,13 @@ defineOp<{ batchDims: number; total: number }>({
     const own = hlo.broadcast(inside, found.type.shape, range(row.type.shape.length));
     return [hlo.select(own, found, hlo.like(found, 0))];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x, indices, start] = context.inputs as [View, View, View];
       const { batchDims, total } = context.attrs;
       return [
-        {
-          k: "gather",
+        kernels.gather.call({
           dtype: x.dtype,
           ...lookupSizes(x.shape, indices.shape, batchDims),
           in: context.at(x),
@@ -70,7 +70,7 @@ defineOp<{ batchDims: number; total: number }>({
           start: context.at(start),
           total,
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -104,16 +104,15 @@ defineOp<{ batchDims: number; size: number; total: number }>({
     const attributes = scatterNumbers(row.type.shape.length, zeros.type.shape.length, batchDims);
     return hlo.op("scatter", [zeros, row, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices, start] = context.inputs as [View, View, View];
       const out = context.outputs[0] as View;
       const { batchDims, total } = context.attrs;
       const sizes = lookupSizes(out.shape, indices.shape, batchDims);
       return [
-        {
-          k: "scatterAdd",
+        kernels.scatterAdd.call({
           dtype: out.dtype,
           ...sizes,
           updates: context.at(updates),
@@ -122,7 +121,7 @@ defineOp<{ batchDims: number; size: number; total: number }>({
           total,
           out: context.at(out),
           ...sumScratch(context, out, sizes),
-        },
+        }),
       ];
     },
   },

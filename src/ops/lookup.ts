@@ -16,6 +16,7 @@ import {
   type TensorType,
 } from "../ir/shape.ts";
 import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -192,20 +193,19 @@ defineOp<{ batchDims: number }>({
   reference: ([x, indices], { batchDims }) => [gatherRows(x as HostTensor, indices as HostTensor, batchDims)],
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
       return [
-        {
-          k: "gather",
+        kernels.gather.call({
           dtype: x.dtype,
           ...sizes,
           in: context.at(x),
           indices: context.at(indices),
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -278,22 +278,21 @@ defineOp<{ batchDims: number; size: number }>({
     const attributes = scatterNumbers(indices.type.shape.length, zeros.type.shape.length, batchDims);
     return hlo.op("scatter", [zeros, indices, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices] = context.inputs as [View, View];
       const out = context.outputs[0] as View;
       const sizes = lookupSizes(out.shape, indices.shape, context.attrs.batchDims);
       return [
-        {
-          k: "scatterAdd",
+        kernels.scatterAdd.call({
           dtype: out.dtype,
           ...sizes,
           updates: context.at(updates),
           indices: context.at(indices),
           out: context.at(out),
           ...sumScratch(context, out, sizes),
-        },
+        }),
       ];
     },
   },
@@ -378,21 +377,20 @@ defineOp<{ sizes: Shape }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
       return [
-        {
-          k: "dynamicSlice",
+        kernels.dynamicSlice.call({
           dtype: x.dtype,
           shape: x.shape,
           sizes: out.shape,
           in: context.at(x),
           starts: starts.map((start) => context.at(start)),
           out: context.at(out),
-        },
+        }),
       ];
     },
   },
@@ -465,15 +463,14 @@ defineOp({
     return [out];
   },
   stablehlo: hloSame("dynamic_update_slice"),
+  form: { ...movingKernel, updates: true },
   lower: {
-    ...movingKernel,
     inPlace: 0,
     emit: (context) => {
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];
       const out = context.outputs[0] as View;
       return [
-        {
-          k: "dynamicUpdateSlice",
+        kernels.dynamicUpdateSlice.call({
           dtype: x.dtype,
           shape: x.shape,
           sizes: update.shape,
@@ -481,7 +478,7 @@ defineOp({
           update: context.at(update),
           starts: starts.map((start) => context.at(start)),
           out: context.at(out),
-        },
+        }),
       ];
     },
   },

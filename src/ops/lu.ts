@@ -47,7 +47,8 @@ const luOp: OpDef<None> = defineOp<None>({
   reference: (inputs, _attrs, outputs) =>
     eachMatrix(inputs, outputs, "lu", (a) => host.lu(a, rowsOf(inputs[0] as HostTensor))),
   stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloLu(hlo, x as HloValue))),
-  lower: { kind: "kernel", emit: factorCall("lu", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("lu", ([x]) => rowsOf(x as View)) },
 });
 
 /** LAPACK's rows are swaps, one after the other: the order that they come to is written out, swap by swap. */
@@ -127,7 +128,7 @@ const solveOp: OpDef<SolveAttrs> = defineComposite<SolveAttrs>({
     return [emit.neg(transpose ? emit.matmul(node, turned(db)) : emit.matmul(db, turned(node))), db];
   },
   batch: batchByEquation(),
-  lower: absent("its body is kernels"),
+  form: absent("its body is kernels"),
 });
 
 /** X with A X = B, or with Aᵀ X = B. */

@@ -2,7 +2,7 @@
 
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
@@ -131,7 +131,7 @@ defineOp<SliceAttrs>({
       limit_indices: hloIntegers(attrs.limit),
       strides: hloIntegers(attrs.stride),
     }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { start, stride }, output) => ({
       ...input,
@@ -247,7 +247,8 @@ defineOp<PadAttrs>({
       edge_padding_high: hloIntegers(attrs.high),
       interior_padding: hloIntegers(attrs.interior),
     }),
-  lower: { kind: "kernel", strided: [0, 1], moves: true, emit: lowerPad },
+  form: movingKernel,
+  lower: { strided: [0, 1], emit: lowerPad },
 });
 
 /** With a value per element of the batch, the padding is found by padding truth values. */
@@ -364,9 +365,8 @@ defineOp<{ dim: number }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("concatenate", inputs, outputs, { dimension: `${attrs.dim} : i64` }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     strided: range(maxConcat),
     emit: (context) => {
       const out = context.outputs[0] as View;

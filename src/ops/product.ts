@@ -7,6 +7,7 @@ import { absent, type BatchContext, type Batched, type HostTensor, type Node } f
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { hloFullPrecision } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -129,7 +130,8 @@ defineOp<DotAttrs>({
     }
     return [out];
   },
-  lower: { kind: "kernel", strided: [0, 1], emit: lowerDot },
+  form: { kind: "kernel" },
+  lower: { strided: [0, 1], emit: lowerDot },
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     const lists = {
       lhs_batching_dimensions: attrs.xBatch,
@@ -225,8 +227,7 @@ function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
   return [
     ...left.calls,
     ...right.calls,
-    {
-      k: "dot",
+    kernels.dot.call({
       dtype: x.dtype,
       b,
       m,
@@ -235,6 +236,6 @@ function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
       x: { at: context.at(left.view), strides: left.view.strides },
       y: { at: context.at(right.view), strides: right.view.strides },
       out: { at: context.at(context.outputs[0] as View), strides: [m * n, n, 1] },
-    },
+    }),
   ];
 }

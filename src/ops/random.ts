@@ -10,6 +10,7 @@ import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type
 import type { HloValue } from "../ir/stablehlo.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import { batchByLoop } from "./batch.ts";
@@ -89,21 +90,20 @@ const randomBitsOp = defineOp<RandomAttrs>({
     const [key, start] = inputs as [HloValue, HloValue];
     return [hloPhilox(hlo, key, start, { shape, strides: stridesOf(total), stream })];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [key, start] = context.inputs as [View, View];
       const { shape, total, stream } = context.attrs;
       return [
-        {
-          k: "randomBits",
+        kernels.randomBits.call({
           key: context.at(key),
           start: context.at(start),
           shape,
           total,
           stream,
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },

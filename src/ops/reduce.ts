@@ -7,6 +7,7 @@ import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -157,8 +158,8 @@ defineOp<ReduceAttrs>({
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce", [x, start], outputs, { dimensions: hloIntegers(attrs.dims) }, [combined]);
   }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ op, dims }) => (op === "prod" ? undefined : { op, dims }),
     emit: (context) => {
@@ -169,8 +170,7 @@ defineOp<ReduceAttrs>({
       const pick = (list: readonly number[], wanted: readonly number[]): number[] =>
         wanted.map((dim) => list[dim] as number);
       return [
-        {
-          k: "reduce",
+        kernels.reduce.call({
           op,
           dtype: x.dtype,
           in: context.at(x),
@@ -179,7 +179,7 @@ defineOp<ReduceAttrs>({
           over: pick(x.shape, dims),
           overStrides: pick(x.strides, dims),
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -244,8 +244,8 @@ defineOp<{ dim: number }>({
       .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
       .slice(1);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ dim }) => ({ op: "argMax", dims: [dim] }),
     emit: (context) => {
@@ -262,7 +262,13 @@ defineOp<{ dim: number }>({
       const rows = sizeOf(x.shape) / cols;
       return [
         ...calls,
-        { k: "argMax", dtype: x.dtype, rows, cols, in: context.at(view), out: context.at(context.outputs[0] as View) },
+        kernels.argMax.call({
+          dtype: x.dtype,
+          rows,
+          cols,
+          in: context.at(view),
+          out: context.at(context.outputs[0] as View),
+        }),
       ];
     },
   },

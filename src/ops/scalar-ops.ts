@@ -85,7 +85,7 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
         : (a: number, b: number | undefined): number => roundTo(dtype, row.value(a, b ?? 0, dtype));
       return [map(type as TensorType, (x as TypedArray).length, (i) => value(x?.[i] as number, y?.[i]))];
     },
-    lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
+    form: { kind: "pointwise", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
     stablehlo: scalarHlo(row),
   });
 }
@@ -140,7 +140,7 @@ for (const [name, value] of Object.entries(compareRows)) {
         Number(value(x?.data[i] as number, y?.data[i] as number)),
       ),
     ],
-    lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
+    form: { kind: "pointwise", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
     stablehlo: ({ hlo, inputs }) => [hlo.compare(name.toUpperCase(), inputs[0] as HloValue, inputs[1] as HloValue)],
   });
 }

@@ -6,6 +6,7 @@ import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloRegion, type HloValue, hloCombine } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -136,17 +137,15 @@ defineOp<ScatterAttrs>({
     const attributes = scatterNumbers(indices.type.shape.length, x.type.shape.length, batchDims);
     return hlo.op("scatter", inputs, outputs, attributes, [hloRegion(op, (outputs[0] as TensorType).dtype)]);
   },
+  form: { kind: "kernel", updates: true, moves: ({ op }) => op === "replace" },
   lower: {
-    kind: "kernel",
-    moves: ({ op }) => op === "replace",
     inPlace: 0,
     emit: (context) => {
       const [x, indices, updates] = context.inputs as [View, View, View];
       const { op, batchDims } = context.attrs;
       const sizes = lookupSizes(x.shape, indices.shape, batchDims);
       return [
-        {
-          k: "scatter",
+        kernels.scatter.call({
           op,
           dtype: x.dtype,
           ...sizes,
@@ -155,7 +154,7 @@ defineOp<ScatterAttrs>({
           indices: context.at(indices),
           out: context.at(context.outputs[0] as View),
           ...(op === "sum" ? sumScratch(context, x, sizes) : {}),
-        },
+        }),
       ];
     },
   },

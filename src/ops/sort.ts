@@ -7,6 +7,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, normalizeDim, otherDims, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type HloBlock, type HloRegion, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -98,7 +99,10 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   },
   batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
-  cost: ([input]) => 10 * sizeOf((input as TensorType).shape),
+  cost: ([input]) => {
+    const { shape } = input as TensorType;
+    return 10 * sizeOf(shape) * Math.max(1, Math.log2(shape.at(-1) as number));
+  },
   reference: (inputs, { descending }) => {
     const [key] = inputs as [HostTensor];
     const length = lastOf(key);
@@ -113,11 +117,10 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
     return results;
   },
   stablehlo: ({ hlo, inputs, attrs }) => hloSort(hlo, inputs, attrs.descending),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
-      {
-        k: "sort",
+      kernels.sort.call({
         rows: rowsOf(context.inputs[0] as View),
         cols: lastOf(context.inputs[0] as View),
         descending: context.attrs.descending,
@@ -126,7 +129,7 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
           in: context.at(input),
           out: context.at(context.outputs[index] as View),
         })),
-      },
+      }),
     ],
   },
 });
@@ -198,21 +201,20 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const [values, indices] = context.outputs as [View, View];
       return [
-        {
-          k: "topK",
+        kernels.topK.call({
           dtype: x.dtype,
           rows: rowsOf(x),
           cols: lastOf(x),
           count: context.attrs.k,
           in: context.at(x),
           out: [context.at(values), context.at(indices)],
-        },
+        }),
       ];
     },
   },

@@ -7,6 +7,7 @@ import { absent, type Batched, type HostTensor, type Node } from "../ir/node.ts"
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { hloIntegers, hloSame } from "../ir/stablehlo.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -33,13 +34,12 @@ export const moves = (): number => 0;
 
 /** A fused call that copies one view onto another of the same shape. */
 export function copyCall(context: Pick<KernelContext<never>, "at">, from: View, to: View): KernelCall {
-  return {
-    k: "fused",
+  return kernels.fused.call({
     shape: to.shape,
     in: [{ at: context.at(from), dtype: from.dtype, strides: from.strides }],
     ops: [],
     out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
-  };
+  });
 }
 
 /** A call that writes one view's values to another, of another dtype. */
@@ -102,7 +102,7 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("broadcast_in_dim", inputs, outputs, { broadcast_dimensions: hloIntegers(attrs.dims) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { shape, dims }) => {
       const strides = new Array<number>(shape.length).fill(0);
@@ -183,7 +183,7 @@ defineOp<{ shape: Shape }>({
   cost: moves,
   reference: ([x]) => [(x as HostTensor).data.slice()],
   stablehlo: hloSame("reshape"),
-  lower: { kind: "view", view: (input, { shape }) => reshapeView(input, shape) },
+  form: { kind: "view", view: (input, { shape }) => reshapeView(input, shape) },
 });
 
 defineOp<{ order: readonly number[] }>({
@@ -225,7 +225,7 @@ defineOp<{ order: readonly number[] }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("transpose", inputs, outputs, { permutation: hloIntegers(attrs.order) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { order }) => ({
       ...input,
@@ -273,7 +273,7 @@ defineOp<{ dims: readonly number[] }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("reverse", inputs, outputs, { dimensions: hloIntegers(attrs.dims) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { dims }) => ({
       ...input,
@@ -321,5 +321,5 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
   },
   stablehlo: ({ hlo, inputs, outputs, attrs }) =>
     hlo.op("iota", inputs, outputs, { iota_dimension: `${attrs.dim} : i64` }),
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "iota", dtype: attrs.dtype, literal: attrs.dim }) },
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "iota", dtype: attrs.dtype, literal: attrs.dim }) },
 });

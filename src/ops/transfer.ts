@@ -4,10 +4,11 @@
  */
 
 import type { DType } from "../ir/dtype.ts";
-import type { View } from "../ir/kernel.ts";
+import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 
 const step = absent("a step of a program, never a node of a graph");
@@ -47,18 +48,16 @@ defineOp<SendAttrs>({
       throw new HeddleError("dtype", `send: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
     return [];
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, inputs, at, axisIndex }) => [
-      {
-        k: "send",
+      kernels.send.call({
         axis: axisIndex(attrs.axis),
         to: attrs.peer,
         dtype: (inputs[0] as View).dtype,
         parts: inputs.map((view) => ({ in: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });
@@ -71,18 +70,16 @@ defineOp<ReceiveAttrs>({
     checkPeer("receive", attrs);
     return attrs.shapes.map((shape) => ({ dtype: attrs.dtype, shape }));
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, outputs, at, axisIndex }) => [
-      {
-        k: "receive",
+      kernels.receive.call({
         axis: axisIndex(attrs.axis),
         from: attrs.peer,
         dtype: attrs.dtype,
         parts: outputs.map((view) => ({ out: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });

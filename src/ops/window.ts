@@ -12,18 +12,9 @@ import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
 import { scatterNumbers } from "./lookup.ts";
-import { type Combination, combine, combines, identityOf } from "./reduce.ts";
+import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
-import { untouched, windowCalls, windowOrder } from "./window-lower.ts";
-
-export type WindowAttrs = {
-  op: Combination;
-  window: readonly number[];
-  strides: readonly number[];
-  padding: readonly (readonly [number, number])[];
-  /** Distances of the elements of a window; 1 by default. */
-  dilation?: readonly number[];
-};
+import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
 
 /** From the first to past the last element of a window. */
 const spanOf = ({ window, dilation }: WindowAttrs, dim: number): number =>
@@ -262,14 +253,14 @@ defineOp<WindowAttrs>({
     const combined = hloCombine(hloReductions[attrs.op], dtype);
     return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloDilated(attrs), [combined]);
   }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     outputOrder: windowOrder,
     emit: (context) =>
       context.attrs.op === "prod"
         ? windowProducts(context as KernelContext<never>, context.attrs)
-        : windowCalls(context, "reduceWindow", { in: 0 }),
+        : windowCalls(context, "reduceWindow"),
   },
 });
 
@@ -356,11 +347,11 @@ defineOp<WindowAttrs>({
     const regions = [hloKeeps(attrs.op, dtype), hloCombine("add", dtype)];
     return hlo.op("select_and_scatter", [...inputs, zero], outputs, hloWindow(attrs), regions);
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
+    emit: (context) => windowCalls(context, "selectAndScatter"),
   },
 });
 
@@ -421,10 +412,10 @@ defineOp<WindowAttrs>({
   stablehlo: ({ hlo, inputs, outputs, attrs }) => {
     return [hloTaken(hlo, inputs as [HloValue, HloValue], outputs[0] as TensorType, attrs).taken];
   },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),
+    emit: (context) => windowCalls(context, "windowTake"),
   },
 });

@@ -5,11 +5,10 @@ import { printGraph } from "../ir/print.ts";
 import { isGraph } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { OwnedPlan } from "./control.ts";
+import type { Decision, OwnedPlan } from "./decision.ts";
 import type { Layout } from "./layout.ts";
 import { type LocalTarget, localGraph } from "./localize.ts";
 import { coordinatesOf, deviceCount, type Mesh } from "./mesh.ts";
-import type { Decision } from "./propagate.ts";
 
 /** Devices that run the same graph. */
 export interface DeviceClass {

@@ -8,6 +8,7 @@ import { isFloat } from "../ir/dtype.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
 import { isAll } from "../passes/match.ts";
+import type { Decision, OwnedPlan, Strategy } from "./decision.ts";
 import {
   formatLayout,
   type Layout,
@@ -20,16 +21,6 @@ import {
   withPlacement,
 } from "./layout.ts";
 import type { Mesh } from "./mesh.ts";
-import type { Decision } from "./propagate.ts";
-import type { Strategy } from "./strategy.ts";
-
-/** Decisions inside a graph that an op owns, and the layouts at its ends. */
-export interface OwnedPlan {
-  readonly graph: Graph;
-  readonly decisions: ReadonlyMap<Node, Decision>;
-  readonly inputs: readonly Layout[];
-  readonly outputs: readonly Layout[];
-}
 
 /** Follows layouts through a graph: the planner's own function, given so that the two files need not import each other. */
 export type Follow = (graph: Graph, inputs: readonly Layout[]) => Map<Node, Decision>;

@@ -1,6 +1,8 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
+export { collectiveSeconds, type Link, type Machine, machineFor, type Traffic } from "../cost/index.ts";
 export { type BucketSizes, defaultBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
+export type { Hints, Strategy, Windowed } from "./decision.ts";
 export type { ValueFormat } from "./formats.ts";
 export {
   formatLayout,
@@ -21,7 +23,6 @@ export {
   shardedOn,
   withPlacement,
 } from "./layout.ts";
-export { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
@@ -42,11 +43,9 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  type Traffic,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
 export { parsePlan, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
-export { formatStrategy, type Hints, type Strategy, strategiesOf } from "./strategy.ts";
-export type { Windowed } from "./window.ts";
+export { formatStrategy, strategiesOf } from "./strategy.ts";

@@ -1,5 +1,6 @@
 /** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
 
+import { type Machine, sendSeconds } from "../cost/index.ts";
 import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
@@ -12,7 +13,7 @@ import { isAll } from "../passes/match.ts";
 import { sourceOf } from "../passes/row-facts.ts";
 import { touchedRows } from "../passes/touched-rows.ts";
 import { type BucketSizes, formBuckets } from "./buckets.ts";
-import type { OwnedPlan } from "./control.ts";
+import type { Decision, OwnedPlan, Strategy } from "./decision.ts";
 import { anyMoves, exchangeAttrs } from "./exchange.ts";
 import {
   formatLayout,
@@ -23,12 +24,10 @@ import {
   sameLayout,
   withPlacement,
 } from "./layout.ts";
-import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
-import type { Decision } from "./propagate.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, isCheap, type Strategy, waitsOf } from "./strategy.ts";
+import { AxisWalk, isCheap, waitsOf } from "./strategy.ts";
 
 // Through how many cheap values the source of a part is looked for.
 const remakeDepth = 4;
@@ -273,7 +272,9 @@ class Localizer {
     const scattered = becomes("shard");
     if (!scattered && !(becomes("replicate") && isOfLookups(node, remakeDepth))) return undefined;
     // Sums of whole values go together with others', so that to leave them must save more than the way to begin.
-    const beginning = scattered ? 0 : 2 * this.machine.latency;
+    const begin = (axis: string): number => sendSeconds({ axis, rounds: 2, bytes: 0 }, this.machine);
+    const summed = this.mesh.axes.filter((_axis, index) => own[index]?.kind === "partial");
+    const beginning = scattered ? 0 : summed.reduce((total, { name }) => total + begin(name), 0);
     if (this.remakeSeconds(node, layout, remakeDepth) + beginning >= this.moveSeconds(node, layout)) return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
     const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));

@@ -1,22 +1,22 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
+import { costOfTasks, type Machine, machineFor, type Traffic, tasksOf } from "../cost/index.ts";
 import { communicationOf } from "../ir/communication.ts";
-import { controlOf } from "../ir/control.ts";
 import { inputSpecs, mapGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
+import { sameType, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
-import { nodesWithin, topological } from "../ir/walk.ts";
+import { nodesWithin } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type BucketSizes, defaultBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
+import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
 import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
-import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
-import { type Decision, propagate } from "./propagate.ts";
+import { propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
 export interface PlannedValue {
@@ -50,7 +50,7 @@ export interface PlanOptions {
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
   readonly buckets?: BucketSizes;
 }
 
@@ -60,7 +60,7 @@ export interface PlanOptions {
  * @throws HeddleError `layout` when a given layout does not fit its value.
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
-  const machine = options.machine ?? defaultMachine;
+  const machine = machineFor(deviceCount(mesh), options.machine);
   const formatted = decideFormats(source, machine);
   const graph = expandUnplannable(formatted.graph);
   const specs = inputSpecs(graph);
@@ -172,7 +172,7 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
   };
   compare("input", plan.inputs, local.inputs);
   compare("output", plan.outputs, local.outputs);
-  for (const { node } of collectivesWithin(local)) {
+  for (const node of nodesWithin(local).filter(isCollective)) {
     const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
@@ -186,49 +186,10 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
 const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** The collectives of a plan, in order; those inside a loop once. */
-export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
+export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);
 
-/** What one collective sends. */
-export interface Traffic {
-  /** Name of the op. */
-  readonly name: string;
-  readonly axis: string;
-  readonly label: string;
-  /** Number of tensors in it. */
-  readonly values: number;
-  /** Bytes of its local inputs. */
-  readonly payload: number;
-  /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
-  readonly sent: number;
-  /** Predicted time of all iterations, in seconds, on the machine that plans assume. */
-  readonly seconds: number;
-}
-
-/** The collectives of a graph and of those that its ops own, and how often each runs. */
-function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; readonly times: number }[] {
-  return topological(graph.outputs).flatMap((node) => {
-    const control = controlOf(node);
-    const inner = times * (control?.kind === "loop" ? (control.length ?? 1) : 1);
-    const owned = Object.values(node.attrs).filter(isGraph);
-    return [...(isCollective(node) ? [{ node, times }] : []), ...owned.flatMap((one) => collectivesWithin(one, inner))];
-  });
-}
-
-/** What each collective of a plan sends on a device (default: the first), in order. */
-export function trafficOf(plan: Plan, device = 0): Traffic[] {
-  const own = plan.classes.find(({ devices }) => devices.includes(device));
-  return collectivesWithin((own ?? plan).local).map(({ node, times }) => {
-    const types = node.inputs.map((input) => input.types[0] as TensorType);
-    const payload = types.reduce((total, type) => total + bytesOf(type), 0);
-    const sent = times * (communicationOf(node)?.traffic(types, node.attrs).bytes ?? 0);
-    return {
-      name: node.op.name,
-      axis: String(node.attrs["axis"]),
-      label: String(node.attrs["label"]),
-      values: node.inputs.length,
-      payload,
-      sent,
-      seconds: times * collectiveSeconds(defaultMachine, node.op.name, types, node.attrs),
-    };
-  });
+/** What each collective of a plan sends on a device (default: the first), in order. @param machine default: as plans assume */
+export function trafficOf(plan: Plan, device = 0, machine?: Machine): Traffic[] {
+  const { local } = plan.classes.find(({ devices }) => devices.includes(device)) ?? plan;
+  return [...costOfTasks(tasksOf(local), machineFor(deviceCount(plan.mesh), machine)).collectives];
 }

@@ -2,32 +2,16 @@
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { flopsOf } from "../ir/walk.ts";
+import type { Hints, Strategy } from "./decision.ts";
 import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Sizes, sizesOn } from "./partition.ts";
-import { splitWindows, type Windowed } from "./window.ts";
-
-/** One legal way: what each input must be, what each output then is. */
-export interface Strategy {
-  readonly inputs: readonly Placement[];
-  readonly outputs: readonly Placement[];
-  /** The letter that is split, when one is. */
-  readonly letter: string | undefined;
-  /** Each device's share of the letter, where the shares are not equal. */
-  readonly sizes?: Sizes;
-  /** Dims of which devices work on windows: inputs are widened first, outputs added up after. */
-  readonly windows?: readonly Windowed[];
-}
+import { splitWindows } from "./window.ts";
 
 /** `S(0), R -> S(0)`. */
 export const formatStrategy = (strategy: Strategy): string =>
   `${strategy.inputs.map(formatPlacement).join(", ")} -> ${strategy.outputs.map(formatPlacement).join(", ")}`;
-
-/** Where operands are or should be: what uneven splits and windows are taken from. */
-export interface Hints {
-  readonly inputs: readonly (Placement | undefined)[];
-  readonly outputs: readonly (Placement | undefined)[];
-}
 
 /** A node as the planner sees it while it goes through the axes: its types on one device so far. */
 export class AxisWalk {
@@ -185,7 +169,5 @@ const cheapPerElement = 32;
  * Whether an op is cheap: its parts are then made anew rather than cut from the whole or sent, and it follows the layout that is
  * wanted of its result.
  */
-export function isCheap(node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean {
-  const inputs = node.inputs.flatMap((input) => input.types);
-  return node.op.cost(inputs, node.types, node.attrs) <= cheapPerElement * sizeOf(node.shape);
-}
+export const isCheap = (node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean =>
+  flopsOf(node) <= cheapPerElement * sizeOf(node.shape);

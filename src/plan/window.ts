@@ -1,23 +1,10 @@
 /** @module Windows: what each device needs of a dim that is split, beyond its own part of it, and how it gets it. */
 import type { Equation, WindowRule } from "../ir/equation.ts";
 import type { TensorType } from "../ir/shape.ts";
+import type { Hints, Strategy, Windowed } from "./decision.ts";
 import { type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Interval, intervals, proportional, sizesOn } from "./partition.ts";
-import type { Hints, Strategy } from "./strategy.ts";
-
-/** A dim of an operand of which each device works on a window. */
-export interface Windowed {
-  readonly side: "input" | "output";
-  readonly operand: number;
-  readonly dim: number;
-  /** Of each device. */
-  readonly wanted: readonly Interval[];
-  /** Padding that takes the place of the op's own on each device. */
-  readonly padding: readonly (readonly [low: number, high: number])[];
-  /** How the operand is dealt out before it is widened, or after its windows are added up; undefined: it is whole. */
-  readonly sizes: readonly number[] | undefined;
-}
 
 /** The window of `[from, to)` inside `[0, length)`, and what is missing of it on each side; undefined when it is empty and may not be. */
 function windowOf(

@@ -1,6 +1,6 @@
 /** @module Programs: the list of steps that one device runs. */
 export type { RankProgram } from "./builder.ts";
-export * from "./count.ts";
+export { costOf } from "./cost.ts";
 export * from "./parse.ts";
 export { type PipelineSource, pipelinePrograms } from "./pipeline.ts";
 export {

@@ -1,9 +1,9 @@
 /** @module The plan of a pipeline: from a graph, a mesh with an axis of stages and the stage of each parameter to programs. */
+import type { Machine } from "../cost/index.ts";
 import { inputSpecs } from "../ir/graph.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, only, replicate } from "../plan/layout.ts";
-import type { Machine } from "../plan/machine.ts";
 import { formatMesh, type Mesh, type MeshAxis } from "../plan/mesh.ts";
 import {
   assignStages,
@@ -21,7 +21,7 @@ import {
 import { HeddleError } from "../util/errors.ts";
 import { formatBytes, listed } from "../util/text.ts";
 import type { RankProgram } from "./builder.ts";
-import { countProgram } from "./count.ts";
+import { costOf } from "./cost.ts";
 import { pipelinePrograms } from "./pipeline.ts";
 
 /** The mesh axis of the stages. */
@@ -46,7 +46,7 @@ export interface PipelinePlanOptions {
   readonly updates?: readonly (number | undefined)[];
   /** Inputs whose memory their next values take over. */
   readonly donate?: readonly number[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
 }
 
 /** A value of a pipeline: its global type, its layout on the whole mesh, and the stage that holds it. */
@@ -189,11 +189,9 @@ function checkRanks({ name, stages, ranks }: Schedule, size: number): void {
 /** Bytes that each rank of the stage axis sends in one step, by the axis on which they travel. */
 export function bytesSentByRank({ ranks }: PipelinePlan): { readonly stage: number; readonly others: number }[] {
   return ranks.map(({ program }) => {
-    const { collectives } = countProgram(program);
+    const { collectives } = costOf(program);
     const sum = (own: boolean): number =>
-      collectives
-        .filter(({ axis }) => (axis === stageAxis) === own)
-        .reduce((total, { bytesSent }) => total + bytesSent, 0);
+      collectives.filter(({ axis }) => (axis === stageAxis) === own).reduce((total, { sent }) => total + sent, 0);
     return { stage: sum(true), others: sum(false) };
   });
 }

@@ -1,5 +1,6 @@
 /** @module A runtime: the mesh, this process's place in it, and the executor of its local devices. */
 
+import { environmentMachine, type Machine, parseMachine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -19,6 +20,8 @@ export interface Runtime {
   readonly world: number;
   /** The processes' meeting place; undefined for one process. */
   readonly processes: World | undefined;
+  /** What all processes assume of devices and links when they plan; undefined: what plans assume. */
+  readonly machine: Machine | undefined;
   close(): void;
 }
 
@@ -58,6 +61,7 @@ function chooseExecutor(wanted: RuntimeOptions["executor"]): "native" | "referen
 export function localRuntime(options: RuntimeOptions = {}): Runtime {
   const axes = options.axes ?? [];
   const local = allDevices(axes);
+  const machine = environmentMachine();
   const executor =
     chooseExecutor(options.executor) === "reference"
       ? referenceExecutor({ axes, devices: local })
@@ -66,8 +70,9 @@ export function localRuntime(options: RuntimeOptions = {}): Runtime {
           devices: local,
           threads: options.threads ?? defaultThreads(local.length),
           world: undefined,
+          machine,
         });
-  return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
+  return { axes, local, executor, rank: 0, world: 1, processes: undefined, machine, close: () => executor.close() };
 }
 
 /** Cores of this process for each of its devices. */
@@ -95,7 +100,11 @@ export async function distributedRuntime(
   }
   const world = await joinWorld(options);
   const local = [devices[options.rank] as LocalDevice];
-  const executor = nativeExecutor({ axes, devices: local, threads: options.threads ?? defaultThreads(1), world });
+  // Plans and the order of collectives follow from it, so rank 0's is that of all.
+  const described = await world.together("machine", async () => readEnvironment().machine ?? "");
+  const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
+  const threads = options.threads ?? defaultThreads(1);
+  const executor = nativeExecutor({ axes, devices: local, threads, world, machine });
   return {
     axes,
     local,
@@ -103,6 +112,7 @@ export async function distributedRuntime(
     rank: options.rank,
     world: options.size,
     processes: world,
+    machine,
     close: () => {
       executor.close();
       world.close();

@@ -1,18 +1,18 @@
 /** @module Functions whose results are each on one stage of a pipeline: every device runs what makes its own. */
 
+import { type Planned, planProgram } from "../compile/compile.ts";
+import { nothing, onRuntime, type Value } from "../compile/value.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { type Layout, type Mesh, type MeshAxis, type PlannedValue, replicate, withPlacement } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
 import { stageAxis } from "../program/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { invariant } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { type Planned, planProgram } from "./compile.ts";
-import { meshOf } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { type AnyFunction, type CompiledFunction, type Example, type FunctionOptions, prepare } from "./transforms.ts";
-import { nothing, onRuntime, type Value } from "./value.ts";
 
 /** What the devices at one coordinate of the stage axis run. */
 export interface StageFunction {
@@ -49,6 +49,7 @@ function stagesOf({ traced, compile }: ReturnType<typeof prepare>, mesh: Mesh): 
       inputs: compile.inputs,
       outputs: outputs.map((index) => onEvery(compile.outputs[index], axis)),
       outputNames: outputs.map((index) => traced.names[index] as string),
+      machine: compile.machine,
     });
     return { planned, outputs };
   });

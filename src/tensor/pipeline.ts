@@ -1,19 +1,19 @@
 /** @module Functions as pipelines: traced once, cut into stages and micro-batches, run by programs that differ by rank. */
 
+import { runPasses } from "../compile/passes.ts";
+import { nothing, onRuntime, type Value } from "../compile/value.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { runPasses } from "../passes/index.ts";
 import { type Layout, type Mesh, sameLayout } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
 import { type PipelinePlan, type PipelinePlanOptions, planPipeline, stageAxis } from "../program/index.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord } from "../util/options.ts";
 import { flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { meshOf } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { type AnyFunction, type FunctionOptions, prepare } from "./transforms.ts";
-import { nothing, onRuntime, type Value } from "./value.ts";
 
 /** What a pipeline needs to know besides what every planned function does. */
 export interface PipelineOptions
@@ -82,6 +82,7 @@ function planPrepared(
       graph.outputs.map((node) => node.types[0] as TensorType),
     ),
     donate: compile.donate,
+    machine: compile.machine,
   });
   return { plan, outputPaths: traced.names };
 }

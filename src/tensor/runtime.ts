@@ -1,6 +1,6 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
-import { onPeerEnded, reportToLauncher } from "../comm/launcher.ts";
+import { onPeerEnded, reportToLauncher } from "../launcher-messages/launcher.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import { RunError } from "../runtime/native/error.ts";
 import { remoteRuntime } from "../runtime/remote/driver.ts";
@@ -9,7 +9,6 @@ import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
-import { shown } from "../util/show.ts";
 
 let ownDevice: Runtime | undefined;
 
@@ -143,13 +142,4 @@ async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<
     // Of no interest any more, whatever becomes of it.
     joining.catch(() => {});
   }
-}
-
-/** The mesh of a runtime. */
-export function meshOf(runtime: Runtime): Mesh {
-  if (!Array.isArray(runtime?.axes))
-    throw new HeddleError("argument", `takes a runtime, got ${shown(runtime)}`, {
-      hint: "await connect(mesh) gives one",
-    });
-  return { axes: runtime.axes };
 }

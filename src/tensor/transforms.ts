@@ -1,5 +1,8 @@
 /** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
+import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
+import type { Value } from "../compile/value.ts";
+import { checkMachine, type Machine } from "../cost/index.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
@@ -12,11 +15,9 @@ import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tre
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
-import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
-import type { Value } from "./value.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
 export type AnyFunction = (...inputs: any[]) => unknown;
@@ -29,6 +30,8 @@ export interface JitOptions {
    * record, by the name of a field: `jit(({ state, x }) => …, { donate: ["state"] })`.
    */
   readonly donate?: readonly (number | string)[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine;
 }
 
 interface JitEntry {
@@ -48,7 +51,8 @@ const jitLimit = 64;
  * @throws HeddleError `trace` when the function reads a traced value or keeps one.
  */
 export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
-  checkOptions("jit", options, ["name", "donate"]);
+  checkOptions("jit", options, ["name", "donate", "machine"]);
+  const machine = options.machine && checkMachine("jit: machine", options.machine);
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
   const cache = new Cache<JitEntry>(jitLimit);
@@ -71,6 +75,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
         donate,
+        machine,
       });
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
@@ -162,6 +167,8 @@ export interface FunctionOptions {
   readonly outputLayouts?: (path: string) => Layout | undefined;
   /** Arguments whose memory the outputs may take over. */
   readonly donate?: readonly number[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine | undefined;
 }
 
 /** A function that is planned, with the form of its result. */
@@ -199,6 +206,7 @@ export function prepare(fn: AnyFunction, example: readonly Example[], options: F
       uses: flat.paths.map((path) => options.uses?.(path)),
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
+      machine: options.machine && checkMachine(`${options.name ?? fn.name}: machine`, options.machine),
       donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
     },
   };

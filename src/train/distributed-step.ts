@@ -3,13 +3,14 @@
  * split by rows and the state where it is kept, updated in place.
  */
 import { createHash } from "node:crypto";
-import { reportToLauncher } from "../comm/launcher.ts";
+import type { Machine } from "../cost/index.ts";
 import { type BatchesOptions, type Column, columnDType, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { readSafetensors } from "../io/index.ts";
 import { savedBy } from "../io/safetensors.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { scopeKey } from "../nn/index.ts";
 import { learningRateAt, type Schedule } from "../optim/index.ts";
 import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
@@ -74,6 +75,8 @@ export interface DistributedStepOptions<
   readonly mesh?: Mesh;
   /** Where the state lives, by its paths (`"params.0.weight"`), as `train`'s `layout`; default whole on every device. */
   readonly layout?: LayoutRule | readonly LayoutRule[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine;
 }
 
 /** A step on every worker, and the state that it changes. */
@@ -131,7 +134,7 @@ export function distributedStep<
   Number extends string = never,
 >(options: DistributedStepOptions<State, Told, Name, Number>): Promise<DistributedStep<State, Told, Name>> {
   return called(async () => {
-    checkOptions("distributedStep", options, ["state", "step", "numbers", "seed", "mesh", "layout"]);
+    checkOptions("distributedStep", options, ["state", "step", "numbers", "seed", "mesh", "layout", "machine"]);
     checkInteger("distributedStep", "seed", options.seed ?? 0, 0);
     if (typeof options.step !== "function")
       throw new HeddleError("option", `distributedStep: step must be a function, got ${shown(options.step)}`);
@@ -331,6 +334,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       name: fn === this.taken ? this.options.step.name || "step" : fn.name || "evaluate",
       argumentNames,
       donate,
+      machine: this.options.machine,
       layouts: (path) =>
         path.startsWith("1.") ? batchLayout(meshOf(this.runtime), rows) : kept(path.replace(/^0\./, "state.")),
       uses: (path) => (path.startsWith("0.") ? this.layoutOf(path.slice(2)).used : undefined),

@@ -1,5 +1,6 @@
 /** @module The options of `train`, checked. */
 
+import { checkMachine, type Machine } from "../cost/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -136,6 +137,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * stage, and the other workers on an axis `data`. The result is the same.
    */
   readonly pipeline?: PipelineTraining;
+  /**
+   * What the planner assumes of devices and links, such as `heddle machine` measures; default that of `--machine`, or what it
+   * assumes of any. The same on every worker.
+   */
+  readonly machine?: Machine;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: "native" | "reference";
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
@@ -191,6 +197,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "mesh",
   "layout",
   "pipeline",
+  "machine",
   "executor",
   "report",
   "nan",
@@ -240,6 +247,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
+  if (options.machine !== undefined) checkMachine("train: machine", options.machine);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);

@@ -1,17 +1,16 @@
 /** @module What `heddle plan` prints of a training step: layouts, collectives, memory and cost, for people and machines. */
 
+import { type Cost, type Machine, machineFor } from "../cost/index.ts";
 import { formatType } from "../ir/shape.ts";
 import {
-  defaultMachine,
   deviceCount,
   formatPlacement,
   type MeshAxis,
   type Plan,
   type PlannedValue,
   type Traffic,
-  trafficOf,
 } from "../plan/index.ts";
-import { countProgram } from "../program/index.ts";
+import { costOf } from "../program/index.ts";
 import { formatBytes, formatCount, formatTable } from "../util/text.ts";
 import { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
 import { formatOperations, planSummary, type SummaryInput } from "./summary.ts";
@@ -34,21 +33,16 @@ export interface PlanReport {
     /** All that is counted, but the host's copy of the dataset. */
     readonly total: number;
   };
-  readonly cost: {
-    readonly operations: number;
-    /** Estimate of bytes read and written. */
-    readonly bytesMoved: number;
-    readonly computeSeconds: number;
-    readonly communicationSeconds: number;
-    /** What the machine is assumed to do: operations, bytes of memory and of a link per second, seconds of latency. */
-    readonly machine: typeof defaultMachine;
+  readonly cost: Omit<Cost, "collectives"> & {
+    /** What each device is assumed to do. */
+    readonly machine: Machine;
   };
 }
 
 /** Gathers what there is to say of a step. */
-export function planReport({ plan, program, memory, rules }: SummaryInput): PlanReport {
-  const collectives = trafficOf(plan);
-  const { operations, bytesMoved } = countProgram(program);
+export function planReport({ plan, program, memory, rules, machine: given }: SummaryInput): PlanReport {
+  const machine = machineFor(deviceCount(plan.mesh), given);
+  const { collectives, ...cost } = costOf(program, machine);
   return {
     mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
     devices: deviceCount(plan.mesh),
@@ -61,13 +55,7 @@ export function planReport({ plan, program, memory, rules }: SummaryInput): Plan
     })),
     collectives,
     memory: { ...memory, total: deviceBytes(memory) + memory.dataset },
-    cost: {
-      operations,
-      bytesMoved,
-      computeSeconds: Math.max(operations / defaultMachine.flops, bytesMoved / defaultMachine.memory),
-      communicationSeconds: collectives.reduce((total, { seconds }) => total + seconds, 0),
-      machine: defaultMachine,
-    },
+    cost: { ...cost, machine },
   };
 }
 
@@ -187,27 +175,48 @@ function memory({ memory: held }: PlanReport): string[] {
 }
 
 function cost({
-  cost: { operations, bytesMoved, computeSeconds, communicationSeconds, machine },
+  cost: { flops, bytes, sent, seconds, computeSeconds, communicationSeconds, depth, machine },
 }: PlanReport): string[] {
-  const most = computeSeconds + communicationSeconds;
-  const least = Math.max(computeSeconds, communicationSeconds);
   return [
-    `Cost of a step: ${least === most ? formatTime(most) : `${formatTime(least)} to ${formatTime(most)}, as far as the two overlap`}`,
+    `Cost of a step: ${formatTime(seconds)}`,
     ...formatTable(
       [
-        ["compute", formatTime(computeSeconds), `${formatOperations(operations)}, ${formatBytes(bytesMoved)} moved`],
-        ["communicate", formatTime(communicationSeconds), ""],
+        ["compute", formatTime(computeSeconds), `${formatOperations(flops)}, ${formatBytes(bytes)} moved`],
+        ["communicate", formatTime(communicationSeconds), `${formatBytes(sent)} sent`],
+        ["longest chain", formatTime(depth), "of what waits for one another"],
       ],
       [1],
     ),
-    `  assumed of a device: ${formatOperations(machine.flops)}/s, memory ${formatBytes(machine.memory)}/s, links ${formatBytes(machine.bandwidth)}/s with ${formatTime(machine.latency)} latency`,
+    assumed(machine),
   ];
+}
+
+function assumed({ name, flops, memory, bandwidth, latency }: Machine): string {
+  const links = `links ${formatBytes(bandwidth)}/s with ${formatTime(latency)} latency`;
+  const rates = `${formatOperations(flops)}/s, memory ${formatBytes(memory)}/s, ${links}`;
+  return `  assumed of a device${name === undefined ? "" : ` (${name})`}: ${rates}`;
+}
+
+/** Reports of several meshes as a table, in the order given. */
+export function formatRanking(reports: readonly PlanReport[], machine: Machine): string {
+  const rows = reports.map(({ mesh, cost, memory: { total } }) => [
+    Object.entries(mesh)
+      .map(([name, size]) => `${name}=${size}`)
+      .join(","),
+    formatTime(cost.seconds),
+    formatTime(cost.computeSeconds),
+    formatTime(cost.communicationSeconds),
+    formatBytes(cost.sent),
+    formatBytes(total),
+  ]);
+  const head = ["mesh", "step", "compute", "communicate", "sent", "memory"];
+  return `${["Meshes by the predicted time of a step", ...formatTable([head, ...rows], [1, 2, 3, 4, 5]), assumed(machine)].join("\n")}\n`;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
 /** `0.00123` → `"1.23 ms"`. */
-function formatTime(seconds: number): string {
+export function formatTime(seconds: number): string {
   if (seconds === 0) return "0 s";
   const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
   return `${(seconds * scale).toPrecision(3)} ${unit}`;

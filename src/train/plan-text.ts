@@ -1,8 +1,16 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
-import { deliverPlan } from "../comm/launcher.ts";
+import { environmentMachine, machineFor } from "../cost/index.ts";
+import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, printPlan } from "../plan/index.ts";
-import { type PipelinePlan, type Program, printPipeline, printProgram, stablehloText } from "../program/index.ts";
+import {
+  costOf,
+  type PipelinePlan,
+  type Program,
+  printPipeline,
+  printProgram,
+  stablehloText,
+} from "../program/index.ts";
 import { defaultThreads } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -10,22 +18,42 @@ import { formatBytes } from "../util/text.ts";
 import type { ModelTypes } from "./functions.ts";
 import { deviceBytes, shareOf, stageShare, type TrainingMemory, trainingMemory } from "./memory.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
-import { formatPlanReport, planReport } from "./plan-report.ts";
+import { formatPlanReport, formatRanking, formatTime, planReport } from "./plan-report.ts";
 import { planEvaluation, planInitialiser, planPipelineStep, planStep } from "./programs.ts";
+import type { SummaryInput } from "./summary.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
-export async function planAndEnd(settings: Settings, types: ModelTypes, mesh: Mesh): Promise<never> {
-  await deliverPlan(planText(settings, types, mesh));
+export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
+  const [mesh, ...others] = meshes as [Mesh, ...Mesh[]];
+  await deliverPlan(others.length === 0 ? planText(settings, types, mesh) : rankedText(settings, types, meshes));
   process.exit(0);
+}
+
+/** What there is to say of a step on a mesh. */
+function planned(settings: Settings, types: ModelTypes, mesh: Mesh): SummaryInput {
+  const { plan, program } = planStep(settings, types, mesh);
+  const [memory] = predictedMemory(settings, types, mesh) as [TrainingMemory];
+  const { layoutRules: rules, machine = environmentMachine() } = settings;
+  const threads = defaultThreads(1);
+  return { plan, program, types, processes: 0, executor: "native", threads, memory, rules, machine };
+}
+
+/** Several meshes, the one with the least predicted time first. */
+function rankedText(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): string {
+  if (settings.pipeline !== undefined)
+    throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
+  const reports = meshes
+    .map((mesh) => planReport(planned(settings, types, mesh)))
+    .sort((one, other) => one.cost.seconds - other.cost.seconds);
+  return readEnvironment().planAs === "json"
+    ? `${JSON.stringify(reports, null, 2)}\n`
+    : formatRanking(reports, machineFor(1, settings.machine ?? environmentMachine()));
 }
 
 function planText(settings: Settings, types: ModelTypes, mesh: Mesh): string {
   if (settings.pipeline !== undefined) return pipelineText(settings, settings.pipeline, types, mesh);
-  const { plan, program } = planStep(settings, types, mesh);
-  const [memory] = predictedMemory(settings, types, mesh) as [TrainingMemory];
-  const rules = settings.layoutRules;
-  const threads = defaultThreads(1);
-  const input = { plan, program, types, processes: 0, executor: "native", threads, memory, rules };
+  const input = planned(settings, types, mesh);
+  const { plan, program } = input;
   const texts = {
     summary: () => formatPlanReport(input),
     graph: () => printPlan(plan),
@@ -52,7 +80,12 @@ function pipelineText(settings: Settings, pipeline: PipelineTraining, types: Mod
     ];
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(memory) + dataset)}: ${parts.join(", ")}\n`;
   });
-  return printPipeline(plan) + lines.join("");
+  const { machine = environmentMachine() } = settings;
+  const { seconds } = costOf(
+    plan.ranks.map(({ program }) => program),
+    machine,
+  );
+  return `${printPipeline(plan)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;
 }
 
 /**

@@ -61,9 +61,10 @@ function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layo
 }
 
 /** What the planner is told of a step. */
-function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
+function stepOptions({ machine }: Settings, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
+    machine,
     ...inputLayouts(stepArguments, state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
     argumentNames: stepArguments,
@@ -95,7 +96,7 @@ export function planStep(
 ): PlannedFunction {
   const example = stepExample(settings, types, mesh, rows);
   const layouts = stateLayouts(settings, types, mesh);
-  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(mesh, rows, layouts));
+  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(settings, mesh, rows, layouts));
 }
 
 const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
@@ -110,7 +111,7 @@ export function planPipelineStep(
 ): PlannedPipeline {
   const layouts = stateLayouts(settings, types, mesh);
   const options = {
-    ...stepOptions(mesh, rows, layouts),
+    ...stepOptions(settings, mesh, rows, layouts),
     ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
   };
   return planPipelineFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
@@ -118,7 +119,7 @@ export function planPipelineStep(
 
 /** Plans the making of the first values. */
 export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): readonly Program[] {
-  const options = initialiserOptions(stateLayouts(settings, types, mesh));
+  const options = initialiserOptions(settings, stateLayouts(settings, types, mesh));
   if (settings.pipeline !== undefined)
     return planByStage(initialiser(settings), [keyType], mesh, options).map(({ planned }) => planned.program);
   return planFunction(initialiser(settings), [keyType], mesh, options).programs;
@@ -135,15 +136,16 @@ export function planEvaluation(
   const fn = evaluationFunction(settings, dataset, types.metrics);
   const layouts = stateLayouts(settings, types, mesh);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-  const options = forwardOptions("evaluate", mesh, rows, layouts);
+  const options = forwardOptions("evaluate", settings, mesh, rows, layouts);
   if (settings.pipeline === undefined) return planFunction(fn, example, mesh, options);
   const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
   return planPipelineFunction(fn, example, mesh, { ...options, ...staged });
 }
 
 /** The first values where they are kept. */
-const initialiserOptions = (layouts: StateLayouts) => ({
+const initialiserOptions = ({ machine }: Settings, layouts: StateLayouts) => ({
   name: "initialise",
+  machine,
   argumentNames: ["seed"],
   outputLayouts: layouts.kept,
 });
@@ -154,10 +156,11 @@ function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly s
 }
 
 /** What the planner is told of an evaluation or a prediction. */
-function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLayouts) {
+function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const everywhere = replicated(mesh);
   return {
     name,
+    machine,
     argumentNames: forwardArguments,
     ...inputLayouts(forwardArguments, layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
@@ -190,7 +193,7 @@ export class Programs {
   /** Makes the first values, each where it is kept. */
   initialise(): Pick<CompiledFunction<Initialiser>, "run"> {
     const fn = initialiser(this.settings);
-    const options = initialiserOptions(this.layouts);
+    const options = initialiserOptions(this.settings, this.layouts);
     if (this.settings.pipeline === undefined) return compileFunction(fn, [keyType], this.runtime, options);
     return compileByStage(fn, [keyType], this.runtime, options);
   }
@@ -201,7 +204,7 @@ export class Programs {
       const mesh = meshOf(runtime);
       const step = stepFunction(settings, types);
       const example = stepExample(settings, types, mesh, rows);
-      const options = stepOptions(mesh, rows, this.layouts);
+      const options = stepOptions(settings, mesh, rows, this.layouts);
       if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
       const staged = pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types));
       return compilePipeline(step, example, runtime, { ...options, ...staged });
@@ -215,7 +218,7 @@ export class Programs {
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const mesh = meshOf(runtime);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-      const options = forwardOptions("evaluate", mesh, rows, layouts);
+      const options = forwardOptions("evaluate", settings, mesh, rows, layouts);
       if (settings.pipeline === undefined) return compileFunction(fn, example, runtime, options);
       const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
       return compilePipeline(fn, example, runtime, { ...options, ...staged });
@@ -230,7 +233,7 @@ export class Programs {
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
       const example = forwardExample(types, dataset, namesIn(settings.input), rows);
-      return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
+      return compileFunction(fn, example, runtime, forwardOptions("predict", settings, mesh, rows, layouts));
     });
   }
 }

@@ -3,8 +3,8 @@
 import { rmSync } from "node:fs";
 import { mkdir, rename, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { reportToLauncher } from "../comm/launcher.ts";
 import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import type { Checkpoint } from "./checkpoint.ts";

@@ -1,8 +1,9 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
+import type { Machine } from "../cost/index.ts";
 import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
-import { countProgram, type Program } from "../program/index.ts";
+import { costOf, type Program } from "../program/index.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
@@ -23,6 +24,8 @@ export interface SummaryInput {
   readonly executor: string;
   readonly threads: number;
   readonly memory: TrainingMemory;
+  /** What the plan was made for; default: what plans assume. */
+  readonly machine?: Machine | undefined;
 }
 
 /** The five lines. */
@@ -109,9 +112,9 @@ function work({ plan, program, types }: SummaryInput): Line {
     (total, { shape }) => total + sizeOf(shape),
     0,
   );
-  const { operations } = countProgram(program);
+  const { flops } = costOf(program);
   const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
-  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations)} per step${each}`];
+  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(flops)} per step${each}`];
 }
 
 /** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */

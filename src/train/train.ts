@@ -61,7 +61,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const types = modelTypes(settings);
   checkLastBatch(settings, types);
   const { plan: planned } = readEnvironment();
-  if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
+  if (planned !== undefined) return planAndEnd(settings, types, planned.split(";").map(parseMesh));
   // Ranks of several processes agree first, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? settings.signal : undefined);

@@ -21,6 +21,7 @@ export const errorCodes = {
   memory: "something needs more memory than there is, or than this process may use",
   nan: "the loss is not finite, and `nan` of `train` is `error`",
   busy: "a model is being fitted, or a worker driven, by another",
+  unavailable: "a batcher takes no more requests: too many wait, or it was closed (what HTTP calls 503)",
   disposed: "a tensor is used after `dispose()`, or after it was donated to a step",
   donation: "a donated argument is needed elsewhere, too",
   trace: "a value is asked of a tensor that is being traced, or a tensor is used outside of the function that made it",

@@ -20,6 +20,7 @@ export interface Environment {
   readonly transport: "auto" | "tcp" | "shared" | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
+  readonly machine: string | undefined;
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
   readonly plan: string | undefined;
@@ -69,6 +70,11 @@ const meshText: Reader<string> = {
   read: (value) => (new RegExp(`^${axis}(,${axis})*$`, "i").test(value) ? value : undefined),
 };
 
+const meshTexts: Reader<string> = {
+  legal: "a mesh such as data=2, or several with ; between them",
+  read: (value) => (value.split(";").every((one) => meshText.read(one) !== undefined) ? value : undefined),
+};
+
 const units = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
 const byteCount: Reader<number> = {
@@ -97,12 +103,13 @@ const readers = {
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
+  HEDDLE_MACHINE: text,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
     read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
   } satisfies Reader<string>,
   HEDDLE_WORKERS_SECRET: text,
-  HEDDLE_PLAN: meshText,
+  HEDDLE_PLAN: meshTexts,
   HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json", "stablehlo"),
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
@@ -142,9 +149,16 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     says: "which collectives are under way beside the computation: with `on` (the default) those where it pays, with `all` those that can be, with `off` none",
   },
   HEDDLE_MESH: { says: "the mesh where a program names none, as `--mesh`" },
+  HEDDLE_MACHINE: {
+    says: "what plans assume of the devices and links, as JSON, which `--machine` reads from a file",
+    by: "run",
+  },
   HEDDLE_WORKERS: { says: "addresses of waiting workers, which this process then drives, as `--on`" },
   HEDDLE_WORKERS_SECRET: { says: "what a driver and waiting workers know of each other" },
-  HEDDLE_PLAN: { says: "the mesh of a plan to print instead of training", by: "run" },
+  HEDDLE_PLAN: {
+    says: "the mesh of a plan to print instead of training; several with `;` between them are ranked",
+    by: "run",
+  },
   HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
   HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
@@ -207,6 +221,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     transport: value("HEDDLE_TRANSPORT"),
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
+    machine: value("HEDDLE_MACHINE"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),

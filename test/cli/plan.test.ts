@@ -1,4 +1,7 @@
 /** `heddle plan`: what is printed, and what is said when there is nothing to plan. */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parsePlan } from "../../src/plan/index.ts";
 import { parseProgram } from "../../src/program/index.ts";
@@ -34,7 +37,7 @@ describe("the summary", () => {
     // Four gradients, loss and accuracy, and whether to end.
     expect(collectives).toMatch(/\n {2}allReduce 0 +data +7 +104 B +104 B +[\d.]+ us$/);
     expect(memory).toMatch(/\n {2}all +\d/);
-    expect(cost).toMatch(/^Cost of a step: [\d.]+ us to [\d.]+ us/);
+    expect(cost).toMatch(/^Cost of a step: [\d.]+ us\n/);
   });
 
   test.each([
@@ -85,6 +88,40 @@ test("--json counts memory part by part", () => {
 test("--graph and --program print what reads back", () => {
   expect(parsePlan(plan("data=2", "--graph").stdout).mesh.axes).toEqual([{ name: "data", size: 2 }]);
   expect(parseProgram(plan("data=2", "--program").stdout).name).toBe("trainStep");
+});
+
+describe("--machine", () => {
+  const written = (fields: object): string => {
+    const file = join(mkdtempSync(join(tmpdir(), "heddle-machine-")), "machine.json");
+    writeFileSync(file, JSON.stringify({ flops: 1e9, memory: 1e9, latency: 1e-3, bandwidth: 1e6, ...fields }));
+    return file;
+  };
+
+  test("meshes are ranked by what it can do", () => {
+    const meshes = ["--mesh", "data=2", "--json", "--mesh", "data=1"];
+    const ranked = (fields: object): string[] => {
+      const { stdout } = heddle(["plan", trains, ...meshes, "--machine", written(fields)]);
+      return (JSON.parse(stdout) as PlanReport[]).map(({ mesh }) => JSON.stringify(mesh));
+    };
+    // What one device computes in microseconds is no reason to wait a millisecond for another; unless computing is slow.
+    expect(ranked({})).toEqual(['{"data":1}', '{"data":2}']);
+    expect(ranked({ flops: 1e3 })).toEqual(['{"data":2}', '{"data":1}']);
+    const { stdout } = heddle(["plan", trains, ...meshes.filter((one) => one !== "--json"), "--machine", written({})]);
+    expect(stdout).toMatch(
+      /^Meshes by the predicted time of a step\n {2}mesh +step .*\n {2}data=1 .*\n {2}data=2 .*\n {2}assumed/,
+    );
+  });
+
+  test("a file that describes none is refused", () => {
+    const refused = (args: string[]): string => {
+      const { status, stderr } = heddle(["plan", trains, "--mesh", "data=2", ...args]);
+      expect(status).toBe(2);
+      return stderr;
+    };
+    expect(refused(["--machine", written({ flop: 1 })])).toMatch(/machine\.json: unknown option 'flop'/);
+    expect(refused(["--machine", "nowhere.json"])).toMatch(/--machine: nowhere\.json cannot be read: ENOENT/);
+    expect(refused(["--mesh", "data=1", "--graph"])).toMatch(/several meshes are ranked: give one --mesh/);
+  });
 });
 
 describe("a file with nothing to plan", () => {

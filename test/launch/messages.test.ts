@@ -1,8 +1,8 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, test, vi } from "vitest";
-import { errorMessage, parseWorkerMessage, reportToLauncher } from "../../src/comm/launcher.ts";
 import { copyLines } from "../../src/launch/output.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "../../src/launch/report.ts";
+import { errorMessage, parseWorkerMessage, reportToLauncher } from "../../src/launcher-messages/launcher.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 describe("messages from workers", () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, inputSpecs, type Node, traceGraph } from "../../src/ir/index.ts";
 import { checkLowered, lowerProgram, printLowered } from "../../src/lower/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { splitGraph, verifyProgram } from "../../src/program/index.ts";
 import { controlTable } from "../ops/rows/control.ts";

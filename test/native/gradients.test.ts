@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { dtypes, type HostTensor, inputSpecs, sizeOf } from "../../src/ir/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
 import { type InputSpec, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, Node } from "../../src/ir/node.ts";
 import { nodesWithin } from "../../src/ir/walk.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { batchings } from "../support/batch.ts";
 import { checkTangents, tangentGraph } from "../support/forward.ts";
 import { inDouble } from "../support/row.ts";

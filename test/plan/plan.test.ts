@@ -4,10 +4,10 @@ import { evaluateGraph } from "../../src/ops/index.ts";
 import {
   cheapestPath,
   collectivesOf,
-  defaultMachine,
   formatLayout,
   type Layout,
   localType,
+  machineFor,
   mesh,
   parseLayout,
   parseMesh,
@@ -185,7 +185,7 @@ describe("redistribution", () => {
     ["R R", "S(0) S(0)", ["R→S(0) on a", "R→S(0) on b"]],
   ];
   test.each(cases)("%s to %s", (from, to, expected) => {
-    const path = cheapestPath(type, parseLayout(from), parseLayout(to), axes, defaultMachine);
+    const path = cheapestPath(type, parseLayout(from), parseLayout(to), axes, machineFor(1));
     const words = path?.steps.map(
       (step) => `${formatLayout([step.from])}→${formatLayout([step.to])} on ${axes.axes[step.axis]?.name}`,
     );
@@ -193,7 +193,7 @@ describe("redistribution", () => {
   });
 
   test("nothing leads to a partial value", () => {
-    expect(cheapestPath(type, parseLayout("R R"), parseLayout("P(sum) R"), axes, defaultMachine)).toBeUndefined();
+    expect(cheapestPath(type, parseLayout("R R"), parseLayout("P(sum) R"), axes, machineFor(1))).toBeUndefined();
   });
 });
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, type Node, printGraph, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { type Mesh, mesh, type Plan, parseLayout, parsePlan, planGraph, printPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
 import { difference, randomFrom } from "../support/tensors.ts";

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { linesOf } from "../../scripts/count-lines.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -44,4 +45,22 @@ test("packing asks for a build where dist is not that of the sources", () => {
   rmSync(clone, { recursive: true });
   expect(result.stderr).toBe("heddle pack: dist is missing, or older than src: build first (npm run build)\n");
   expect(result.status).toBe(1);
+});
+
+test.each([
+  { name: "blanks and comments", text: "/** What. */\n\nconst x = 1; // one\n/* a\n b */\n", rust: false, lines: 1 },
+  {
+    name: "what looks like a comment in a text",
+    text: 'const x = "// not";\nconst y = `/*\n*/`;\n',
+    rust: false,
+    lines: 3,
+  },
+  {
+    name: "lifetimes and characters",
+    text: "fn f<'a>(x: &'a str) {} // it's\n//! a\nlet q = '\"';\n",
+    rust: true,
+    lines: 2,
+  },
+])("lines of code are counted without $name", ({ text, rust, lines }) => {
+  expect(linesOf(text, rust)).toBe(lines);
 });

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { runPasses, standardPasses } from "../../src/compile/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { type Shape, sizeOf } from "../../src/ir/shape.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import { topological } from "../../src/ir/walk.ts";
 import * as ops from "../../src/ops/index.ts";
-import { channelsLast, expand, runPasses, simplify, standardPasses } from "../../src/passes/index.ts";
+import { channelsLast, expand, simplify } from "../../src/passes/index.ts";
 import { RewriteTrace } from "../../src/rewrite/index.ts";
 import { leNet, leNetGradient, smallLeNet } from "../support/lenet.ts";
 import { difference, makeTensor } from "../support/tensors.ts";

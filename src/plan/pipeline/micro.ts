@@ -3,6 +3,7 @@
  * so the planner's own rules say what one micro-batch computes, and its all-reduces on this axis are what is accumulated
  * over the micro-batches. Means stay weighted by the rows of the whole batch, and random bits go by the row in it.
  */
+import type { Machine } from "../../cost/index.ts";
 import { inputSpecs, traceGraph } from "../../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { describeNode } from "../../ir/print.ts";
@@ -12,7 +13,6 @@ import { nodesWithin, topological } from "../../ir/walk.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
 import { type Layout, replicate, shard } from "../layout.ts";
-import type { Machine } from "../machine.ts";
 import type { Mesh } from "../mesh.ts";
 import { planGraph } from "../plan.ts";
 
@@ -28,7 +28,7 @@ export interface MicroOptions {
   readonly inputs: readonly (Layout | undefined)[];
   readonly outputs: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
 }
 
 /** The graph of one micro-batch on one device, with accumulations for what is done once. */
@@ -151,12 +151,12 @@ function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Gra
 
 /** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
 function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
-  const { linear, lower } = op;
+  const { linear, form } = op;
   const sets = typeof linear === "function" ? linear(attrs) : linear;
   const place = inputs.indexOf(input);
   return (
-    !isAbsent(lower) &&
-    lower.kind === "scalar" &&
+    !isAbsent(form) &&
+    form.kind === "pointwise" &&
     inputs.lastIndexOf(input) === place &&
     sets.some((set) => set.length === 1 && set[0] === place)
   );

@@ -1,8 +1,10 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
+import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
-import { type Program, programsOf } from "../../program/program.ts";
+import { costOf } from "../../program/cost.ts";
+import { type Program, stepsWithin } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
@@ -31,12 +33,14 @@ export interface NativeOptions extends ExecutorOptions {
   readonly isa?: string;
   /** The other processes, when not all devices are here. */
   readonly world: World | undefined;
+  /** What the devices and their links can do; undefined: what plans assume. */
+  readonly machine?: Machine | undefined;
 }
 
-/** Runs shorter than this (by the rates below) are done in place: a round trip to another thread costs more. */
+/** Runs shorter than this are done in place: a round trip to another thread costs more. */
 const shortSeconds = 2e-4;
-const assumedFlops = 2e10;
-const assumedBytes = 1e10;
+/** No kernel takes more than so many times the time that it would at the machine's rates. */
+const slack = 4;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
@@ -66,6 +70,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
       queue,
       allocate,
       profiler,
+      machine: options.machine,
       axes: options.axes.map(({ size }) => size),
       alone: groups.every((group) => group.length === 0),
     });
@@ -122,6 +127,7 @@ interface Machinery {
   /** One device that waits for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
+  readonly machine: Machine | undefined;
   readonly axes: readonly number[];
 }
 
@@ -135,7 +141,8 @@ interface Ready extends Ran {
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const overlap = overlaps[readEnvironment().overlap ?? "on"];
-  const target = { slots: threads, overlap };
+  const { machine } = machinery;
+  const target = { slots: threads, overlap, machine };
   const lower = (program: Program): LoweredProgram => lowerProgram(program, target);
   const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
   checkFits(
@@ -158,7 +165,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;
   const note = machinery.profiler?.program(lowered, machinery.axes);
-  const short = note === undefined && alone && predictedSeconds(program) < shortSeconds;
+  const short = note === undefined && alone && isShort(program, machine);
   const keeps = program.donated.every((input) => input === undefined);
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
@@ -204,25 +211,10 @@ interface Prepared {
 const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
   (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
 
-/** A rough upper bound: arithmetic and bytes touched at modest rates. */
-function predictedSeconds(program: Program): number {
-  const bytes = program.values.reduce((total, type) => total + bytesOf(type), 0);
-  let flops = 0;
-  let seconds = 0;
-  for (const step of program.steps) {
-    // How often a condition holds is not known: not on the event loop.
-    const times = step.kind === "loop" ? (step.length ?? Infinity) : 1;
-    for (const inner of programsOf(step)) seconds += times * predictedSeconds(inner);
-    if (step.kind !== "run") continue;
-    for (const node of step.region.outputs)
-      flops += node.op.cost(
-        node.inputs.flatMap((input) => input.types),
-        node.types,
-        node.attrs,
-      );
-  }
-  return seconds + flops / assumedFlops + bytes / assumedBytes;
-}
+/** Whether a run is over before the event loop would miss it. How often a condition holds is not known. */
+const isShort = (program: Program, machine: Machine | undefined): boolean =>
+  slack * costOf(program, machine).seconds < shortSeconds &&
+  !stepsWithin(program).some((step) => step.kind === "loop" && step.length === undefined);
 
 /** Memory for what a program makes on a device: new, or that of the inputs that it is given. */
 const outputsOf = (

@@ -4,7 +4,7 @@ import { formatBytes } from "../../util/text.ts";
 import type { DeviceBuffer } from "../executor.ts";
 import type { NativeBinding, NativeBuffer } from "./binding.ts";
 import { nativeError } from "./error.ts";
-import type { Launch, Queue } from "./queue.ts";
+import type { Block, Launch, Queue } from "./queue.ts";
 
 // Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait.
 const turnMilliseconds = 1;
@@ -23,16 +23,6 @@ function turnWhenDue(): Promise<void> | undefined {
 /** A `read` that waits for a run; its contents, when they had to be saved before the buffer was given away. */
 interface Reader {
   saved: Uint8Array | undefined;
-}
-
-/** Memory of a device, whatever it holds at the time. */
-export interface Block {
-  readonly native: NativeBuffer;
-  readonly bytes: number;
-  /** Queued runs that use it. */
-  users: number;
-  /** Whether several buffers are parts of it: then no run may write over it. */
-  shared: boolean;
 }
 
 /** How a run that was given a buffer went, as far as the buffer needs to know. */

@@ -4,10 +4,19 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../../util/source.ts";
-import type { NativeDevice } from "./binding.ts";
+import type { NativeBuffer, NativeDevice } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
-import type { Block } from "./memory.ts";
 import { type Ran, refusalOf } from "./origin.ts";
+
+/** Memory of a device, whatever it holds at the time. */
+export interface Block {
+  readonly native: NativeBuffer;
+  readonly bytes: number;
+  /** Queued runs that use it. */
+  users: number;
+  /** Whether several buffers are parts of it: then no run may write over it. */
+  shared: boolean;
+}
 
 /** Most runs in flight; more must wait. */
 const mostRuns = 64;

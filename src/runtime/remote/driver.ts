@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
+import { environmentMachine } from "../../cost/index.ts";
 import { bytesOf } from "../../ir/shape.ts";
 import { positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
@@ -53,7 +54,16 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
     throw error;
   }
   const executor = new RemoteExecutor(links);
-  return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
+  return {
+    axes,
+    local,
+    executor,
+    rank: 0,
+    world: 1,
+    processes: undefined,
+    machine: environmentMachine(),
+    close: () => executor.close(),
+  };
 }
 
 /** Makes the workers meet: the first opens a store, the others are told where. */

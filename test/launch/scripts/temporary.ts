@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { reportToLauncher } from "heddle/comm";
+import { reportToLauncher } from "heddle/launcher-messages";
 
 const folder = process.argv[2] ?? "";
 const path = `${folder}/file.tmp-${process.env["RANK"]}`;

@@ -1,14 +1,15 @@
 /** @module The compile of a graph, on one page: passes, plan, program, executable. */
+import { environmentMachine, type Machine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
-import { runPasses } from "../passes/index.ts";
 import { formatLayout, type Layout, type Plan, planGraph } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { type Program, splitGraph, verifyTogether } from "../program/index.ts";
 import type { Executable } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meshOf } from "./runtime.ts";
+import { runPasses } from "./passes.ts";
 import { onRuntime, type Value } from "./value.ts";
 
 export interface CompileOptions {
@@ -20,6 +21,8 @@ export interface CompileOptions {
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
   readonly donate?: readonly number[];
+  /** What the planner assumes of devices and links; default that of the runtime, or of `--machine`. */
+  readonly machine?: Machine | undefined;
 }
 
 /** A graph that is planned and cut into a program, for a mesh that need not exist. */
@@ -35,7 +38,8 @@ export interface Planned {
 /** Passes, plan and program of a graph on a mesh. Pure; needs no device. */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const simplified = runPasses(graph).graph;
-  const plan = planGraph(simplified, mesh, { ...options });
+  const machine = options.machine ?? environmentMachine();
+  const plan = planGraph(simplified, mesh, { ...options, machine });
   const programs = plan.classes.map(({ local }) =>
     splitGraph(local, mesh.axes, {
       name: graph.name,
@@ -70,7 +74,7 @@ export interface Compiled extends Planned {
 
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled {
-  const planned = planProgram(graph, meshOf(runtime), options);
+  const planned = planProgram(graph, meshOf(runtime), { ...options, machine: options.machine ?? runtime.machine });
   const { classes, mesh } = planned.plan;
   const own = runtime.local.map(({ coordinates }) => {
     const device = deviceAt(mesh, coordinates);

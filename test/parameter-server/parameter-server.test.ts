@@ -1,6 +1,12 @@
 /** A parameter server on real devices: the policy's bound in the log, and the log replayed to the same bits. */
 import { optim, type Tensor, type Tensors, tensor, valueAndGrad } from "heddle";
-import { type Applied, type ParameterServerOptions, replayOnServer, ServeDevice, trainOnServer } from "heddle/serve";
+import {
+  type Applied,
+  type ParameterServerOptions,
+  replayOnServer,
+  ServeDevice,
+  trainOnServer,
+} from "heddle/parameter-server";
 import { afterEach, describe, expect, test } from "vitest";
 import { printServe } from "../../src/program/index.ts";
 import { remoteRuntime } from "../../src/runtime/remote/driver.ts";

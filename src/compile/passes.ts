@@ -2,12 +2,12 @@
 import type { Graph } from "../ir/node.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { topological } from "../ir/walk.ts";
+import { channelsLast } from "../passes/channels-last.ts";
+import { expand, expandOrder } from "../passes/expand.ts";
+import { open } from "../passes/open.ts";
+import { prune } from "../passes/prune.ts";
+import { simplify, simplifyOrder } from "../passes/simplify.ts";
 import { type Order, RewriteTrace } from "../rewrite/index.ts";
-import { channelsLast } from "./channels-last.ts";
-import { expand, expandOrder } from "./expand.ts";
-import { open } from "./open.ts";
-import { prune } from "./prune.ts";
-import { simplify, simplifyOrder } from "./simplify.ts";
 
 export interface Pass {
   readonly name: string;

@@ -5,9 +5,9 @@ import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/s
 import { eachOffset } from "../ops/host.ts";
 import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meshOf } from "./runtime.ts";
 
 export interface Value {
   readonly type: TensorType;

@@ -1,5 +1,5 @@
 /** Consistency policies under virtual time: how far apart workers come, who waits for whom, what failures do. */
-import { StaleSynchronous, VirtualTime } from "heddle/serve";
+import { StaleSynchronous, VirtualTime } from "heddle/parameter-server";
 import { describe, expect, test } from "vitest";
 import { randomFrom } from "../support/tensors.ts";
 
