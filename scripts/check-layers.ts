@@ -22,7 +22,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower"],
   ["runtime", "launcher-messages"],
   ["compile"],
-  ["tensor"],
+  ["tensor", "report"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],

@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { allThreads, measuredFile } from "./machine-file.ts";
+import { callTime } from "./profile-report.ts";
 import { profiled } from "./profiled.ts";
 import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
@@ -91,9 +92,7 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
 function best({ runs, calls }: ProgramProfile): Best {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
   const collectives = calls.flatMap(({ kernel }, index) => (kernel.startsWith("collective") ? [index] : []));
-  const times = runs.map(
-    (run) => sum(collectives.map((index) => run[2 + 3 * index + 1] as number)) / collectives.length,
-  );
+  const times = runs.map((run) => sum(collectives.map((index) => callTime(run, index))) / collectives.length);
   return {
     seconds: Math.min(...runs.map(([, length]) => length as number)) / 1e9,
     calls: calls.length,

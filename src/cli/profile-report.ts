@@ -62,6 +62,9 @@ export interface ProfileReport {
 const head = 2;
 const perCall = 3;
 
+/** Nanoseconds of a call in a run. */
+export const callTime = (run: readonly number[], index: number): number => run[head + perCall * index + 1] as number;
+
 const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -135,7 +138,7 @@ const communicates = (kernel: string): boolean => kernel.startsWith("collective"
 
 /** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
-  const total = calls.map((_call, index) => mean(runs.map((run) => (run[head + perCall * index + 1] as number) / 1e6)));
+  const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
   const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
   const own = [...total];
   const open: number[] = [];

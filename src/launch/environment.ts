@@ -1,9 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../runtime/index.ts";
-
-/** What of a plan is printed: a summary, the graph of one device, its program, or data. */
-export type PlanForm = "summary" | "graph" | "program" | "json" | "stablehlo";
+import type { PlanForm } from "../util/settings.ts";
 
 /** What all workers of a run share. */
 export interface RunEnvironment {
@@ -26,6 +24,8 @@ export interface RunEnvironment {
   readonly machine?: string | undefined;
   /** Addresses of waiting workers to drive. */
   readonly on?: string | undefined;
+  /** File with the plan that a training goes by. */
+  readonly planFile?: string | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`; several with `;` between them. */
   readonly plan?: string | undefined;
   /** What to profile, and where it goes. */
@@ -56,6 +56,7 @@ export function workerEnvironment(
     ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
+    ["HEDDLE_PLAN_FILE", run.planFile],
     ["HEDDLE_PROFILE", run.profile === undefined ? undefined : JSON.stringify(run.profile)],
     ["HEDDLE_PLAN_AS", run.plan === undefined ? undefined : run.planAs],
   ];

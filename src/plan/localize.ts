@@ -11,8 +11,6 @@ import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
 import { sourceOf } from "../passes/row-facts.ts";
-import { touchedRows } from "../passes/touched-rows.ts";
-import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { Decision, OwnedPlan, Strategy } from "./decision.ts";
 import { anyMoves, exchangeAttrs } from "./exchange.ts";
 import {
@@ -36,7 +34,8 @@ const remakeDepth = 4;
 export interface LocalTarget {
   readonly mesh: Mesh;
   readonly machine: Machine;
-  readonly buckets: BucketSizes;
+  /** What each graph goes through when it is made, those of bodies first. */
+  readonly finish: (local: Graph) => Graph;
   /** The device's, where devices are not alike; then collectives are numbered, so that all devices' are the same. */
   readonly coordinates?: readonly number[];
 }
@@ -61,7 +60,7 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
       outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index] as Layout)),
     };
   });
-  return touchedRows(formBuckets(pruned(local), target.buckets));
+  return target.finish(pruned(local));
 }
 
 /** The same graph in a fresh trace: nodes that were tried and not used are dropped. */

@@ -12,8 +12,8 @@ import {
   resolved,
   shardedOn,
   sizesOn,
+  stageAxis,
 } from "../plan/index.ts";
-import { stageAxis } from "../program/index.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";

@@ -8,8 +8,7 @@ import type { Loss, LossOptions } from "../losses/index.ts";
 import type { CountedMetric, Metrics } from "../metrics/index.ts";
 import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
-import type { Mesh } from "../plan/index.ts";
-import type { PipelinePlanOptions } from "../program/index.ts";
+import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -46,7 +45,7 @@ export interface PipelineTraining {
   /** Parts of a batch that are under way one after the other; a batch that they do not divide is cut into fewer. */
   readonly microBatches: number;
   /** Order of forward and backward passes; default `"1f1b"`. */
-  readonly schedule?: PipelinePlanOptions["schedule"];
+  readonly schedule?: PipelineOptions["schedule"];
 }
 
 /** Bounds of gradients. */
@@ -222,6 +221,8 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
   readonly layoutRules: readonly LayoutRule[];
+  /** What the step goes by, in the place of rules. */
+  readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
 }
 
@@ -247,7 +248,6 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
-  if (options.machine !== undefined) checkMachine("train: machine", options.machine);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
@@ -273,6 +273,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
+    ...(options.machine === undefined ? {} : { machine: checkMachine("train: machine", options.machine) }),
   };
 }
 

@@ -4,11 +4,12 @@ import type { Machine } from "../cost/index.ts";
 import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { costOf, type Program } from "../program/index.ts";
+import { deviceBytes, type TrainingMemory } from "../report/memory.ts";
+import { formatOperations } from "../report/plan.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
-import { deviceBytes, type TrainingMemory } from "./memory.ts";
 import type { LayoutRule } from "./rules.ts";
 import { splitInputs } from "./unused.ts";
 
@@ -115,9 +116,4 @@ function work({ plan, program, types }: SummaryInput): Line {
   const { flops } = costOf(program);
   const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
   return ["model", `${formatCount(parameters)} parameters; ${formatOperations(flops)} per step${each}`];
-}
-
-/** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */
-export function formatOperations(count: number): string {
-  return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
 }

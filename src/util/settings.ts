@@ -5,6 +5,11 @@
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
 
+const planForms = ["summary", "layouts", "graph", "program", "passes", "json", "stablehlo"] as const;
+
+/** What of a plan is printed; `after:simplify` is the graph after that pass. */
+export type PlanForm = (typeof planForms)[number] | `after:${string}`;
+
 /** What the environment says, as {@link meanings} has it; undefined where it says nothing (an empty variable counts as none). */
 export interface Environment {
   readonly executor: "native" | "reference" | undefined;
@@ -24,7 +29,8 @@ export interface Environment {
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
   readonly plan: string | undefined;
-  readonly planAs: "summary" | "graph" | "program" | "json" | "stablehlo" | undefined;
+  readonly planAs: PlanForm | undefined;
+  readonly planFile: string | undefined;
   readonly profile: string | undefined;
   readonly data: string | undefined;
   readonly runId: string | undefined;
@@ -110,7 +116,12 @@ const readers = {
   } satisfies Reader<string>,
   HEDDLE_WORKERS_SECRET: text,
   HEDDLE_PLAN: meshTexts,
-  HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json", "stablehlo"),
+  HEDDLE_PLAN_AS: {
+    legal: `${planForms.join(", ")}, or after: and the name of a pass`,
+    read: (value) =>
+      planForms.some((form) => form === value) || /^after:\w+$/.test(value) ? (value as PlanForm) : undefined,
+  } satisfies Reader<PlanForm>,
+  HEDDLE_PLAN_FILE: text,
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
@@ -160,6 +171,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     by: "run",
   },
   HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
+  HEDDLE_PLAN_FILE: { says: "the text of the plan that a training goes by, as `--plan`" },
   HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
   HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },
@@ -226,6 +238,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),
     planAs: value("HEDDLE_PLAN_AS"),
+    planFile: value("HEDDLE_PLAN_FILE"),
     profile: value("HEDDLE_PROFILE"),
     data: value("HEDDLE_DATA"),
     runId: value("HEDDLE_RUN_ID"),

@@ -1,12 +1,14 @@
 /** `heddle plan`: what is printed, and what is said when there is nothing to plan. */
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
-import { parsePlan } from "../../src/plan/index.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { passesAfterPlanning, passesBeforePlanning } from "../../src/compile/index.ts";
+import { parseGraph } from "../../src/ir/index.ts";
+import { parseLayouts, parsePlan, printLayouts } from "../../src/plan/index.ts";
 import { parseProgram } from "../../src/program/index.ts";
+import type { PlanReport } from "../../src/report/index.ts";
 import { allocatedBytes } from "../../src/runtime/native/allocation.ts";
-import type { PlanReport } from "../../src/train/plan-report.ts";
 import { workerScript } from "../launch/launcher.ts";
 import { heddle, script } from "./heddle-process.ts";
 
@@ -135,5 +137,82 @@ describe("a file with nothing to plan", () => {
   test("its own failure comes first", () => {
     const { status, stderr } = heddle(["plan", workerScript, "--mesh", "data=2", "--", "exit:5"]);
     expect({ status, stderr }).toEqual({ status: 5, stderr: "heddle: the script ended with exit status 5\n" });
+  });
+});
+
+describe("a plan as a file", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-plan-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const kept = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const axes = "data=2,model=2";
+  const layouts = kept("layouts", plan(axes, "--layouts").stdout);
+  const text = readFileSync(layouts, "utf8");
+  const moved = kept("moved", text.replace("params.2.weight: f32[2,3] R R", "params.2.weight: f32[2,3] R S(1)"));
+  const run = (path: string, ...flags: string[]) => {
+    const { status, stdout, stderr } = heddle(["run", trains, "--plan", path, ...flags, "--", "lines"]);
+    return { status, said: `${stdout}${stderr}`, loss: /loss [\d.]+/.exec(stdout)?.[0] };
+  };
+
+  test("says where values live, but for what follows from that", () => {
+    expect(text).toMatch(/^plan @trainStep of [0-9a-f]+ on data=2,model=2\ninput params\.0\.weight: f32\[3,4\] R R\n/);
+    expect(text).toMatch(/\ninput batch\.x: f32\[12,4\] S\(0\) R\n/);
+    expect(text).not.toMatch(/optimizer\.|output params/);
+    expect(printLayouts(parseLayouts(text))).toBe(text);
+  });
+
+  test("edited, is trained by, in one process and in several", () => {
+    const whole = run(layouts);
+    expect(whole).toMatchObject({ status: 0, loss: expect.stringMatching(/loss 0\.\d+/) });
+    expect(whole.said).toContain("all else on every device");
+    for (const flags of [[], ["--workers", "4"]]) {
+      const { status, said, loss } = run(moved, ...flags);
+      expect({ status, loss }).toEqual({ status: 0, loss: whole.loss });
+      expect(said).toContain("2.weight f32[2,3]");
+    }
+  });
+
+  test.each([
+    [
+      "of another model",
+      text.replace("f32[3,4]", "f32[3,5]"),
+      /'params\.0\.weight' is f32\[3,5\] in the plan and f32\[3,4\] here/,
+    ],
+    ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): values are alike/],
+    [
+      "with its batch elsewhere",
+      text.replace("batch.x: f32[12,4] S(0) R", "batch.x: f32[12,4] R R"),
+      /'batch\.x' as R R; train has it as S\(0\) R/,
+    ],
+    ["of another language", "hello\n", /line 1: expected 'plan @name on mesh'/],
+  ])("one %s is refused", (_what, wrong, message) => {
+    const { status, said } = run(kept("wrong", wrong));
+    expect(status).toBe(1);
+    expect(said).toMatch(message);
+  });
+
+  test("differs from another by", () => {
+    const { status, stdout } = heddle(["plan", "--diff", layouts, moved]);
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/\n {2}params\.2\.weight +f32\[2,3\] +R R +R S\(1\)\n {2}10 others are alike\n/);
+    const { stderr, status: failed } = heddle(["plan", "--diff", layouts, trains]);
+    expect({ failed, stderr }).toMatchObject({
+      failed: 2,
+      stderr: expect.stringContaining("trains.ts has no plan: line 1"),
+    });
+  });
+
+  test("--passes has a line for each, --after a graph", () => {
+    const { stdout } = plan("data=2", "--passes");
+    expect(stdout.split("\n").flatMap((line) => line.split(" ").filter((word) => word !== "")[0] ?? [])).toEqual([
+      "pass",
+      ...[...passesBeforePlanning, ...passesAfterPlanning].map(({ name }) => name),
+    ]);
+    expect(stdout).toMatch(/simplify +before planning +[\d.]+ ms +\d+ +\d+ +transpose of dot 2/);
+    expect(parseGraph(plan("data=2", "--after", "simplify").stdout).name).toBe("trainStep");
+    expect(plan("data=2", "--after", "nothing").stderr).toContain("passes are open, prune");
   });
 });

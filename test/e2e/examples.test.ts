@@ -53,6 +53,7 @@ const cases: readonly Case[] = [
   ["run mlp.ts --workers 2 --mesh data=2:1", /(9\d|100)\.\d % of the points/],
   ["plan mnist.ts --mesh data=2", /all-reduce/],
   ["run parameter-server.ts", /gives the same bits\n$/],
+  ["run plan.ts --workers 4 --mesh data=2,model=2", /others? (?:is|are) alike\n[\s\S]*step 200: loss 0\.05\d+\n/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
   ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],

@@ -24,7 +24,7 @@ test("native lowering is asked by executors alone: not by passes, planner, progr
     const valid = baseRows.filter(({ fails }) => fails === undefined);
     for (const row of new Map(valid.map((each) => [each.op, each])).values()) {
       const graph = rowGraph(row);
-      const plan = planGraph(runPasses(graph).graph, mesh);
+      const plan = planGraph(runPasses(graph), mesh);
       costOf(splitGraph(plan.local, mesh.axes));
       evaluateGraph(graph, rowInputs(row));
     }

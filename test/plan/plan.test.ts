@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Graph, type HostTensor, topological } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
+import { formBuckets } from "../../src/plan/buckets.ts";
 import {
   cheapestPath,
   collectivesOf,
@@ -162,7 +163,7 @@ describe("traffic", () => {
     const axes = mesh({ data: 2 });
     const plan = planGraph(graph, axes, {
       inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { data: 0 })],
-      buckets: { first: 1, others: 300 },
+      finish: (local) => formBuckets(local, { first: 1, others: 300 }),
     });
     const floats = trafficOf(plan).filter((traffic) => traffic.payload !== 4);
     expect(floats.length).toBeGreaterThan(2);

@@ -1,7 +1,7 @@
 /** Rules come to an end: each use of one lowers the order of its pass, on every op and on convolutions of every layout. */
 import { describe, expect, it } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
-import { runPasses, standardPasses } from "../../src/compile/index.ts";
+import { passesBeforePlanning, runPasses } from "../../src/compile/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
@@ -12,7 +12,7 @@ import { baseRows, type Row, rowGraph, rows } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
 
-const passed = (graph: Graph): Graph => runPasses(graph, standardPasses, { check: true }).graph;
+const passed = (graph: Graph): Graph => runPasses(graph, passesBeforePlanning, { check: true });
 
 /** All orders of these letters. */
 const orders = (letters: string): string[] =>

@@ -39,8 +39,8 @@ export interface NativeOptions extends ExecutorOptions {
 
 /** Runs shorter than this are done in place: a round trip to another thread costs more. */
 const shortSeconds = 2e-4;
-/** No kernel takes more than so many times the time that it would at the machine's rates. */
-const slack = 4;
+/** Kernels of a processor as assumed seldom take more than so many times what they would at its rates. */
+const slack = 3;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {

@@ -10,11 +10,26 @@ import {
   type PlannedValue,
   type Traffic,
 } from "../plan/index.ts";
-import { costOf } from "../program/index.ts";
-import { formatBytes, formatCount, formatTable } from "../util/text.ts";
+import { costOf, type Program } from "../program/index.ts";
+import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.ts";
 import { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
-import { formatOperations, planSummary, type SummaryInput } from "./summary.ts";
-import { type UnusedAxis, unusedAxes, unusedLines } from "./unused.ts";
+
+/** An axis along which every device does the same work. */
+export interface UnusedAxis {
+  readonly axis: string;
+  readonly size: number;
+  readonly reason: string;
+}
+
+/** What a report is made of. */
+export interface ReportInput {
+  readonly plan: Plan;
+  readonly program: Program;
+  readonly memory: TrainingMemory;
+  readonly unusedAxes: readonly UnusedAxis[];
+  /** What the plan was made for; default: what plans assume. */
+  readonly machine?: Machine | undefined;
+}
 
 /** The plan of a training step as data: what `heddle plan --json` prints. Bytes and seconds are those of one device. */
 export interface PlanReport {
@@ -40,13 +55,13 @@ export interface PlanReport {
 }
 
 /** Gathers what there is to say of a step. */
-export function planReport({ plan, program, memory, rules, machine: given }: SummaryInput): PlanReport {
+export function planReport({ plan, program, memory, unusedAxes, machine: given }: ReportInput): PlanReport {
   const machine = machineFor(deviceCount(plan.mesh), given);
   const { collectives, ...cost } = costOf(program, machine);
   return {
     mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
     devices: deviceCount(plan.mesh),
-    unusedAxes: unusedAxes(plan, rules),
+    unusedAxes,
     values: shownInputs(plan).map((value) => ({
       name: value.name,
       type: formatType(value.type),
@@ -59,16 +74,9 @@ export function planReport({ plan, program, memory, rules, machine: given }: Sum
   };
 }
 
-/** The report as text: the five lines, then a paragraph each for layouts, collectives, memory and cost. */
-export function formatPlanReport(input: SummaryInput): string {
-  const report = planReport(input);
-  const sections = [
-    [...planSummary(input), ...unusedLines(report.unusedAxes)],
-    layouts(input.plan),
-    collectives(report),
-    memory(report),
-    cost(report),
-  ];
+/** The report as text: lines that sum it up, then a paragraph each for layouts, collectives, memory and cost. */
+export function formatPlanReport(report: PlanReport, plan: Plan, summary: readonly string[]): string {
+  const sections = [summary, layouts(plan), collectives(report), memory(report), cost(report)];
   return `${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
@@ -215,12 +223,10 @@ export function formatRanking(reports: readonly PlanReport[], machine: Machine):
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
-/** `0.00123` → `"1.23 ms"`. */
-export function formatTime(seconds: number): string {
-  if (seconds === 0) return "0 s";
-  const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
-  return `${(seconds * scale).toPrecision(3)} ${unit}`;
-}
-
 /** A user has no use for each device's own wish to end. */
 const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));
+
+/** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */
+export function formatOperations(count: number): string {
+  return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
+}
