@@ -6,14 +6,14 @@
 //   npm run test:runtimes -- --quick       one Node, Bun and Deno, and the columns that need the least time (400 MB on disk)
 //   npm run test:runtimes -- --skip bun    without a runtime that this machine cannot have
 
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { ownTarget } from "../native/targets.mjs";
 import { pack } from "./pack.mjs";
 import { handleSignals, run } from "./process.mjs";
+import { makeProject, npm } from "./project.mjs";
 import { setup } from "./setup.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -117,9 +117,6 @@ const allTrials = [
   { title: "`heddle doctor`", args: [command, "doctor", "--json"], prints: [/"loaded": true/] },
 ];
 
-const npm = (args, cwd) => execFileSync("npm", args, { cwd, stdio: ["ignore", "ignore", "inherit"] });
-const npmQuietly = ["--no-audit", "--no-fund", "--loglevel=error", "--prefer-offline", "--ignore-scripts"];
-
 /** What a runtime is called in the folder of npm and for `--skip`: npm holds one version of a package under its own name. */
 const called = ({ name }) => name.toLowerCase().replace(" ", "-");
 const programOf = (runtime) => join(home, "node_modules", called(runtime), runtime.program);
@@ -132,7 +129,7 @@ function install(runtimes) {
   for (const runtime of missing) {
     console.log(`installing ${runtime.name} (100 MB on disk) into .heddle/runtimes`);
     try {
-      npm(["install", ...npmQuietly, `${called(runtime)}@npm:${runtime.package}@${runtime.version}`], home);
+      npm(["install", `${called(runtime)}@npm:${runtime.package}@${runtime.version}`], home);
     } catch {
       throw new Error(`${runtime.name} cannot be installed here; to go on without it: --skip ${called(runtime)}`);
     }
@@ -140,14 +137,10 @@ function install(runtimes) {
 }
 
 /** An empty project with the package as published. */
-function makeProject() {
+function makeOwnProject() {
   const project = join(home, "project");
-  rmSync(project, { recursive: true, force: true });
-  mkdirSync(project, { recursive: true });
-  writeFileSync(join(project, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
   const own = pack(join(home, "packages")).filter((path) => /heddle-\d/.test(path) || path.includes(ownTarget()));
-  npm(["install", ...npmQuietly, ...own], project);
+  makeProject(project, files, own);
   return project;
 }
 
@@ -215,7 +208,7 @@ async function main(args) {
   );
   await setup({ only: ["packages", "native", "build"] });
   install(runtimes);
-  const seen = await tryAll(runtimes, allTrials.filter(isAsked), makeProject());
+  const seen = await tryAll(runtimes, allTrials.filter(isAsked), makeOwnProject());
   const text = readFileSync(page, "utf8");
   const wanted = text.replace(marked, (_, start, told, end) => `${start}${tableOf(seen, told)}${end}`);
   if (write) writeFileSync(page, wanted);

@@ -71,6 +71,8 @@ export type OpForm<A extends Attrs> =
        * is made in f32 and rounded after them.
        */
       readonly moves?: boolean | ((attrs: A) => boolean);
+      /** Whether it is its first input, changed where and as the others say: an executor may change it in its place. */
+      readonly updates?: true;
     };
 
 /** The native kernel calls of an op whose form is `kernel`. Inputs not in `strided` are made contiguous first. */

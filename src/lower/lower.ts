@@ -1,11 +1,20 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
+import { collectiveSeconds, type Machine, machineFor } from "../cost/index.ts";
 import { isContiguous, type KernelCall, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
-import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
+import { descriptionOf } from "../kernels/index.ts";
+import {
+  type BranchStep,
+  type CollectiveStep,
+  devicesOf,
+  type LoopStep,
+  type Program,
+  type RunStep,
+  type ValueId,
+} from "../program/program.ts";
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
@@ -26,7 +35,7 @@ import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
 import { defaultLimits, fuseRegion } from "./fuse.ts";
-import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
+import { type Address, type LoweredJson, originField, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
 import { flatten, replaceStorages } from "./nest.ts";
 import { workBytes } from "./partials.ts";
@@ -42,6 +51,8 @@ export interface LowerTarget {
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
+  /** What the device and its links can do; default: what plans assume. */
+  readonly machine?: Machine | undefined;
   /** Which collectives run beside other calls; default those where it pays. */
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
@@ -49,9 +60,6 @@ export interface LowerTarget {
   /** Takes the nodes for which calls may fail; a call then says by `origin` which of the lists is its own. */
   readonly origins?: (readonly Node[])[];
 }
-
-/** Field of a call with its place among the origins; what runs has none. */
-export const originField = "origin";
 
 /** One buffer that a call of the program takes. */
 export interface LoweredArgument {
@@ -131,6 +139,7 @@ const emitOutput = ({ from, to, generator }: Pick<OutputCopy, "from" | "to" | "g
 class Lowering {
   private readonly program: Program;
   private readonly target: LowerTarget;
+  private readonly machine: Machine;
   private readonly emitTarget: EmitTarget;
   private readonly around: Surroundings | undefined;
   private readonly pool: StoragePool;
@@ -150,6 +159,7 @@ class Lowering {
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
     this.target = target;
+    this.machine = machineFor(devicesOf(program), target.machine);
     this.around = around;
     this.pool = around?.pool ?? new StoragePool();
     this.firstOwn = this.pool.all.length;
@@ -370,8 +380,8 @@ class Lowering {
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
-      if (call.k === "collective")
-        this.collectiveTimes.set(call, collectiveSeconds(defaultMachine, step.op, inputs, step.attrs));
+      if (descriptionOf(call).flight === "starts")
+        this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
     return emitted;
   }
 
@@ -403,6 +413,7 @@ class Lowering {
       seconds: (call) => this.collectiveTimes.get(call) as number,
       axes: this.program.axes.map((axis) => axis.size),
       overlap: this.target.overlap ?? "paying",
+      machine: this.machine,
     });
     const flat = flatten(calls);
     const lives = livesOf(flat);

@@ -23,7 +23,7 @@ import {
 import { enter } from "../ir/op.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
@@ -91,22 +91,11 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       check?.(inputs, attrs);
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
-    stablehlo: absent("its body is spelled, as a function"),
     localize: definition.localize ?? absent("attributes hold no sizes"),
     forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
-    cost: (inputs, _outputs, attrs) =>
-      topological(graphOf(inputs, attrs).outputs).reduce(
-        (total, node) =>
-          total +
-          node.op.cost(
-            node.inputs.flatMap((input) => input.types),
-            node.types,
-            node.attrs,
-          ),
-        0,
-      ),
+    cost: (inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs),
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
       if (refused !== undefined) throw new HeddleError("value", refused);

@@ -60,7 +60,7 @@ export const errorCodes = {
   graph: "a graph is used in another way than it is made",
   dynamic: "a shape of an ONNX model depends on values that are not known yet",
   verify: "a graph, plan or program breaks a rule of its level",
-  plan: "devices would not meet in the same collectives",
+  plan: "a plan is of another function or mesh, or its devices would not meet in the same collectives",
   deadlock: "no device of a program could go on",
   program: "a program of several devices does not fit together",
   lower: "there is no native kernel for this",

@@ -104,7 +104,7 @@ async function run(
 
 async function checkDonations(executor: Executor, list: readonly Case[]): Promise<void> {
   const inputs = list.flatMap((one) => one.inputs);
-  const local = planGraph(runPasses(joined(list)).graph, mesh({})).classes[0]?.local as Graph;
+  const local = planGraph(runPasses(joined(list)), mesh({})).classes[0]?.local as Graph;
   const expected = await run(executor, local, inputs, []);
   // Where each case's outputs and inputs begin, and its pairs.
   let [output, input] = [0, 0];

@@ -29,7 +29,7 @@ function planned(graph: Graph, passes: boolean): Plan {
   const known = plans[passes ? "compiled" : "plain"];
   let plan = known.get(graph);
   if (plan === undefined) {
-    plan = planGraph(passes ? runPasses(graph).graph : withOpenLoops(graph), mesh({}));
+    plan = planGraph(passes ? runPasses(graph) : withOpenLoops(graph), mesh({}));
     known.set(graph, plan);
   }
   return plan;

@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)("virtual devices on the native executor",
       const inputs = dims.map((split): Layout | undefined =>
         split === undefined ? undefined : shardedOn(axes, split),
       );
-      const plan = planGraph(runPasses(graph).graph, axes, { inputs });
+      const plan = planGraph(runPasses(graph), axes, { inputs });
       const values = samples(graph);
       const expected = evaluateGraph(graph, values);
       const one = await onNative(1)(plan, values);

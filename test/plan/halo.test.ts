@@ -150,7 +150,7 @@ describe.each(executors)("$name", ({ make }) => {
         }),
     );
     const axes = mesh({ a: 2, b: 2 }, { shares: { b: [2, 1] } });
-    await check(runPasses(graph).graph, axes, [parseLayout("S(0) S(2:6+3)"), undefined], make);
+    await check(runPasses(graph), axes, [parseLayout("S(0) S(2:6+3)"), undefined], make);
   });
 });
 

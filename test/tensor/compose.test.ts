@@ -171,7 +171,7 @@ function run(fn: Fn, x: HostTensor, passes = false): HostTensor {
   const captured = (traced.captured as Tensor[]).map((one): HostTensor => {
     return { dtype: one.dtype, shape: one.shape, data: one.dataSync() };
   });
-  const graph = passes ? runPasses(traced.graph).graph : traced.graph;
+  const graph = passes ? runPasses(traced.graph) : traced.graph;
   return evaluateGraph(graph, [x, ...captured])[0] as HostTensor;
 }
 
