@@ -2,6 +2,7 @@
 import { equationOf } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import * as kernels from "../kernels/index.ts";
 import { batchByLoop } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
@@ -35,8 +36,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
       const [table, at] = context.inputs as [View, View];
       const size = table.shape[0] as number;
       return [
-        {
-          k: "gather",
+        kernels.gather.call({
           dtype: "bool",
           outer: 1,
           size,
@@ -46,7 +46,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
           indices: context.at(at),
           out: context.at(context.outputs[0] as View),
           failure: pastBound(context.attrs, size),
-        },
+        }),
       ];
     },
   },

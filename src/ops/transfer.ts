@@ -8,10 +8,10 @@ import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 
 const step = absent("a step of a program, never a node of a graph");
-const twoPrograms = absent("StableHLO modules are one program for all replicas");
 
 /** `peer` is the other device's coordinate on the axis. */
 export type SendAttrs = { axis: string; parts: number; peer: number; label: string };
@@ -28,7 +28,6 @@ const common = {
   batch: step,
   cost: () => 0,
   reference: step,
-  stablehlo: twoPrograms,
 } as const;
 
 function checkPeer(name: string, { peer, parts }: SendAttrs): void {
@@ -50,14 +49,13 @@ defineOp<SendAttrs>({
   form: movingKernel,
   lower: {
     emit: ({ attrs, inputs, at, axisIndex }) => [
-      {
-        k: "send",
+      kernels.send.call({
         axis: axisIndex(attrs.axis),
         to: attrs.peer,
         dtype: (inputs[0] as View).dtype,
         parts: inputs.map((view) => ({ in: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });
@@ -73,14 +71,13 @@ defineOp<ReceiveAttrs>({
   form: movingKernel,
   lower: {
     emit: ({ attrs, outputs, at, axisIndex }) => [
-      {
-        k: "receive",
+      kernels.receive.call({
         axis: axisIndex(attrs.axis),
         from: attrs.peer,
         dtype: attrs.dtype,
         parts: outputs.map((view) => ({ out: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });
