@@ -34,7 +34,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --")
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
-    .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .option("--executor <name>", "what computes: native (default), reference, or one that the file registers")
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
     .option("--plan <file>", "train by this plan, as heddle plan has printed it or as it was edited (docs/plans.md)")
     .addOption(machineFlag())

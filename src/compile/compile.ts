@@ -3,6 +3,7 @@ import { environmentMachine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import {
+  type DeviceClass,
   formatLayout,
   noBuckets,
   type PipelineOptions,
@@ -16,13 +17,13 @@ import {
 } from "../plan/index.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
-import { passesAfterPlanning, passesBeforePlanning, runPasses } from "./passes.ts";
+import { passesFor, runPasses } from "./passes.ts";
 import { nothing, onRuntime, type Value } from "./value.ts";
 
 /** A plan and its programs, for a mesh that need not exist. */
@@ -47,11 +48,12 @@ export interface Planned extends PlannedPrograms {
  */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
   const { onPass, plan: given } = options;
-  const simplified = runPasses(graph, passesBeforePlanning, { onPass });
+  const { before, after } = passesFor(options.executor);
+  const simplified = runPasses(graph, before, { onPass });
   if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
-  const finish = (local: Graph): Graph => runPasses(local, passesAfterPlanning, { onPass, buckets });
+  const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
   const make = (): Plan =>
     pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
@@ -109,7 +111,11 @@ export interface Compiled extends PlannedPrograms {
 
 /** Compiles a graph for the devices of a runtime. */
 export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOptions = {}): Compiled & Planned {
-  const planned = planProgram(graph, meshOf(runtime), { ...options, machine: options.machine ?? runtime.machine });
+  const planned = planProgram(graph, meshOf(runtime), {
+    ...options,
+    machine: options.machine ?? runtime.machine,
+    executor: runtime.executor,
+  });
   return { ...planned, ...loadPlanned(planned, runtime) };
 }
 
@@ -130,9 +136,14 @@ function loadPlanned({ plan, programs, program }: PlannedPrograms, runtime: Runt
     const device = deviceAt(plan.mesh, coordinates);
     return programs.find(({ devices }) => devices.includes(device)) as DeviceProgram;
   });
-  const executable = runtime.executor.compile(programs.length === 1 ? program : local.map((own) => own.program));
+  const graphs = plan.pipeline === undefined ? local.map(({ devices }) => graphOf(plan, devices)) : undefined;
+  const own = programs.length === 1 ? program : local.map((part) => part.program);
+  const executable = runtime.executor.compile(own, graphs);
   return { plan, programs, program, runtime, local, donated: donatedInputs(programs), executable };
 }
+
+const graphOf = ({ classes }: Plan, [device]: readonly number[]): Graph =>
+  (classes.find(({ devices }) => devices.includes(device as number)) as DeviceClass).local;
 
 function donatedInputs(programs: readonly DeviceProgram[]): number[] {
   const given = programs.flatMap(({ program, inputs }) =>

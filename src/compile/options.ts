@@ -1,6 +1,7 @@
 /** @module What a compile is told besides the graph. */
 import type { Machine } from "../cost/index.ts";
 import type { Layout, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
+import type { Executor } from "../runtime/executor.ts";
 import type { PassReport } from "./passes.ts";
 
 /** What a compile is told besides the graph. */
@@ -15,6 +16,8 @@ export interface CompileOptions {
   readonly donate?: readonly number[];
   /** What the planner assumes of devices and links; default that of the runtime, or of `--machine`. */
   readonly machine?: Machine | undefined;
+  /** Whose passes it goes through; default those of the runtime's, or of the first that is registered. */
+  readonly executor?: Pick<Executor, "passes"> | undefined;
   /** Makes it a pipeline. */
   readonly pipeline?: PipelineOptions | undefined;
   /** A plan to go by, for the same graph: one with graphs is run as it is; of one without the layouts and the schedule are taken. */

@@ -2,24 +2,21 @@
  * @module All passes of a compile on one page: those before planning, which see the whole graph, and those after it, which see the graph
  * of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and changes nothing else.
  */
+import "#executors";
 import type { Graph } from "../ir/node.ts";
 import { verifyGraph } from "../ir/verify.ts";
-import { channelsLast } from "../passes/channels-last.ts";
 import { expand, expandOrder } from "../passes/expand.ts";
 import { open } from "../passes/open.ts";
+import type { GraphPass } from "../passes/pass.ts";
 import { prune } from "../passes/prune.ts";
 import { simplify, simplifyOrder } from "../passes/simplify.ts";
-import { touchedRows } from "../passes/touched-rows.ts";
 import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
-import { type Order, RewriteTrace } from "../rewrite/index.ts";
+import { RewriteTrace } from "../rewrite/index.ts";
+import type { Executor } from "../runtime/executor.ts";
+import { defaultExecutor } from "../runtime/registry.ts";
 
-/** A change of graphs. */
-export interface Pass {
-  readonly name: string;
-  /** Why it exists and why it stands here. */
-  readonly why: string;
-  /** What its rules lower, where it has any that run to a fixed point: why they come to an end. */
-  readonly order?: Order;
+/** A pass of the page, which may be told more than one of an executor's. */
+export interface Pass extends Omit<GraphPass, "run"> {
   readonly run: (graph: Graph, trace: RewriteTrace, settings: PassSettings) => Graph;
 }
 
@@ -30,7 +27,7 @@ export interface PassSettings {
 }
 
 /** What every graph goes through before it is planned, in this order; each says why it stands where it does. */
-export const passesBeforePlanning: readonly Pass[] = [
+const everyGraph: readonly Pass[] = [
   {
     name: "open",
     why: "remat and derivatives of one's own are graphs with a wish for the transforms, which are done; before prune, which looks into loops",
@@ -53,27 +50,30 @@ export const passesBeforePlanning: readonly Pass[] = [
     order: simplifyOrder,
     run: simplify,
   },
-  {
-    name: "channelsLast",
-    why: "native convolutions read channels last; after simplify, so that few transposes are left to move",
-    order: simplifyOrder,
-    run: channelsLast,
-  },
 ];
 
 /** What the graph of each class of devices, and of each body of its loops and branches, goes through after planning. */
-export const passesAfterPlanning: readonly Pass[] = [
+const everyDevice: readonly Pass[] = [
   {
     name: "buckets",
     why: "few large messages are faster than many small ones; before touchedRows, which adds no collectives",
     run: (graph, _trace, { buckets }) => formBuckets(graph, buckets),
   },
-  {
-    name: "touchedRows",
-    why: "a step changes few rows of a large table; here the planner has said how many rows of it and ids a device has",
-    run: (graph) => touchedRows(graph),
-  },
 ];
+
+/** All passes of a compile for an executor, default the first that is registered: those of every graph, then its own. */
+export function passesFor({ passes = {} }: Pick<Executor, "passes"> = defaultExecutor()): {
+  readonly before: readonly Pass[];
+  readonly after: readonly Pass[];
+} {
+  return {
+    before: [...everyGraph, ...(passes.beforePlanning ?? [])],
+    after: [...everyDevice, ...(passes.afterPlanning ?? [])],
+  };
+}
+
+/** What {@link passesFor} gives for the default executor. */
+export const { before: passesBeforePlanning, after: passesAfterPlanning } = passesFor();
 
 /** A pass as it went. */
 export interface PassReport {

@@ -4,9 +4,9 @@ import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { eachOffset } from "../ops/host.ts";
 import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 
 export interface Value {
@@ -148,7 +148,7 @@ export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
   // Between executors a value is copied through the host, which waits for it: not for one in another process.
   const copies = value.runtime.executor.name !== runtime.executor.name;
-  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.name !== "remote");
+  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.elsewhere !== true);
   if (!isReplicated(value) || !reachable) {
     throw new HeddleError(
       "layout",

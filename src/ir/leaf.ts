@@ -5,7 +5,6 @@ import { equationOf, letters } from "./equation.ts";
 import { absent, type OpDef } from "./node.ts";
 import { defineOp } from "./op.ts";
 import { type Shape, sizeOf, type TensorType } from "./shape.ts";
-import type { HloValue } from "./stablehlo.ts";
 
 const madeFromNothing = absent("has no inputs");
 
@@ -28,7 +27,6 @@ export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; sha
   cost: () => 0,
   reference: absent("an executor binds it to an argument"),
   form: absent("an executor binds it to an argument"),
-  stablehlo: absent("is an argument of the function"),
 });
 
 /** A scalar known when the graph is made. */
@@ -54,7 +52,6 @@ export const constantOp: OpDef<{ dtype: DType; value: number }> = defineOp<{ dty
   cost: () => 0,
   reference: (_inputs, attrs) => [dtypes[attrs.dtype].create([attrs.value])],
   form: { kind: "pointwise", instruction: (attrs) => ({ name: "const", dtype: attrs.dtype, literal: attrs.value }) },
-  stablehlo: ({ hlo, attrs, outputs }) => [hlo.constant(outputs[0] as TensorType, attrs.value)],
 });
 
 /** One result of a node that has several. */
@@ -76,7 +73,6 @@ export const elementOp: OpDef<{ index: number }> = defineOp<{ index: number }>({
   cost: () => 0,
   reference: (inputs, attrs) => [(inputs[attrs.index] as { data: Float32Array }).data],
   form: { kind: "element", index: (attrs) => attrs.index },
-  stablehlo: ({ inputs, attrs }) => [inputs[attrs.index] as HloValue],
 });
 
 /** Equation of an op whose operands all have one shape. */

@@ -11,7 +11,6 @@ import type { TypedArray } from "./dtype.ts";
 import type { Equation } from "./equation.ts";
 import type { LowerRule, OpForm } from "./kernel.ts";
 import type { Shape, TensorType } from "./shape.ts";
-import type { HloRule } from "./stablehlo.ts";
 
 /** Attributes of a node: plain data, and the graphs that an op with a body owns. */
 export type Attrs = { readonly [key: string]: Plain | Graph };
@@ -184,8 +183,6 @@ export interface OpDef<A extends Attrs = Attrs> {
   readonly form: OpForm<A> | Absent;
   /** How native kernels compute it, where its form is `kernel`; for executors alone to ask. */
   readonly lower: LowerRule<A> | Absent;
-  /** How StableHLO spells it; where the meaning differs, docs/stablehlo.md says so. */
-  readonly stablehlo: HloRule<A> | Absent;
   /**
    * For a composite, its meaning as other ops: its fallback wherever a rule above is absent, and its oracle. Absent for
    * a primitive.

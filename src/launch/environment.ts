@@ -12,7 +12,7 @@ export interface RunEnvironment {
   /** 32 random bytes in hex, which links authenticate with. */
   readonly secret: string;
   readonly runDirectory: string;
-  readonly executor?: "native" | "reference" | undefined;
+  readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
   /** Neither trainings nor warnings are shown. */
   readonly quiet?: boolean | undefined;

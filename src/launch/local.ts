@@ -28,7 +28,7 @@ export interface LaunchOptions {
   readonly workers?: number;
   /** Threads of each worker; by default the cores of this process are divided among the workers. */
   readonly threads?: number;
-  readonly executor?: "native" | "reference";
+  readonly executor?: string;
   /** Go on from the last checkpoint. */
   readonly resume?: boolean;
   /** Show nothing but errors and what the file itself prints: no trainings, no warnings. */

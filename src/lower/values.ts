@@ -12,6 +12,7 @@ import { parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
+import { registerTarget, type Target } from "../ir/target.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { isWhole, type Storage, type StoragePool, storageOf } from "./storage.ts";
@@ -21,6 +22,12 @@ export interface Copy {
   readonly from: View;
   readonly to: View;
 }
+
+/** Native programs. The form says how what is no kernel is done. */
+export const nativeTarget: Target<OpForm<Attrs> | LowerRule<Attrs>> = registerTarget({
+  name: "native",
+  ruleOf: ({ form, lower }) => (isAbsent(form) || form.kind === "kernel" ? lower : form),
+});
 
 const noKernel = (node: Node, reason: string): HeddleError =>
   new HeddleError("lower", `${describeNode(node)} has no native kernel: ${reason}`);

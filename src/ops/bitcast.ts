@@ -52,5 +52,4 @@ defineOp<{ dtype: DType }>({
       return [copyCall(context, { ...x, dtype: out.dtype }, out)];
     },
   },
-  stablehlo: ({ hlo, inputs, outputs }) => hlo.op("bitcast_convert", inputs, outputs),
 });

@@ -9,23 +9,15 @@ import { type KernelCall, type KernelContext, movingKernel, type View } from "..
 import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
 import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
-import { hloReductions } from "./hlo.ts";
 import { partOf, partStartOf } from "./local.ts";
 import { copyCall } from "./structure.ts";
 
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");
-
-/** The devices of a mesh are the replicas of StableHLO. */
-function hloGroups(hlo: HloBlock, axis: string) {
-  const { groups, size } = hlo.surroundings.axis(axis);
-  return { replica_groups: hloTable(groups, size) };
-}
 
 defineOp<{ axis: string }>({
   name: "axisIndex",
@@ -39,13 +31,6 @@ defineOp<{ axis: string }>({
   localize: local,
   cost: () => 0,
   reference: (_inputs, { axis }, _outputs, context) => [Int32Array.of(context.coordinate(axis))],
-  stablehlo: ({ hlo, outputs, attrs }) => {
-    const { size, inner } = hlo.surroundings.axis(attrs.axis);
-    const replica = hlo.one("replica_id", [], { shape: [], dtype: "u32" });
-    const outer = hlo.same("divide", replica, hlo.like(replica, inner));
-    const here = hlo.same("remainder", outer, hlo.like(replica, size));
-    return hlo.op("convert", [here], outputs);
-  },
   form: { kind: "kernel" },
   lower: {
     emit: (context) => [
@@ -57,10 +42,7 @@ defineOp<{ axis: string }>({
   },
 });
 
-type CollectiveDef<A extends CollectiveAttrs> = Pick<
-  OpDef<A>,
-  "name" | "doc" | "infer" | "cost" | "stablehlo" | "form" | "lower"
-> & {
+type CollectiveDef<A extends CollectiveAttrs> = Pick<OpDef<A>, "name" | "doc" | "infer" | "cost" | "form" | "lower"> & {
   readonly communication: Communication<A>;
 };
 
@@ -147,12 +129,6 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
       return contributions.map(() => results.map(copyOf));
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    inputs.map((input, index) =>
-      hlo.one("all_reduce", [input], outputs[index] as TensorType, hloGroups(hlo, attrs.axis), [
-        hloCombine(hloReductions[attrs.reduction], input.type.dtype),
-      ]),
-    ),
   form: movingKernel,
   lower: {
     inPlace: "each",
@@ -204,8 +180,6 @@ defineCollective<CollectiveAttrs & { dim: number }>({
       return contributions.map(() => [copyOf(result)]);
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
   form: movingKernel,
   lower: {
     emit: (context) => {
@@ -240,11 +214,6 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
       const { dim, reduction, parts } = attrs as { dim: number; reduction: Reduction; parts: number };
       return blocks(reduced(firsts(contributions), reduction), dim, parts).map((block) => [block]);
     },
-  },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const attributes = { scatter_dimension: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) };
-    const { dtype } = outputs[0] as TensorType;
-    return hlo.op("reduce_scatter", inputs, outputs, attributes, [hloCombine(hloReductions[attrs.reduction], dtype)]);
   },
   form: movingKernel,
   lower: {
@@ -285,13 +254,6 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
       ]);
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("all_to_all", inputs, outputs, {
-      split_dimension: `${attrs.to} : i64`,
-      concat_dimension: `${attrs.from} : i64`,
-      split_count: `${attrs.parts} : i64`,
-      ...hloGroups(hlo, attrs.axis),
-    }),
   form: movingKernel,
   lower: {
     emit: (context) => {

@@ -91,7 +91,6 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       check?.(inputs, attrs);
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
-    stablehlo: absent("its body is spelled, as a function"),
     localize: definition.localize ?? absent("attributes hold no sizes"),
     forward,
     control: absent("owns no graphs"),

@@ -13,7 +13,6 @@ import { HeddleError } from "../util/errors.ts";
 import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
 import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
-import { controlHlo } from "./control-hlo.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host.ts";
 import { resultsOf } from "./results.ts";
@@ -29,23 +28,13 @@ const program = absent("becomes a program of its own, not a kernel");
 function defineControl<A extends Attrs>(
   definition: Omit<
     OpDef<A>,
-    | "body"
-    | "equation"
-    | "linear"
-    | "localize"
-    | "form"
-    | "lower"
-    | "example"
-    | "stablehlo"
-    | "control"
-    | "communication"
+    "body" | "equation" | "linear" | "localize" | "form" | "lower" | "example" | "control" | "communication"
   > & {
     readonly control: (attrs: A) => Control;
   },
 ): OpDef<A> {
   return enter({
     ...definition,
-    stablehlo: controlHlo(definition.control),
     example: absent("owns graphs; the rows of the op table show it"),
     body: absent("a primitive"),
     communication: absent("its graphs may"),

@@ -170,7 +170,6 @@ defineCollective<ExchangeAttrs>({
     bucket: absent("its pieces are put together along a dim"),
     meaning,
   },
-  stablehlo: absent("StableHLO's replicas run one program, and these devices send different amounts"),
   form: { kind: "kernel" },
   lower: {
     strided: [0],

@@ -7,7 +7,6 @@ import type { View } from "../ir/kernel.ts";
 import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import type { HloValue } from "../ir/stablehlo.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
 import * as kernels from "../kernels/index.ts";
@@ -15,11 +14,10 @@ import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import { batchByLoop } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloPhilox } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
 
-type RandomAttrs = { shape: Shape; total: Shape; stream: number };
+export type RandomAttrs = { shape: Shape; total: Shape; stream: number };
 
 const randomBitsOp = defineOp<RandomAttrs>({
   name: "randomBits",
@@ -85,10 +83,6 @@ const randomBitsOp = defineOp<RandomAttrs>({
       out[linear] = lanes[index % 4] as number;
     });
     return [out];
-  },
-  stablehlo: ({ hlo, inputs, attrs: { shape, total, stream } }) => {
-    const [key, start] = inputs as [HloValue, HloValue];
-    return [hloPhilox(hlo, key, start, { shape, strides: stridesOf(total), stream })];
   },
   form: { kind: "kernel" },
   lower: {

@@ -2,13 +2,11 @@
 
 import { type DType, dtypes, isFloat, isInteger, isLong, isSigned, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
-import { type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
+import { type AnyOpDef, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
-import { hloInSingle } from "./hlo.ts";
 import { longFunction } from "./long.ts";
 import { binaryRows, compareRows, type ScalarGradient, type ScalarRow, unaryRows } from "./scalar.ts";
 
@@ -86,16 +84,7 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
       return [map(type as TensorType, (x as TypedArray).length, (i) => value(x?.[i] as number, y?.[i]))];
     },
     form: { kind: "pointwise", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
-    stablehlo: scalarHlo(row),
   });
-}
-
-function scalarHlo({ stablehlo: spelling, dtypes: accepted }: ScalarRow): HloRule<Attrs> {
-  const rule: HloRule<Attrs> =
-    typeof spelling === "string"
-      ? hloSame(spelling)
-      : ({ hlo, inputs }) => [spelling(hlo, inputs[0] as HloValue, (inputs[1] ?? inputs[0]) as HloValue)];
-  return accepted === "float" ? hloInSingle(rule) : rule;
 }
 
 function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {
@@ -141,6 +130,5 @@ for (const [name, value] of Object.entries(compareRows)) {
       ),
     ],
     form: { kind: "pointwise", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
-    stablehlo: ({ hlo, inputs }) => [hlo.compare(name.toUpperCase(), inputs[0] as HloValue, inputs[1] as HloValue)],
   });
 }

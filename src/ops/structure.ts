@@ -6,7 +6,6 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
@@ -100,8 +99,6 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
     });
     return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, shape, strides)];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("broadcast_in_dim", inputs, outputs, { broadcast_dimensions: hloIntegers(attrs.dims) }),
   form: {
     kind: "view",
     view: (input, { shape, dims }) => {
@@ -182,7 +179,6 @@ defineOp<{ shape: Shape }>({
   localize: (context) => emit.reshape(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits)),
   cost: moves,
   reference: ([x]) => [(x as HostTensor).data.slice()],
-  stablehlo: hloSame("reshape"),
   form: { kind: "view", view: (input, { shape }) => reshapeView(input, shape) },
 });
 
@@ -223,8 +219,6 @@ defineOp<{ order: readonly number[] }>({
       ),
     ];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("transpose", inputs, outputs, { permutation: hloIntegers(attrs.order) }),
   form: {
     kind: "view",
     view: (input, { order }) => ({
@@ -271,8 +265,6 @@ defineOp<{ dims: readonly number[] }>({
       ),
     ];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("reverse", inputs, outputs, { dimensions: hloIntegers(attrs.dims) }),
   form: {
     kind: "view",
     view: (input, { dims }) => ({
@@ -319,7 +311,5 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
     const at = (_unused: unknown, index: number): number => Math.floor(index / stride) % (shape[dim] as number);
     return [dtypes[dtype].create(Array.from({ length: sizeOf(shape) }, at))];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("iota", inputs, outputs, { iota_dimension: `${attrs.dim} : i64` }),
   form: { kind: "pointwise", instruction: (attrs) => ({ name: "iota", dtype: attrs.dtype, literal: attrs.dim }) },
 });

@@ -12,7 +12,6 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 
 const step = absent("a step of a program, never a node of a graph");
-const twoPrograms = absent("StableHLO modules are one program for all replicas");
 
 /** `peer` is the other device's coordinate on the axis. */
 export type SendAttrs = { axis: string; parts: number; peer: number; label: string };
@@ -29,7 +28,6 @@ const common = {
   batch: step,
   cost: () => 0,
   reference: step,
-  stablehlo: twoPrograms,
 } as const;
 
 function checkPeer(name: string, { peer, parts }: SendAttrs): void {

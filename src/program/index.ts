@@ -7,6 +7,5 @@ export * from "./program.ts";
 export { cutPlan, type DeviceProgram } from "./programs.ts";
 export * from "./serve.ts";
 export { isCollective, type SplitOptions, splitGraph } from "./split.ts";
-export { type StableHloOptions, stablehloText } from "./stablehlo.ts";
 export { verifyTransfers } from "./transfers.ts";
 export * from "./verify.ts";

@@ -2,7 +2,7 @@
 import type { Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Runtime } from "./devices.ts";
 
 /** The mesh of a runtime. @throws HeddleError `argument` for what is no runtime. */
 export function meshOf(runtime: Runtime): Mesh {

@@ -22,8 +22,7 @@ export interface Counts {
 }
 
 /** An executor without memory, and its counters. */
-export interface NullExecutor extends Omit<Executor, "name"> {
-  readonly name: "null";
+export interface NullExecutor extends Executor {
   readonly counts: Counts;
 }
 

@@ -14,9 +14,9 @@ import {
   sameLayout,
 } from "../plan/index.ts";
 import type { CollectiveStep, Program } from "../program/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkShape } from "./arguments.ts";

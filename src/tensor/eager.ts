@@ -7,7 +7,7 @@ import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";

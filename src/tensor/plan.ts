@@ -2,7 +2,7 @@
 import { loadPlan, runCompiled } from "../compile/compile.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { listed } from "../util/text.ts";

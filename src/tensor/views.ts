@@ -11,8 +11,8 @@ import { denseOrder, isContiguous, permuteView, type View, wholeView } from "../
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 

@@ -14,7 +14,7 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { scopeKey } from "../nn/index.ts";
 import { learningRateAt, type Schedule } from "../optim/index.ts";
 import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   compileFunction,

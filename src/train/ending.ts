@@ -3,7 +3,7 @@
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";

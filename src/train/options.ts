@@ -9,6 +9,7 @@ import type { CountedMetric, Metrics } from "../metrics/index.ts";
 import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
+import { type ExecutorName, executorNames } from "../runtime/registry.ts";
 import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -142,7 +143,7 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly machine?: Machine;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
-  readonly executor?: "native" | "reference";
+  readonly executor?: ExecutorName;
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
@@ -247,7 +248,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
-  if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
+  if (options.executor !== undefined) oneOf("executor", options.executor, executorNames());
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);

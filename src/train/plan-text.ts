@@ -1,10 +1,11 @@
 /** @module What `heddle plan` asks for: the step planned and lowered for a mesh that need not exist, as text. */
 import { type PassReport, type PlannedPrograms, withSource } from "../compile/index.ts";
 import { environmentMachine, machineFor } from "../cost/index.ts";
+import { stablehloText } from "../hlo/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { type Mesh, type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
-import { costOf, type DeviceProgram, printProgram, stablehloText } from "../program/index.ts";
+import { costOf, type DeviceProgram, printProgram } from "../program/index.ts";
 import {
   deviceBytes,
   formatPlanReport,
@@ -16,7 +17,7 @@ import {
   printPipeline,
   type TrainingMemory,
 } from "../report/index.ts";
-import { defaultThreads } from "../runtime/runtime.ts";
+import { defaultThreads } from "../runtime/native/threads.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes, formatTime } from "../util/text.ts";

@@ -5,8 +5,10 @@ import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import type { DeviceProgram } from "../program/index.ts";
 import { printPipeline } from "../report/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { profiledSteps } from "../runtime/index.ts";
-import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
+import { executorNamed } from "../runtime/registry.ts";
+import { localRuntime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -129,8 +131,8 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
-  if (world > 1 && executor === "reference") {
-    throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
+  if (world > 1 && executor !== undefined && executorNamed(executor).join === undefined) {
+    throw new HeddleError("executor", `train: the ${executor} executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
@@ -225,7 +227,7 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     types,
     processes: runtime.world,
     executor: runtime.executor.name,
-    threads: native ? defaultThreads(runtime.local.length) : 1,
+    threads: runtime.executor.threads ?? 1,
     memory: trainingMemory(settings, {
       step: shareOf(plan, parts[0] as DeviceProgram),
       evaluation: undefined,

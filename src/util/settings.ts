@@ -12,7 +12,7 @@ export type PlanForm = (typeof planForms)[number] | `after:${string}`;
 
 /** What the environment says, as {@link meanings} has it; undefined where it says nothing (an empty variable counts as none). */
 export interface Environment {
-  readonly executor: "native" | "reference" | undefined;
+  readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
   readonly jit: "on" | "off" | undefined;
@@ -96,7 +96,10 @@ const text: Reader<string> = { legal: "text", read: (value) => value };
 
 /** Each variable and its legal values. */
 const readers = {
-  HEDDLE_EXECUTOR: oneOf("native", "reference", "auto"),
+  HEDDLE_EXECUTOR: {
+    legal: "native, reference, auto, or the name of an executor that the program registers",
+    read: (value) => (/^[a-z][\w-]*$/i.test(value) ? value : undefined),
+  } satisfies Reader<string>,
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
@@ -141,7 +144,9 @@ type Name = keyof typeof readers;
 
 /** What each variable says. Those with `run` are set by Heddle's commands for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
-  HEDDLE_EXECUTOR: { says: "what computes: the native core or, slowly, the reference executor; `auto` is the default" },
+  HEDDLE_EXECUTOR: {
+    says: "what computes: the native core, slowly the reference executor, or one that the program registers; `auto` is the default",
+  },
   HEDDLE_NATIVE: { says: "`off` leaves the native core out" },
   HEDDLE_ISA: { says: "the instruction set that native kernels use; default the best of the processor" },
   HEDDLE_JIT: { says: "`off` leaves generated kernels out" },

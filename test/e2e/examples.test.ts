@@ -19,6 +19,10 @@ const cases: readonly Case[] = [
     "run autograph.ts",
     /roots 1\.414 3\.000 1000\.\d+ 0\.000\nsteps \d+ \d+ \d+ 0\nslopes Float32Array\(1\) \[ -1 \] .* 1 \]\n$/,
   ],
+  [
+    "run extend/executor.ts",
+    /loss 0\.0\d+, of the reference executor too: true\n.*take \d\.\d ms\nreference: dense\nabacus: entries\n$/,
+  ],
   ["run extend/kernel.ts", /differs by 0\ngradient 0\.000 0\.786 1\.000 0\.786\nbatch 4\n$/],
   ["run extend/layer.ts", /after 200 steps 0\.0\d+\n$/],
   ["run extend/op.ts", /rolled 4 1 2 3\ngradient 20 30 40 10\ntangent 240\nbatch 3 1 2 6 4 5\n$/],

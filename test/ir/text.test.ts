@@ -34,7 +34,6 @@ const applyBody = defineOp<{ body: Graph }>({
   cost: () => 0,
   reference: (inputs, { body }, _outputs, context) => context.evaluate(body, inputs).map((output) => output.data),
   form: absent("of a test"),
-  stablehlo: absent("not part of this test"),
 });
 
 describe("text of graphs", () => {

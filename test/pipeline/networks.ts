@@ -5,7 +5,8 @@ import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from ".
 import type { Layer } from "../../src/nn/layer.ts";
 import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
 import { mesh as makeMesh } from "../../src/plan/index.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   type CompiledFunction,
   compileFunction,

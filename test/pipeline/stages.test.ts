@@ -25,7 +25,8 @@ import {
   verifyTransfers,
 } from "../../src/program/index.ts";
 import { printPipeline } from "../../src/report/index.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   compileFunction,
   compilePipeline,

@@ -132,7 +132,6 @@ describe("rewriteGraph", () => {
       cost: () => 0,
       reference: absent("of a test"),
       form: absent("of a test"),
-      stablehlo: absent("not part of this test"),
     });
     const body = traceGraph("body", [vector("x")], (x) => [neg(neg(x))]);
     const trace = new RewriteTrace();

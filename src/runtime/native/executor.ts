@@ -10,7 +10,7 @@ import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
-import { checkFits } from "../memory.ts";
+import { nativePasses } from "../passes.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -20,6 +20,7 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
+import { checkFits } from "./fits.ts";
 import { allocateMemory, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
@@ -27,14 +28,11 @@ import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
-  /** Threads per device. */
   readonly threads: number;
   /** Instruction set to use: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best there is. */
   readonly isa?: string;
   /** The other processes, when not all devices are here. */
   readonly world: World | undefined;
-  /** What the devices and their links can do; undefined: what plans assume. */
-  readonly machine?: Machine | undefined;
 }
 
 /** Runs shorter than this are done in place: a round trip to another thread costs more. */
@@ -77,6 +75,8 @@ export function nativeExecutor(options: NativeOptions): Executor {
   return {
     name: "native",
     devices: devices.length,
+    threads: options.threads,
+    passes: nativePasses,
     allocate: (bytes) => allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding

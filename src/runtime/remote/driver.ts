@@ -10,8 +10,9 @@ import { positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
 import { HeddleError, refused } from "../../util/errors.ts";
 import { capturePosition, describePosition, placeOf, type SourcePosition } from "../../util/source.ts";
+import { allDevices, type Runtime } from "../devices.ts";
 import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
-import { allDevices, type Runtime } from "../runtime.ts";
+import { nativePasses } from "../passes.ts";
 import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
@@ -260,6 +261,8 @@ class RemoteBuffer implements DeviceBuffer {
 
 class RemoteExecutor implements Executor {
   readonly name = "remote";
+  readonly elsewhere = true;
+  readonly passes = nativePasses;
   readonly devices: number;
   private readonly links: readonly Link[];
   private nextBuffer = 1;

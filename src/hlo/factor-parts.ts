@@ -1,7 +1,7 @@
 /** @module Factorisations in StableHLO: its own ops, and LAPACK by the custom calls that jaxlib registers on the CPU. */
 import type { Shape } from "../ir/shape.ts";
-import { type HloBlock, type HloDType, type HloType, type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
-import { hloExtreme, hloPlaces } from "./hlo.ts";
+import { type HloBlock, type HloDType, type HloType, type HloValue, hloCombine, hloIntegers } from "./block.ts";
+import { hloExtreme, hloPlaces } from "./shared.ts";
 
 const letterOf = (dtype: HloDType): string => (dtype === "f64" ? "d" : "s");
 const code = (letter: string): string => `${letter.charCodeAt(0)} : ui8`;

@@ -2,11 +2,12 @@
  * @module Spelling values in StableHLO text: what the `stablehlo` rule of an op writes with. Everything is in MLIR's generic
  * form, which does not change when the pretty form of an op does.
  */
+
+import { type DType, dtypes, isFloat, isHalf } from "../ir/dtype.ts";
+import { encodeHalf } from "../ir/half.ts";
+import type { Attrs, Graph } from "../ir/node.ts";
+import type { Shape, TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type DType, dtypes, isFloat, isHalf } from "./dtype.ts";
-import { encodeHalf } from "./half.ts";
-import type { Attrs, Graph } from "./node.ts";
-import type { Shape, TensorType } from "./shape.ts";
 
 /** StableHLO has more dtypes than graphs do; `u64` and the complex ones are used within some ops. */
 export type HloDType = DType | "u64" | "c64" | "c128";

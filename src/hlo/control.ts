@@ -1,7 +1,9 @@
 /** @module Loops and branches in StableHLO. */
-import type { Control, LoopControl } from "../ir/control.ts";
-import type { Attrs } from "../ir/node.ts";
-import { type HloBlock, type HloContext, type HloType, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
+import type { LoopControl } from "../ir/control.ts";
+import { type Absent, type Attrs, isAbsent, type OpDef } from "../ir/node.ts";
+import { allOps } from "../ir/op.ts";
+import { type HloBlock, type HloRule, type HloType, type HloValue, hloIntegers } from "./block.ts";
+import { stablehloRules } from "./rules.ts";
 
 const counter: HloType = { shape: [], dtype: "i32" };
 
@@ -67,9 +69,10 @@ function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly H
 }
 
 /** How an op that owns graphs is spelled: `while` for a loop, `if` for a branch. */
-export function controlHlo<A extends Attrs>(control: (attrs: A) => Control) {
-  return ({ hlo, attrs, inputs, outputs }: HloContext<A>): HloValue[] => {
-    const owned = control(attrs);
+const controlRule =
+  <A extends Attrs>({ control }: OpDef<A>): HloRule<A> =>
+  ({ hlo, attrs, inputs, outputs }) => {
+    const owned = (control as Exclude<typeof control, Absent>)(attrs);
     if (owned.kind === "loop") return loopHlo(hlo, inputs, outputs, owned);
     const [test, ...operands] = inputs as [HloValue, ...HloValue[]];
     const branches = owned.branches.map((graph) => ({
@@ -78,4 +81,9 @@ export function controlHlo<A extends Attrs>(control: (attrs: A) => Control) {
     }));
     return hlo.op("if", [test], outputs, {}, branches);
   };
-}
+
+stablehloRules.define(
+  Object.fromEntries(
+    allOps().flatMap((op): [string, HloRule<never>][] => (isAbsent(op.control) ? [] : [[op.name, controlRule(op)]])),
+  ),
+);

@@ -1,39 +1,10 @@
-/** @module Memory of this process: what values hold, and what a program may need. */
+/** @module Whether programs fit into the memory of this process. */
 import { totalmem } from "node:os";
-import { formatType } from "../ir/shape.ts";
-import type { LoweredProgram } from "../lower/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { readEnvironment } from "../util/settings.ts";
-import { formatBytes } from "../util/text.ts";
-import { loadNative } from "./native/binding.ts";
-import { hostMemory } from "./reference.ts";
-
-/** What `memory` gives. Arenas of devices count as buffers. */
-export interface MemoryUse {
-  /** Buffers that values of this process hold. */
-  readonly liveBuffers: number;
-  /** Their bytes, rounding of the allocator included. */
-  readonly liveBytes: number;
-  /** The most bytes that were live at one time; of the reference executor those live now. */
-  readonly peakBytes: number;
-}
-
-/**
- * The memory that tensors and programs of this process hold, outside of JavaScript's heap on the native executor. A value
- * is let go of by `using`, by a step that it is donated to, or by the garbage collector: until that has run, dropped ones
- * still count.
- */
-export function memory(): MemoryUse {
-  const native = loadNative();
-  const none = { liveBuffers: 0, liveBytes: 0, peakBytes: 0 };
-  const { liveBuffers, liveBytes, peakBytes } = "error" in native ? none : native.memory();
-  const host = hostMemory();
-  return {
-    liveBuffers: liveBuffers + host.buffers,
-    liveBytes: liveBytes + host.bytes,
-    peakBytes: peakBytes + host.bytes,
-  };
-}
+import { formatType } from "../../ir/shape.ts";
+import type { LoweredProgram } from "../../lower/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
+import { formatBytes } from "../../util/text.ts";
 
 let machine: number | undefined;
 

@@ -1,16 +1,17 @@
 /**
- * @module StableHLO text of a graph: a module that XLA compiles. Each op spells itself; composites become functions of
+ * @module StableHLO text of a graph: a module that XLA compiles. Ops are spelled by the rules of this folder; composites become functions of
  * their bodies. docs/stablehlo.md says where the meaning differs.
  */
 
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { printGraph } from "../ir/print.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { HloBlock, type HloSurroundings, type HloValue, hloAxis, hloResults, hloType } from "../ir/stablehlo.ts";
 import { topological } from "../ir/walk.ts";
 import { bodyGraph } from "../ops/index.ts";
+import type { ProgramAxis } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { ProgramAxis } from "./program.ts";
+import { HloBlock, type HloSurroundings, type HloValue, hloAxis, hloResults, hloType } from "./block.ts";
+import { stablehloRules } from "./rules.ts";
 
 export interface StableHloOptions {
   /** The mesh, where the graph is that of one device: the devices are replicas, numbered in row-major order. */
@@ -74,9 +75,10 @@ class ModuleWriter {
 
   private node(hlo: HloBlock, node: Node, inputs: readonly HloValue[]): readonly HloValue[] {
     const { op, attrs, types } = node;
-    if (!isAbsent(op.stablehlo)) return op.stablehlo({ hlo, attrs, inputs, outputs: types });
+    const rule = stablehloRules.ruleOf(op);
+    if (!isAbsent(rule)) return rule({ hlo, attrs: attrs as never, inputs, outputs: types });
     if (isAbsent(op.body)) {
-      throw new HeddleError("op", `${op.name} has no spelling in StableHLO: ${op.stablehlo.absent}`);
+      throw new HeddleError("op", `${op.name} has no spelling in StableHLO: ${rule.absent}`);
     }
     return hlo.call(this.bodyOf(node), inputs, types);
   }

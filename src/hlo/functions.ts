@@ -1,7 +1,7 @@
 /** @module Scalar functions that StableHLO lacks, in ops that it has. */
-import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
-import { hloErf } from "./hlo.ts";
-import { bernoulli } from "./special.ts";
+import { bernoulli } from "../ops/special.ts";
+import type { HloBlock, HloValue } from "./block.ts";
+import { erf } from "./powers.ts";
 
 type Spelling = (hlo: HloBlock, x: HloValue) => HloValue;
 
@@ -51,23 +51,23 @@ const inDouble =
   (hlo, x) =>
     x.type.dtype === "f64" ? spelling(hlo, x) : hlo.convert(spelling(hlo, hlo.convert(x, "f64")), x.type.dtype);
 
-export const trunc: Spelling = (hlo, x) => {
+const trunc: Spelling = (hlo, x) => {
   const m = new Maths(hlo, x);
   return m.withSign(m.one("floor", m.one("abs", x)), x);
 };
 
-export const tan: Spelling = inDouble((hlo, x) => hlo.same("divide", hlo.same("sine", x), hlo.same("cosine", x)));
+const tan: Spelling = inDouble((hlo, x) => hlo.same("divide", hlo.same("sine", x), hlo.same("cosine", x)));
 
-export const atan: Spelling = (hlo, x) => hlo.same("atan2", x, hlo.like(x, 1));
+const atan: Spelling = (hlo, x) => hlo.same("atan2", x, hlo.like(x, 1));
 
 /** sqrt((1 - x)(1 + x)). */
 const otherSide = (m: Maths, x: HloValue): HloValue => m.one("sqrt", m.mul(m.sub(1, x), m.add(1, x)));
 
-export const asin: Spelling = inDouble((hlo, x) => hlo.same("atan2", x, otherSide(new Maths(hlo, x), x)));
+const asin: Spelling = inDouble((hlo, x) => hlo.same("atan2", x, otherSide(new Maths(hlo, x), x)));
 
-export const acos: Spelling = inDouble((hlo, x) => hlo.same("atan2", otherSide(new Maths(hlo, x), x), x));
+const acos: Spelling = inDouble((hlo, x) => hlo.same("atan2", otherSide(new Maths(hlo, x), x), x));
 
-export const sinh: Spelling = inDouble((hlo, x) => {
+const sinh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const a = m.one("abs", x);
   const e = m.one("exponential_minus_one", a);
@@ -77,7 +77,7 @@ export const sinh: Spelling = inDouble((hlo, x) => {
   return m.withSign(m.select(m.compare("GT", a, 30), far, near), x);
 });
 
-export const cosh: Spelling = inDouble((hlo, x) => {
+const cosh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const a = m.one("abs", x);
   const half = m.one("exponential", m.mul(a, 0.5));
@@ -85,7 +85,7 @@ export const cosh: Spelling = inDouble((hlo, x) => {
   return m.add(m.mul(m.mul(half, 0.5), half), m.mul(e, 0.5));
 });
 
-export const asinh: Spelling = inDouble((hlo, x) => {
+const asinh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const a = m.one("abs", x);
   const square = m.mul(a, a);
@@ -95,7 +95,7 @@ export const asinh: Spelling = inDouble((hlo, x) => {
   return m.withSign(m.select(m.compare("GT", a, 1e9), far, near), x);
 });
 
-export const acosh: Spelling = inDouble((hlo, x) => {
+const acosh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const t = m.sub(x, 1);
   const near = m.one("log_plus_one", m.add(t, m.one("sqrt", m.mul(t, m.add(t, 2)))));
@@ -104,16 +104,16 @@ export const acosh: Spelling = inDouble((hlo, x) => {
   return m.select(m.compare("LT", x, 1), Number.NaN, y);
 });
 
-export const atanh: Spelling = inDouble((hlo, x) => {
+const atanh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const a = m.one("abs", x);
   const y = m.mul(0.5, m.one("log_plus_one", m.div(m.mul(2, a), m.sub(1, a))));
   return m.withSign(y, x);
 });
 
-export const exp2: Spelling = (hlo, x) => hlo.same("power", hlo.like(x, 2), x);
+const exp2: Spelling = (hlo, x) => hlo.same("power", hlo.like(x, 2), x);
 
-export const log2: Spelling = inDouble((hlo, x) => {
+const log2: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const quotient = m.div(m.one("log", x), Math.LN2);
   // A power of 2 has no bits after its exponent, of which the sign is a part.
@@ -162,12 +162,12 @@ function erfcInDouble(hlo: HloBlock, x: HloValue): HloValue {
   const outer = m.div(polynomial(m, a, erfcR), polynomial(m, a, erfcS));
   const tail = m.mul(decay, m.select(m.compare("LT", a, 8), middle, outer));
   const far = m.select(m.compare("LT", x, 0), m.sub(2, tail), tail);
-  return m.select(m.compare("LT", a, 1), m.sub(1, hloErf(hlo, x)), far);
+  return m.select(m.compare("LT", a, 1), m.sub(1, erf(hlo, x)), far);
 }
-export const erfc: Spelling = inDouble(erfcInDouble);
+const erfc: Spelling = inDouble(erfcInDouble);
 
 /** The first guess of S. Winitzki and steps of Halley's, as in `special.ts`. */
-export const erfInv: Spelling = inDouble((hlo, x) => {
+const erfInv: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const a = m.one("abs", x);
   const rest = m.sub(1, a);
@@ -176,7 +176,7 @@ export const erfInv: Spelling = inDouble((hlo, x) => {
   const guess = m.sub(m.one("sqrt", m.add(m.mul(half, half), m.div(w, 0.147))), half);
   let y = m.one("sqrt", m.max(guess, 0));
   for (let step = 0; step < 4; step++) {
-    const inner = m.sub(hloErf(hlo, y), a);
+    const inner = m.sub(erf(hlo, y), a);
     const error = m.select(m.compare("LT", a, 0.5), inner, m.sub(rest, erfcInDouble(hlo, y)));
     const slope = m.mul(m.one("exponential", m.one("negate", m.mul(y, y))), 2 / Math.sqrt(Math.PI));
     y = m.sub(y, m.div(error, m.add(slope, m.mul(y, error))));
@@ -217,7 +217,7 @@ function bernoulliSeries(m: Maths, x: HloValue, weight: (k: number) => number, p
   return m.mul(total, power === 1 ? inverse : square);
 }
 
-export const lgamma: Spelling = inDouble((hlo, x) => {
+const lgamma: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const positive = (value: HloValue): HloValue => {
     const { x: z, sum } = stepped(m, value, (product, at) => m.mul(product, at), 1);
@@ -236,7 +236,7 @@ export const lgamma: Spelling = inDouble((hlo, x) => {
   return m.select(m.compare("EQ", m.one("abs", x), Infinity), Infinity, y);
 });
 
-export const digamma: Spelling = inDouble((hlo, x) => {
+const digamma: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const below = m.compare("LT", x, 0);
   const part = m.sub(x, m.one("round_nearest_even", x));
@@ -282,3 +282,23 @@ export function polygamma(hlo: HloBlock, order: HloValue, at: HloValue): HloValu
   const whole = m.select(m.compare("EQ", n, 0), digamma(hlo, x), higher);
   return hlo.convert(m.select(defined, whole, Number.NaN), dtype);
 }
+
+/** Functions of one value that StableHLO lacks, by the names of their ops. */
+export const unary: { readonly [op: string]: Spelling } = {
+  trunc,
+  tan,
+  atan,
+  asin,
+  acos,
+  sinh,
+  cosh,
+  asinh,
+  acosh,
+  atanh,
+  exp2,
+  log2,
+  erfc,
+  erfInv,
+  lgamma,
+  digamma,
+};
