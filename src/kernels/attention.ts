@@ -12,14 +12,14 @@ const shared = {
   key: is.strided(is.reads("[lead m d]")),
   value: is.strided(is.reads("[lead m e]")),
   mask: is.optional(
-    is.record("Mask", {
+    is.record("MaskJson", {
       at: is.reads("[lead r n m]", { strides: ["strides"] }),
       dtype: is.dtype(),
       strides: is.strides(),
     }),
   ),
   dropout: is.optional(
-    is.record("Dropout", {
+    is.record("DropoutJson", {
       words: is.reads("u32[2]"),
       start: is.reads("i32[rank(total)]"),
       total: is.sizes(),
@@ -40,7 +40,7 @@ const facts = {
     bytes: ({ dtype, slots }: Pick<is.Values<typeof shared>, "dtype" | "slots">) =>
       slots * ((2 * rows * columns + 4 * rows) * dtypes[dtype].bytes + 4 * columns),
   },
-  groups: { shared: ["Attention", shared] },
+  groups: { shared: ["AttentionJson", shared] },
 } as const;
 
 export const attention = is.kernel(

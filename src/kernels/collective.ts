@@ -23,7 +23,7 @@ export const collective = is.kernel(
     axis: is.size(),
     reduction: is.optional(reduceOps),
     dtype: is.dtype(),
-    parts: is.records("Part", {
+    parts: is.records("PartJson", {
       in: is.reads("[count]", { inPlace: true }),
       out: is.writes("[received]"),
       count: is.size(),
@@ -66,7 +66,7 @@ export const send = is.kernel(
     axis: is.size(),
     to: is.size(),
     dtype: is.dtype(),
-    parts: is.records("Sent", { in: is.reads("[count]"), count: is.size() }),
+    parts: is.records("SentJson", { in: is.reads("[count]"), count: is.size() }),
     label: is.optional(is.text()),
   },
   { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
@@ -78,7 +78,7 @@ export const receive = is.kernel(
     axis: is.size(),
     from: is.size(),
     dtype: is.dtype(),
-    parts: is.records("Received", { out: is.writes("[count]"), count: is.size() }),
+    parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
     label: is.optional(is.text()),
   },
   { doc: "Waits for the message of the `send` that matches: label, dtype and sizes are compared.", communicates: true },

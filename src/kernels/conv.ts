@@ -45,7 +45,7 @@ const filter = (x: string, dy: string, out: string) => ({
 const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): number =>
   2 * product([n, g, od, oh, ow, o, kd, kh, kw, c]);
 const groups = { sizes: ["ConvSizes", shared] } as const;
-const withEpilogue = { ...groups, epilogue: ["Epilogue", epilogueOf("[o]")] } as const;
+const withEpilogue = { ...groups, epilogue: ["EpilogueJson", epilogueOf("[o]")] } as const;
 
 type Forward = is.Values<ReturnType<typeof forward>>;
 const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };

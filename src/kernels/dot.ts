@@ -21,7 +21,7 @@ export const dot = kernel(
     work: (call) => partials(call) * dtypes[call.dtype].bytes,
     flops: ({ b, m, k2, n }) => 2 * b * m * k2 * n,
     epilogue: { columns: ({ n }) => n, when: (call) => isFloat(call.dtype) },
-    groups: { epilogue: ["Epilogue", epilogueOf("[n]")] },
+    groups: { epilogue: ["EpilogueJson", epilogueOf("[n]")] },
   },
 );
 

@@ -13,7 +13,7 @@ export type { Kernel, Values } from "./schema.ts";
 
 /** Kernels by name. */
 export const kernels: ReadonlyMap<string, Kernel> = new Map(
-  Object.values(families).flatMap((one) => ("call" in one && one !== end ? [[one.name, one as Kernel]] : [])),
+  Object.values(families).flatMap((one) => ("accesses" in one && one !== end ? [[one.name, one as Kernel]] : [])),
 );
 
 /** The kernel of a call. @throws HeddleError `lower` when there is none of that name. */

@@ -6,7 +6,7 @@ import * as is from "./schema.ts";
 const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
 const [table, rows, places] = ["[outer size inner]", "[outer count inner]", "i32[outer count]"];
 const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
-const struct = "Lookup";
+const struct = "Gather";
 
 /** The bytes of the table: what the roundings of long sums lose. */
 const lost = {

@@ -36,7 +36,6 @@ type Plain = keyof typeof plainForms;
 /** Forms without anything to say of them, in words. */
 export const plainForms = {
   size: "size",
-  integer: "integer",
   word: "u32",
   number: "number",
   flag: "true or false",
@@ -84,7 +83,6 @@ const plain =
   <Value>(is: Plain) =>
   (): Field<Value, true> => ({ form: { is }, needed: true });
 
-export const integer = plain<number>("integer");
 export const word = plain<number>("word");
 export const number = plain<number>("number");
 export const text = plain<string>("text");
@@ -152,7 +150,7 @@ type StridedFields = { readonly at: Field<Ref, true>; readonly strides: Field<re
 
 /** An address with strides. */
 export const strided = (of: Field<Ref, true>): Field<Values<StridedFields>, true> => ({
-  ...record("Strided", {
+  ...record("StridedJson", {
     at: { ...of, form: { ...(of.form as AddressForm), strides: ["strides"] } },
     strides: strides(),
   }),

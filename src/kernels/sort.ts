@@ -13,7 +13,7 @@ export const sort = kernel(
   {
     ...sized("rows", "cols"),
     descending: flag(),
-    operands: records("SortOperand", { dtype: dtype(), in: reads("[rows cols]"), out: writes("[rows cols]") }),
+    operands: records("OperandJson", { dtype: dtype(), in: reads("[rows cols]"), out: writes("[rows cols]") }),
   },
   {
     doc: "Each operand's rows in the order of the first one's: stable, -0 beside 0, NaN above all numbers.",

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { kernelTable, rustCalls } from "../../scripts/kernel-calls.ts";
 import { errorCodes } from "../../src/util/error-codes.ts";
 import { legalOf, meanings } from "../../src/util/settings.ts";
 import { root } from "./pages.ts";
@@ -56,6 +57,19 @@ test.each([
   ["environment.md", environment],
 ])("docs/%s says what the sources say", async (page, text) => {
   await expect(text).toMatchFileSnapshot(`../../docs/${page}`);
+});
+
+/** The page with what stands between its marks made anew. */
+const betweenMarks = (page: string, made: string): string =>
+  readFileSync(join(root, page), "utf8").replace(
+    /(<!-- kernels: made of src\/kernels -->\n)[\s\S]*(\n<!-- end of kernels -->)/,
+    (_all, begin: string, end: string) => `${begin}\n${made}\n${end}`,
+  );
+
+test("kernels in the native core and in the docs are those of src/kernels", async () => {
+  const page = "docs/internals/lowered-program.md";
+  await expect(rustCalls()).toMatchFileSnapshot("../../native/core/src/calls.rs");
+  await expect(betweenMarks(page, kernelTable())).toMatchFileSnapshot(`../../${page}`);
 });
 
 test("every code is used", () => {
