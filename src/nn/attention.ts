@@ -1,6 +1,6 @@
 /** @module Attention layers and what tells them places: rotary, sinusoidal and learned embeddings of positions. */
 import { isFloat, wideDType } from "../ir/dtype.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import {
   and,
   arange,
@@ -112,7 +112,10 @@ export interface MultiHeadAttentionOptions {
 export interface AttendOptions extends ApplyOptions {
   /** Keys and values `[batch, m, size]`; default the queries. */
   readonly memory?: Tensor | undefined;
-  /** As in `scaledDotProductAttention`: broadcasts to `[batch, heads, n, m]`. */
+  /**
+   * As in `scaledDotProductAttention`: broadcasts to `[batch, heads, n, m]`. A bool one of two dims, without `present`, is refused
+   * where `batch` is `n`: it could be meant as that.
+   */
   readonly mask?: Tensor | undefined;
   /** bool `[batch, m]`, true where there is a key (PyTorch's `key_padding_mask` says the opposite). */
   readonly present?: Tensor | undefined;
@@ -123,7 +126,7 @@ export interface AttentionLayer extends Layer {
   /**
    * Attention of `x` `[batch, n, size]` to itself or to a memory.
    *
-   * @throws HeddleError `shape` when memory or masks do not fit
+   * @throws HeddleError `shape` when memory or masks do not fit, or a mask could be meant as `present`
    */
   attend(variables: Variables, x: Tensor, options?: AttendOptions): Tensor;
 }
@@ -222,7 +225,7 @@ function attended(settings: Settings, params: Tensors, x: Tensor, options: Atten
     turn(intoHeads(q as Tensor, heads)),
     turn(intoHeads(k as Tensor, groups)),
     intoHeads(v as Tensor, groups),
-    { causal, mask: maskOf(options, memory), ...(drops ? { dropout, key: keyOf(options) } : {}) },
+    { causal, mask: maskOf(options, x, memory), ...(drops ? { dropout, key: keyOf(options) } : {}) },
   );
   return linearly(y.transpose([0, 2, 1, 3]).reshape(x.shape), out);
 }
@@ -234,9 +237,12 @@ function intoHeads(x: Tensor, heads: number): Tensor {
 }
 
 /** The mask and the keys that are there, as one mask. */
-function maskOf({ mask, present }: AttendOptions, memory: Tensor): Tensor | undefined {
-  if (present === undefined) return mask;
+function maskOf({ mask, present }: AttendOptions, x: Tensor, memory: Tensor): Tensor | undefined {
   const [batch, keys] = memory.shape as [number, number];
+  if (present === undefined) {
+    if (mask !== undefined) checkMeant(mask, x, keys);
+    return mask;
+  }
   if (present.dtype !== "bool" || present.shape.length !== 2 || present.shape[0] !== batch || present.shape[1] !== keys)
     throw new HeddleError(
       "shape",
@@ -246,6 +252,19 @@ function maskOf({ mask, present }: AttendOptions, memory: Tensor): Tensor | unde
   if (mask === undefined) return spread;
   if (mask.dtype === "bool") return and(spread, mask);
   return select(spread, mask, -Infinity);
+}
+
+/** Of as many queries as there are sequences, `[batch, keys]` would broadcast as `[queries, keys]` without a word. */
+function checkMeant(mask: Tensor, x: Tensor, keys: number): void {
+  const [batch, queries] = x.shape as [number, number];
+  if (mask.dtype !== "bool" || batch !== queries || batch === 1 || !sameShape(mask.shape, [batch, keys])) return;
+  throw new HeddleError(
+    "shape",
+    `a mask ${formatType(mask)} may be of [queries, keys] or of [batch, keys], as there are ${batch} of both`,
+    {
+      hint: `present: mask says which keys each sequence has, and mask.reshape([1, 1, ${queries}, ${keys}]) which keys each query sees`,
+    },
+  );
 }
 
 /** Options of {@link sinusoidalPositions}. */

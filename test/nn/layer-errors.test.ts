@@ -1,5 +1,5 @@
 /** What layers refuse, in their own words. */
-import { jit, nn, random, scaledDotProductAttention, type Tensor, tensor, zeros } from "heddle";
+import { jit, nn, ones, random, scaledDotProductAttention, type Tensor, tensor, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
 
 const key = random.key(0);
@@ -97,6 +97,9 @@ const lstm = nn.lstm({ hidden: 2 });
 const run = (given: nn.RunOptions) => lstm.run(lstm.init(key, f32(3, 4, 5)), zeros([3, 4, 5]), given);
 const qkv = (q: number[], k: number[], v: number[], mask?: Tensor) => () =>
   scaledDotProductAttention(zeros(q), zeros(k), zeros(v), { mask });
+const alone = nn.multiHeadAttention({ heads: 2 });
+const heeding = (shape: number[], more: object) => () => applied(alone, shape, shape, more);
+const seen = ones([3, 3], { dtype: "bool" });
 const attention: readonly Case[] = [
   [
     "states of another shape",
@@ -130,6 +133,16 @@ const attention: readonly Case[] = [
     () => scaledDotProductAttention(zeros([2, 3]), zeros([2, 3]), zeros([2, 3]), { dropout: 0.5 }),
     /needs a random key/,
   ],
+  [
+    "a mask of keys or of queries, of self-attention",
+    heeding([3, 3, 4], { mask: seen }),
+    /^multiHeadAttention: a mask bool\[3,3\] may be of \[queries, keys\] or of \[batch, keys\], as there are 3 of both[\s\S]*present: mask [\s\S]*mask\.reshape\(\[1, 1, 3, 3\]\)/,
+  ],
+  [
+    "one of a memory's",
+    heeding([3, 3, 4], { memory: zeros([3, 5, 4]), mask: ones([3, 5], { dtype: "bool" }) }),
+    /a mask bool\[3,5\] may be of[\s\S]*reshape\(\[1, 1, 3, 5\]\)/,
+  ],
   ["an odd size to turn", () => nn.functional.rotaryEmbedding(zeros([2, 3])), /even size\], got f32\[2,3\]/],
 ];
 
@@ -141,6 +154,16 @@ describe.each([
   test.each(cases)("%s", (_what, fn, message) => {
     expect(fn).toThrow(message);
   });
+});
+
+test.each<[string, number[], object]>([
+  ["what is meant by it is said", [3, 3, 4], { present: seen }],
+  ["it has the dims of the scores", [3, 3, 4], { mask: seen.reshape([1, 1, 3, 3]) }],
+  ["there are other sequences than queries", [2, 3, 4], { mask: seen }],
+  ["both are given", [3, 3, 4], { mask: seen, present: seen }],
+  ["it is added", [3, 3, 4], { mask: zeros([3, 3]) }],
+])("a mask is taken where %s", (_what, shape, more) => {
+  expect(heeding(shape, more)).not.toThrow();
 });
 
 test("errors name the layer's place", () => {
