@@ -3,7 +3,7 @@ import { type DType, isInteger, isValueOf } from "../ir/dtype.ts";
 import { isTensorType, range, type TensorType } from "../ir/shape.ts";
 import { sharedWithin } from "../nn/composite.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
-import type { Layer, ParamsOf, Variables } from "../nn/index.ts";
+import type { Layer, OneOrMore, ParamsOf, RecordModel, Variables } from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
 import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -38,8 +38,11 @@ export interface LoadPyTorchOptions {
 
 /** Options of {@link loadVariables}. */
 export interface LoadVariablesOptions extends LoadPyTorchOptions {
-  /** Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype. */
-  readonly input?: readonly number[] | TensorType;
+  /**
+   * Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype, or of a model of several columns
+   * a record of these by their names.
+   */
+  readonly input?: OneOrMore<readonly number[] | TensorType>;
   /** Which variables to read, by a pattern of their names; the others are as given, or of a layer as `init` makes them. Default: all. */
   readonly only?: Pattern;
   /** Variables whose dims are `[…kernel, in, out]` in the file, as Keras and JAX keep them, by a pattern of their names; default none. */
@@ -70,11 +73,11 @@ interface Model {
  * layers, dims in another order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed
  * file; `file` when it cannot be read.
  */
-export function loadVariables<const M extends Layer | Variables>(
+export function loadVariables<const M extends Layer | RecordModel | Variables>(
   path: string,
   model: M,
   options: LoadVariablesOptions = {},
-): Promise<Variables<M extends Layer ? ParamsOf<M> : M extends Variables ? M["params"] : never>> {
+): Promise<Variables<M extends Variables ? M["params"] : ParamsOf<M>>> {
   return called(async () => {
     checkOptions("loadVariables", options, ["input", "only", "transpose", "dtype", ...pyTorchNames]);
     const file = await openWeights("loadVariables", path);
@@ -133,7 +136,7 @@ function treesOf(what: string, variables: unknown): Model {
 }
 
 /** The model, as its `init` would make it. */
-function modelOf(what: string, model: Layer | Variables, options: LoadVariablesOptions): Model {
+function modelOf(what: string, model: Layer | RecordModel | Variables, options: LoadVariablesOptions): Model {
   if (!isLayerLike(model) || typeof model === "function") {
     if (options.input !== undefined)
       throw new HeddleError("option", `${what}: input is for a model that is given as a layer, not as variables`);
@@ -144,9 +147,12 @@ function modelOf(what: string, model: Layer | Variables, options: LoadVariablesO
     throw new HeddleError("option", `${what}: the shape of the input of this ${model.kind} is not known`, {
       hint: "give the option input: [1, 784], with the batch first",
     });
-  const type: TensorType = isTensorType(input) ? input : { shape: input as readonly number[], dtype };
+  const typeOf = (one: readonly number[] | TensorType): TensorType => (isTensorType(one) ? one : { shape: one, dtype });
+  const isOne = (one: unknown): one is readonly number[] | TensorType => isTensorType(one) || Array.isArray(one);
+  const { leaves, shape } = flattenTree(input, isOne);
+  const type = unflattenTree(shape, leaves.map(typeOf)) as OneOrMore<TensorType>;
   const init = (key: Tensor): Variables => {
-    const { params, state } = withFloats(dtype, () => model.init(key, type));
+    const { params, state } = withFloats(dtype, () => model.init(key, type as TensorType));
     return { params, state };
   };
   // What is not read must be made; of what is read the types are enough.

@@ -1,11 +1,13 @@
 /** @module Arrays that `fit`, `evaluate` and `predict` take, as datasets. */
 import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../data/index.ts";
 import { isFloat } from "../ir/dtype.ts";
+import { recordOf } from "../nn/layer.ts";
 import { isTensor, type NumberArray, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { KnownLoss } from "./losses.ts";
+import { severalHint } from "./told.ts";
 
 /** Rows: a tensor whose first dim counts them, `{ shape, data }`, or nested arrays of numbers. */
 export type Rows = Tensor | ArrayColumn | readonly RowValue[];
@@ -15,10 +17,14 @@ export type RowValue = number | boolean | NumberArray | readonly RowValue[];
 
 async function columnOf(what: string, rows: Rows): Promise<ArrayColumn> {
   if (isTensor(rows)) return { shape: rows.shape, dtype: rows.dtype, data: await rows.data() };
-  if (Array.isArray(rows)) return columnOf(what, tensor(rows as RowValue[]));
+  if (Array.isArray(rows) && !rows.some(isTensor)) return columnOf(what, tensor(rows as RowValue[]));
   if (typeof rows === "object" && rows !== null && "data" in rows) return rows as ArrayColumn;
-  throw new HeddleError("argument", `${what} must be a tensor, { shape, data } or nested arrays, got ${shown(rows)}`);
+  throw new HeddleError("argument", `${what} must be a tensor, { shape, data } or nested arrays, got ${shown(rows)}`, {
+    ...(recordOf(rows, isRows) || Array.isArray(rows) ? { hint: severalHint } : {}),
+  });
 }
+
+const isRows = (value: unknown): boolean => isTensor(value) || (typeof value === "object" && value !== null);
 
 /** Rows by the names of their columns; those that are not given are left out. */
 export async function datasetOf(

@@ -7,11 +7,13 @@ import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import * as losses from "../losses/index.ts";
-import { maximum, minimum, type Tensor } from "../tensor/index.ts";
+import { isTensor, maximum, minimum, type Tensor } from "../tensor/index.ts";
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { isRecord } from "../util/tree.ts";
 import { named } from "./names.ts";
+import { severalHint } from "./told.ts";
 
 /** What a model's outputs are, by the loss that they are made for. */
 export type OutputKind = "probabilities" | "logits" | "other";
@@ -129,9 +131,15 @@ export function lossOf(loss: Loss | string): KnownLoss {
   if (typeof loss === "string") {
     const known: KnownLoss = named("loss", loss, table);
     // What it is made of is none of the names that were given.
-    return { ...known, loss: (output, target, options) => within(loss, () => known.loss(output, target, options)) };
+    const called: Loss = (output, target, options) => {
+      if (isTensor(output)) return within(loss, () => known.loss(output, target, options));
+      throw new HeddleError("argument", `${loss}: takes one output, but the model gives ${shown(output)}`, {
+        hint: severalHint,
+      });
+    };
+    return { ...known, loss: called };
   }
   throw new HeddleError("option", `compile: loss must be a name or a function, got ${shown(loss)}`, {
-    hint: 'such as "softmaxCrossEntropy" or losses.mse',
+    hint: isRecord(loss) ? severalHint : 'such as "softmaxCrossEntropy" or losses.mse',
   });
 }

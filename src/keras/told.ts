@@ -24,6 +24,10 @@ export function historyOf(epochs: readonly EpochRecord[]): History {
   return { epoch: epochs.map(({ epoch }) => epoch), history, epochs };
 }
 
+/** What is written where a model has several inputs or outputs: Keras' functions have one of each here. */
+export const severalHint =
+  'several inputs and outputs are train\'s: train({ model, data, input: ["image", "meta"], target: ["kind", "price"], loss: { kind: …, price: … }, … })';
+
 /** How errors begin that are not of the function that was called, but of what it is made of. */
 const inner = /^(train|evaluate|predict): /;
 

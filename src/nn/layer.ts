@@ -99,8 +99,8 @@ export interface RecordModel<Params = Tensors> {
 /** A layer, or a function of one tensor that stands for a layer without variables. */
 export type LayerLike = Layer | ((x: Tensor) => Tensor);
 
-/** The tree of parameters of a layer. */
-export type ParamsOf<L> = L extends Layer<infer Params> ? Params : NoTensors;
+/** The tree of parameters of a layer or model. */
+export type ParamsOf<L> = L extends Layer<infer Params> | RecordModel<infer Params> ? Params : NoTensors;
 
 /** A layer without variables: `y = fn(x)`. */
 export function activation(
@@ -169,6 +169,10 @@ export function positioned<Params>(
     ...layer,
     init(key, input) {
       if (!isTensor(key)) throw new HeddleError("argument", `${layer.kind}: init takes a key, such as random.key(0)`);
+      if (recordOf(input, isTensorType) && !records)
+        throw new HeddleError("argument", `${layer.kind}: init takes one input, got ${shown(input)}`, {
+          hint: "nn.module({ … }, (l, { image, meta }) => …) makes a model of several columns",
+        });
       if (!isType(input))
         throw new HeddleError("argument", `${layer.kind}: init takes { shape, dtype } of the input after the key`);
       return ofLayer(layer.kind, () => layer.init(key, input));

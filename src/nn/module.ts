@@ -180,8 +180,12 @@ const binding =
   ({ layers, run, variablesOf, optionsOf, meet }: Running, { precision }: ApplyOptions): Bind =>
   (name) => {
     // Norms give f32 whatever the precision; what is computed with it is of the precision, as in a transformer.
-    const apply = (x: Tensor, more?: object): Tensor => castFloat(run(name, x, more), precision);
+    const apply = (x: Tensor, more?: object): Tensor => {
+      checkGiven(name, x);
+      return castFloat(run(name, x, more), precision);
+    };
     const use: BoundLayer["use"] = (x, body) => {
+      checkGiven(name, x);
       meet(name, x);
       const layer = layers[name] as Layer;
       return inLayer(name, layer, () => body(layer, variablesOf(name), optionsOf(name)));
@@ -189,6 +193,14 @@ const binding =
     const params = { get: () => variablesOf(name).params };
     return Object.defineProperty(Object.assign(apply, { use }), "params", params) as unknown as BoundLayer;
   };
+
+/** What a function of records reads of a tensor, or of a record without that name, is undefined. */
+function checkGiven(name: string, x: unknown): void {
+  if (isTensor(x)) return;
+  throw new HeddleError("argument", `the function gives layer '${name}' ${shown(x)}, not a tensor`, {
+    hint: 'a module gets one tensor, or of several columns a record of tensors by their names: train({ input: ["image", "meta"], … })',
+  });
+}
 
 type Found = ReturnType<typeof discover>;
 

@@ -368,6 +368,27 @@ describe("a model", () => {
       },
       /^predict: the model makes f32\[3\] of f32\[2\], not a row for each[\s\S]*of a single one it is 1/,
     ],
+    [
+      "several inputs",
+      () => model.fit({ image: x, meta: x } as never, y),
+      /^fit: x must be a tensor, .*got \{ image, meta \}[\s\S]*hint: several inputs and outputs are train's: train\(/,
+    ],
+    ["several inputs in a list", () => model.predict([x, x] as never), /^predict: x must[\s\S]*are train's/],
+    [
+      "a loss for each output",
+      () => model.compile({ optimizer: "sgd", loss: { a: "mse", b: "mse" } as never }),
+      /^compile: loss must be a name or a function, got \{ a, b \}[\s\S]*are train's/,
+    ],
+    [
+      "several outputs of one loss",
+      () => {
+        const heads = nn.module({ a: nn.linear(3), b: nn.linear(3) }, (l, x) => ({ a: l.a(x), b: l.b(x) }));
+        const one = keras.model(heads as never, { executor: "reference" });
+        one.compile({ optimizer: "sgd", loss: "mse" });
+        return one.fit(x, y, quiet);
+      },
+      /mse: takes one output, but the model gives \{ a, b \}[\s\S]*are train's/,
+    ],
     ["no shape", () => keras.model(layer()).summary(), /the shape of the input is not known/],
   ])("misspelt or missing: %s", async (_what, make, says) => {
     await expect((async () => make())()).rejects.toThrow(says);

@@ -1,13 +1,18 @@
 /** Several columns and several outputs: records in and out, a loss for each, in validation, parts, on devices, with weights. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import {
   concat,
   data,
+  io,
   losses,
   mesh,
   metrics,
   nn,
   optim,
   type RecordTrainOptions,
+  replicate,
   type Tensor,
   tensor,
   train,
@@ -78,6 +83,11 @@ test.each<[string, Partial<RecordTrainOptions>]>([
         losses.softmaxCrossEntropy(y.label, t.label).add(losses.mse(y.size, t.size).mul(0.3)),
     },
   ],
+  ["in two stages", { pipeline: { stages: { image: 0, meta: 0, label: 1, size: 1 }, microBatches: 2 } }],
+  [
+    "in three, with an output in the middle",
+    { pipeline: { stages: { image: 0, meta: 1, label: 1, size: 2 }, microBatches: 4 } },
+  ],
   ["with weights of 1", { weight: "one", data: withOnes().shuffle().batch(8) }],
 ])("%s it is the same training", async (_what, more) => {
   const other = await train(options(more));
@@ -119,6 +129,26 @@ test("predictions of a dataset and of a record are records", async () => {
   expect([...(await two.size.data())]).toEqual([...(await whole.size.data())].slice(0, 2));
 });
 
+test.each<[string, Partial<RecordTrainOptions>]>([
+  ["alone", {}],
+  ["in two stages", { pipeline: { stages: { image: 0, meta: 0, label: 1, size: 1 }, microBatches: 2 } }],
+])("%s a run goes on from its checkpoint with the same bits, and files hold the model", async (_what, more) => {
+  const directory = mkdtempSync(join(tmpdir(), "heddle-records-"));
+  try {
+    const checkpoint = { directory, every: 2 };
+    const whole = await train(options(more));
+    await train(options({ ...more, epochs: 1, checkpoint }));
+    const resumed = await train(options({ ...more, checkpoint, resume: true }));
+    expect(numbers(resumed)).toEqual(numbers(whole));
+    const input = { image: [1, 3, 2], meta: [1, 2] };
+    const { params } = await io.loadVariables(resumed.checkpoint as string, model, { input, dtype: "f64" });
+    const values = async (weight: Tensor) => [...(await replicate(weight).data())];
+    expect(await values(params.size.weight)).toEqual(await values((whole.params as typeof params).size.weight));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
 test("one input with several outputs, one target for all of them; layers in 16 bits", async () => {
   const heads = nn.module({ body: nn.linear(4), main: nn.linear(3), early: nn.linear(3) }, (l, x) => {
     const inner = l.body(x).relu();
@@ -143,6 +173,17 @@ describe("what is refused", () => {
       "a column that is not there",
       { input: ["image", "mta"] },
       /has no column "mta"[\s\S]*its columns are image, meta/,
+    ],
+    [
+      "one column for a model of several",
+      { input: "meta" },
+      /^module: the function gives layer 'image' undefined, not a tensor[\s\S]*train\(\{ input: \["image", "meta"\]/,
+    ],
+    ["another column", { input: ["meta"] }, /gives layer 'image' undefined/],
+    [
+      "several columns for a layer of one",
+      { model: nn.sequential(nn.linear(1)) },
+      /^sequential: init takes one input, got \{ image, meta \}[\s\S]*hint: nn\.module/,
     ],
     ["no column", { input: [] }, /input must name a column, or several in a list, got \[\]/],
     [
