@@ -13,7 +13,9 @@ import { nearest } from "../util/options.ts";
  */
 export function explainScriptError(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  return missingExport(error) ?? missingMember(error) ?? wrongSyntax(error) ?? missingModule(error);
+  return (
+    missingExport(error) ?? missingMember(error) ?? notIterable(error) ?? wrongSyntax(error) ?? missingModule(error)
+  );
 }
 
 interface Place {
@@ -56,6 +58,17 @@ function missingMember(error: Error): string | undefined {
   }
   const hint = methodHint(name);
   return hint === undefined ? undefined : `${described(place, said)}\n  hint: ${hint}`;
+}
+
+/** Of a loop over a tensor, which JavaScript says of any value. */
+function notIterable(error: Error): string | undefined {
+  if (!(error instanceof TypeError) || !/ is not iterable\b|^Spread syntax requires/.test(error.message))
+    return undefined;
+  const place = placeInStack(error);
+  if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
+  const hint =
+    "where it is a tensor: x.at(index) is a row of x.shape[0], await x.array() gives the values as nested arrays";
+  return `${described(place, error.message)}\n  hint: ${hint}`;
 }
 
 /** The innermost place in a file of the user's. */

@@ -1,4 +1,7 @@
 /** @module Which functions of tensors are methods too, with the tensor as their first argument: one list, docs and types included. */
+import { formatType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
+import { foreignMembers, methodHint } from "../util/foreign.ts";
 import * as functions from "./functions.ts";
 import { Tensor } from "./tensor.ts";
 
@@ -148,4 +151,18 @@ for (const name of names) {
     return call(this, ...rest);
   };
   Object.defineProperty(Tensor.prototype, name, { value, writable: true, configurable: true });
+}
+
+// What tensors of other libraries have is no member by its type, and says what to write to whom types do not tell. An iterator is not
+// among them: deep comparisons of test runners iterate over what has one.
+for (const name of foreignMembers) {
+  const missing = function (this: Tensor): undefined {
+    if (this === Tensor.prototype) return;
+    const hint = methodHint(name);
+    throw new HeddleError("argument", `${formatType(this)} has no '${name}'`, hint === undefined ? {} : { hint });
+  };
+  Object.defineProperty(Tensor.prototype, name, {
+    configurable: true,
+    ...(name === "T" ? { get: missing } : { value: missing, writable: true }),
+  });
 }

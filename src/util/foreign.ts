@@ -176,6 +176,8 @@ const foreignMethods: { readonly [name: string]: string } = {
   backward: "gradients are functions: valueAndGrad(loss)(params) gives { value, grad }",
   zerograd: "gradients are values that nothing keeps: leave it out",
   step: "an optimizer is a pure function: optimizer.update(grads, state, params, { step }) gives { params, state }",
+  to: 'x.cast("f32") gives another dtype; computing is on the cores of this machine, so there is no device to name',
+  t: "x.transpose() turns the dims around, x.transpose(dims) puts them in an order",
   cuda: "computing is on the cores of this machine: leave it out",
   cpu: "computing is on the cores of this machine: leave it out",
   numpy: "await x.data() gives the values as a typed array",
@@ -190,6 +192,24 @@ const foreignMethods: { readonly [name: string]: string } = {
   datasync: "await x.data(), or await x.item() for a scalar",
   arraysync: "await x.data() gives the values as a typed array",
 };
+
+/** Members that tensors of other libraries have, as they are spelt there; all are in the table of methods. Of these `T` is no function. */
+export const foreignMembers = [
+  "backward",
+  "to",
+  "T",
+  "cuda",
+  "cpu",
+  "numpy",
+  "tolist",
+  "detach",
+  "view",
+  "permute",
+  "unsqueeze",
+  "float",
+  "long",
+  "astype",
+] as const;
 
 const lookup = (table: { readonly [name: string]: string }, name: string): string | undefined =>
   Object.hasOwn(table, plain(name)) ? table[plain(name)] : undefined;

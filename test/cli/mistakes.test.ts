@@ -103,6 +103,11 @@ describe("a file that does not start is told with its place", () => {
       ["nn.Dense(10)", "'nn' has no 'Dense'", "did you mean 'nn.linear'?"],
       ["losses.CrossEntropyLoss()", "'losses' has no 'CrossEntropyLoss'", "did you mean 'losses.softmaxCrossEntropy'?"],
       ["optim.adamm({})", "'optim' has no 'adamm'", "did you mean 'optim.adam'?"],
+      [
+        "[...heddle.tensor([1])]",
+        "heddle.tensor is not a function or its return value is not iterable",
+        "where it is a tensor: x.at(index)",
+      ],
       ["model.fit()", "model.fit is not a function", "a layer has init and apply; train("],
     ].map(([call, says, hint], index) => ({
       name: `member-${index}.ts`,
