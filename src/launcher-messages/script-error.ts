@@ -85,16 +85,33 @@ function placeInStack(error: Error): Place | undefined {
 /** What a namespace has that a file imports from Heddle by this name, such as `nn`; nothing of another value. */
 function membersOf(space: string, importer: string): string[] {
   try {
-    const index = nodeModule.createRequire(importer).resolve("heddle");
-    const escaped = space.replaceAll("$", "\\$");
-    const at = new RegExp(`^export\\s*\\*\\s*as\\s+${escaped}\\s+from\\s*["'](\\.[^"']+)["']`, "m").exec(
-      readFileSync(index, "utf8"),
-    );
-    return at === null ? [] : exportsOfFile(fileURLToPath(new URL(at[1] as string, pathToFileURL(index))));
+    const file = fileOfSpace(space, nodeModule.createRequire(importer).resolve("heddle"));
+    return file === undefined ? [] : exportsOfFile(file);
   } catch {
     return [];
   }
 }
+
+/** The file that a module, or one that it passes on, exports as a namespace of this name. */
+function fileOfSpace(space: string, file: string, depth = 0): string | undefined {
+  const text = readFileSync(file, "utf8");
+  const at = new RegExp(
+    `^export\\s*\\*\\s*as\\s+${space.replaceAll("$", "\\$")}\\s+from\\s*["'](\\.[^"']+)["']`,
+    "m",
+  ).exec(text);
+  if (at !== null) return beside(file, at[1] as string);
+  for (const path of depth > 3 ? [] : passedOn(text)) {
+    const found = fileOfSpace(space, beside(file, path), depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+const beside = (file: string, path: string): string => fileURLToPath(new URL(path, pathToFileURL(file)));
+
+/** The files of which a module's text exports all names. */
+const passedOn = (text: string): string[] =>
+  [...text.matchAll(/^export\s*\*\s*from\s*["'](\.[^"']+)["']/gm)].map(([, path]) => path as string);
 
 /** What a module of the user's or of Heddle exports, read from its text: it is not to be run for the sake of a message. */
 function exportsOf(module: string, importer: string): string[] {
@@ -123,8 +140,8 @@ function exportsOfFile(file: string, depth = 0): string[] {
     )
     .filter((name) => /^[\w$]+$/.test(name));
   const spaces = groups(/^export\s*\*\s*as\s+([\w$]+)/gm);
-  const passedOn = depth > 3 ? [] : groups(/^export\s*\*\s*from\s*["'](\.[^"']+)["']/gm);
-  const inner = passedOn.flatMap((path) => exportsOfFile(fileURLToPath(new URL(path, pathToFileURL(file))), depth + 1));
+  const others = depth > 3 ? [] : passedOn(text);
+  const inner = others.flatMap((path) => exportsOfFile(beside(file, path), depth + 1));
   return [...declared, ...listed, ...spaces, ...inner];
 }
 
