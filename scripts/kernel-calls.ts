@@ -133,6 +133,13 @@ function viewText(view: Views): string {
   return `by ${view.by}: ${cases.join(", ")}`;
 }
 
+const conditionText = (inPlace: true | { readonly [field: string]: string | boolean }): string =>
+  inPlace === true
+    ? ""
+    : Object.entries(inPlace)
+        .map(([field, value]) => ` with ${field}${value === true ? "" : ` ${value}`}`)
+        .join("");
+
 const formName = (form: Form): string => {
   switch (form.is) {
     case "sizes":
@@ -144,7 +151,7 @@ const formName = (form: Form): string => {
       const { role, view, strides, inPlace } = form;
       const marks = [
         ...(strides === undefined ? [] : ["strided"]),
-        ...(inPlace === undefined ? [] : ["an output may be it"]),
+        ...(inPlace === undefined ? [] : [`an output may be it${conditionText(inPlace)}`]),
       ];
       const list = form.is === "addresses" ? "list of " : "";
       return `${role} ${list}${viewText(view)}${marks.length > 0 ? ` (${marks.join("; ")})` : ""}`;

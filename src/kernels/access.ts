@@ -105,7 +105,7 @@ function collect(fields: Fields, scope: Scope, path: string, found: Access[]): v
 }
 
 function accessAt(form: AddressForm, scope: Scope, at: unknown, name: string, index: number): Access {
-  const { role, inPlace = false } = form;
+  const { role, inPlace } = form;
   const own = form.strides?.flatMap((field) => scope.item[field] as readonly number[]);
   const read = (text: string): { dtype: DType; shape: number[] } => {
     const { dtype, terms } = viewOf(text);
@@ -115,7 +115,8 @@ function accessAt(form: AddressForm, scope: Scope, at: unknown, name: string, in
   let { dtype, shape } = read(viewText(form.view, scope, index));
   if (typeof form.view === "object" && "short" in form.view && (own?.length ?? 0) < shape.length)
     ({ dtype, shape } = read(form.view.short));
-  const replaced = typeof inPlace === "string" ? scope.call[inPlace] === true : inPlace;
+  const conditions = inPlace === undefined || inPlace === true ? [] : Object.entries(inPlace);
+  const replaced = inPlace !== undefined && conditions.every(([field, value]) => scope.call[field] === value);
   return {
     ...{ name, role, at: at as Access["at"], dtype, shape },
     strides: own ?? stridesOf(shape),

@@ -24,7 +24,7 @@ export const collective = is.kernel(
     reduction: is.optional(reduceOps),
     dtype: is.dtype(),
     parts: is.records("PartJson", {
-      in: is.reads("[count]", { inPlace: true }),
+      in: is.reads("[count]", { inPlace: { op: "allReduce" } }),
       out: is.writes("[received]"),
       count: is.size(),
     }),

@@ -55,8 +55,8 @@ export interface AddressForm {
   readonly view: Views;
   /** The fields beside it that have the strides; without any, elements lie without gaps. */
   readonly strides?: readonly string[];
-  /** Whether an output may be exactly this view, or the flag that says so. */
-  readonly inPlace?: boolean | string;
+  /** Whether an output may be exactly this view: always, or where fields of the call have these values. */
+  readonly inPlace?: true | { readonly [field: string]: string | boolean };
 }
 
 /**

@@ -32,7 +32,7 @@ export const selectAndScatter = is.kernel(
   "selectAndScatter",
   {
     ...shared,
-    in: is.reads(large, { inPlace: "gate" }),
+    in: is.reads(large, { inPlace: { gate: true } }),
     source: is.reads(small),
     gate: is.flag(),
     out: is.writes(large),

@@ -1,5 +1,5 @@
 import { Ref } from "heddle/ir";
-import { axisIndex, checkFields, descriptionOf, kernels } from "heddle/kernels";
+import { accessesOf, axisIndex, checkFields, descriptionOf, kernels } from "heddle/kernels";
 import { expect, test } from "vitest";
 
 const out = new Ref({}, 0);
@@ -26,4 +26,13 @@ test("fields within fields are checked, too", () => {
     "send.parts: there is no field",
   );
   expect(() => descriptionOf({ k: "nonsense" })).toThrow("there is no kernel 'nonsense'");
+});
+
+test("of the collectives all-reduce alone may leave its result where its input lies", () => {
+  const { form } = descriptionOf({ k: "collective" }).fields["op"] as { form: { names: readonly string[] } };
+  const parts = [{ in: out, out, count: 4 }];
+  const inPlace = form.names.filter((op) =>
+    accessesOf({ k: "collective", op, axis: 0, dtype: "f32", parts, receives: [] }, [2]).some((one) => one.inPlace),
+  );
+  expect(inPlace).toEqual(["allReduce"]);
 });

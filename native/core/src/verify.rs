@@ -197,9 +197,9 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// As `finish` with `in_place`, for a collective that is then under way until the program waits for it.
-    pub(crate) fn depart(mut self, flight: u32) -> Result<()> {
-        self.check(true)?;
+    /// As `finish`, for a collective that is then under way until the program waits for it.
+    pub(crate) fn depart(mut self, flight: u32, in_place: bool) -> Result<()> {
+        self.check(in_place)?;
         self.flights.depart(flight, self.regions)
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use common::seeds::{contents, seeds, ARENA};
-use common::{program, zeros};
+use common::{as_inputs, program, zeros};
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
 use heddle_core::isa::Isa;
@@ -49,7 +49,7 @@ fn faults() -> i64 {
 fn large_intermediates() {
     let n = 4 << 20;
     let view = |at: [usize; 2], reg: usize| json!({ "at": at, "dtype": "f32", "strides": [1], "reg": reg });
-    let step = |from: [usize; 2], to: [usize; 2]| json!({ "k": "fused", "shape": [n], "in": [view(from, 0)], "ops": [["exp", "f32", 0]], "out": [view(to, 1)] });
+    let step = |from: [usize; 2], to: [usize; 2]| json!({ "k": "fused", "shape": [n], "in": as_inputs([view(from, 0)]), "ops": [["exp", "f32", 0]], "out": [view(to, 1)] });
     let steps =
         [step([1, 0], [0, 0]), step([0, 0], [0, 4 * n]), step([0, 4 * n], [0, 8 * n]), step([0, 8 * n], [2, 0])];
     let program = program(12 * n, &[zeros("f32", n), zeros("f32", n)], &steps).expect("a program");

@@ -79,7 +79,7 @@ fn every_function() {
             let view = |at: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": 2 });
             let mut op = vec![json!(name), json!(dtype)];
             op.extend(inputs.iter().map(|i| json!(i)));
-            let step = json!({ "k": "fused", "shape": [n], "in": [view(1), view(2)], "out": [view(3)], "ops": [op] });
+            let step = json!({ "k": "fused", "shape": [n], "in": as_inputs([view(1), view(2)]), "out": [view(3)], "ops": [op] });
             compare(&step, &[dtype; 3], &contents, name);
             let along = View { dtype: dtype_of(dtype), along: true, streamed: false, lanes: None };
             let mut registers: Vec<_> = (0..2).map(|i| (Instruction::Input(i), dtype_of(dtype))).collect();
@@ -106,7 +106,7 @@ fn periods_of_near_numbers() {
         for name in ["sin", "cos", "tan"] {
             let view = |at: usize| json!({ "at": [at, 0], "dtype": dtype, "strides": [1], "reg": 1 });
             let op = json!([name, dtype, 0]);
-            let step = json!({ "k": "fused", "shape": [n], "in": [view(1)], "out": [view(2)], "ops": [op] });
+            let step = json!({ "k": "fused", "shape": [n], "in": as_inputs([view(1)]), "out": [view(2)], "ops": [op] });
             compare(&step, &[dtype; 2], &contents, name);
         }
     }
@@ -139,7 +139,7 @@ fn huge_numbers_among_near_ones() {
                     ["tan", dtype, 0],
                     ["add", dtype, 1, 3]
                 ]);
-                let step = json!({ "k": "fused", "shape": [n], "in": [view(1, 0)], "ops": ops, "out": [view(2, 5), view(3, 4)] });
+                let step = json!({ "k": "fused", "shape": [n], "in": as_inputs([view(1, 0)]), "ops": ops, "out": [view(2, 5), view(3, 4)] });
                 let contents = [encode(dtype, &x), zeros(dtype, n), zeros(dtype, n)];
                 compare(&step, &[dtype; 3], &contents, &format!("{n} of {dtype}, {huge} at {at:?}"));
                 let rows = json!({ "k": "fusedRows", "shape": [1, n], "in": [{ "at": [1, 0], "dtype": dtype, "strides": [n, 1] }],
@@ -223,7 +223,7 @@ fn pages_are_never_writable_and_executable() {
 fn kept_kernels_are_bounded_and_shared() {
     let view = |at: usize| json!({ "at": [at, 0], "dtype": "f32", "strides": [1], "reg": 2 });
     let load = |value: f64, n: usize| {
-        let step = json!({ "k": "fused", "shape": [n], "in": [view(1)], "out": [view(2)],
+        let step = json!({ "k": "fused", "shape": [n], "in": as_inputs([view(1)]), "out": [view(2)],
             "ops": [["const", "f32", value], ["add", "f32", 0, 1]] });
         program_with(0, &[zeros("f32", n), zeros("f32", n)], &[step], Generate::On).expect("program")
     };

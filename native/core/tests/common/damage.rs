@@ -28,7 +28,9 @@ pub fn replaced(step: &Value, path: &str, by: Value) -> Value {
     changed
 }
 
-const OPTIONAL: [&str; 30] = [
+const OPTIONAL: [&str; 32] = [
+    "causal",
+    "descending",
     "g",
     "d",
     "kd",

@@ -152,6 +152,15 @@ pub fn hold(dtype: &str, values: Vec<f64>) -> Vec<f64> {
     decode(dtype, &encode(dtype, &values))
 }
 
+/// Views as inputs of a group, which have no register of their own.
+pub fn as_inputs<const N: usize>(views: [Value; N]) -> Vec<Value> {
+    let without = |mut view: Value| {
+        view.as_object_mut().expect("a view").remove("reg");
+        view
+    };
+    views.into_iter().map(without).collect()
+}
+
 pub fn zeros(dtype: &str, n: usize) -> Vec<u8> {
     vec![0; n * size(dtype)]
 }

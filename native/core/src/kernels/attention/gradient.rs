@@ -2,10 +2,10 @@
 
 use super::{block, change, pieces, weigh, whole, Heads, Shape, Slot, COLUMNS, ROWS};
 use crate::dtype::for_float;
-use crate::program::AttentionGradJson;
 use crate::exec::{Kernel, Run};
 use crate::kernels::micro::Real;
 use crate::kernels::product::product;
+use crate::program::AttentionGradJson;
 use crate::verify::{At, Checker};
 use crate::Result;
 
