@@ -43,7 +43,7 @@ impl Use {
         if taken {
             Ok(())
         } else {
-            Err(Failure::new("run", "a buffer is used by two devices at once and one of them writes it"))
+            Err(heddle_core::Error::new("a buffer is used by two devices at once and one of them writes it").into())
         }
     }
 }

@@ -152,7 +152,7 @@ impl Collectives for Groups {
                 group.exchange(part, dtype, sends, receives, call.label)
             }
         };
-        shared.call(run).map_err(heddle_core::Error::from_source)
+        shared.call(run).map_err(heddle_core::Error::carried)
     }
 
     fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> heddle_core::Result<()> {
@@ -171,7 +171,7 @@ impl Collectives for Groups {
             Way::To(peer) => group.send(&parts, wire(call.dtype), peer, call.label),
             Way::From(peer) => group.receive(&parts, wire(call.dtype), peer, call.label),
         };
-        shared.call(run).map_err(heddle_core::Error::from_source)
+        shared.call(run).map_err(heddle_core::Error::carried)
     }
 
     fn abort(&self, reason: &str) {

@@ -5,6 +5,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use napi::bindgen_prelude::{Object, ToNapiValue};
 use napi::{Env, JsDeferred, Result};
 
+use heddle_core::Fault;
+
 use crate::{fail, Failure};
 
 type Resolver<D> = Box<dyn FnOnce(Env) -> Result<D>>;
@@ -36,7 +38,7 @@ impl<D: ToNapiValue + 'static> Settle<D> {
 pub fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Failure>) -> std::result::Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Failure::new("panic", format!("a native task failed: {}", text.unwrap_or("panic"))))
+        Err(heddle_core::Error::from(Fault::Panic { text: text.unwrap_or("panic").to_owned() }).into())
     })
 }
 

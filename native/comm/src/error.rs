@@ -1,20 +1,26 @@
-//! The one error type of this crate: every message says what was done, on whom it waited, and what to change.
+//! The one error type of this crate, as data. Sentences are made of it in `src/util/faults.ts`.
 
 use std::fmt;
 use std::time::Duration;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. Cloneable, because a failed world repeats its first error on every later call.
-#[derive(Debug, Clone, PartialEq)]
+/// What went wrong; kinds and fields are what TypeScript reads. Cloneable, because a failed world repeats its first error on
+/// every later call.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum Error {
     /// The call itself is wrong (sizes, ranks, alignment); nothing was sent and the world still works.
+    #[serde(serialize_with = "as_text")]
     Invalid(String),
     /// A deadline passed.
     Timeout {
         /// The limit that passed.
+        #[serde(serialize_with = "as_seconds")]
         limit: Duration,
         /// Who or what was waited for, such as `rank 1`.
         waiting_for: String,
@@ -32,7 +38,7 @@ pub enum Error {
     PeerAborted {
         /// The rank that aborted.
         rank: usize,
-        /// Its reason.
+        /// Its reason: another record, or words.
         reason: String,
         /// What this rank was doing.
         during: String,
@@ -45,6 +51,7 @@ pub enum Error {
         during: String,
     },
     /// Ranks are in different collectives; the text names both sides.
+    #[serde(serialize_with = "as_text")]
     Mismatch(String),
     /// A peer sent bytes that are not of this protocol, run, epoch or life.
     Protocol {
@@ -58,6 +65,7 @@ pub enum Error {
         /// The other side, such as `the store at 127.0.0.1:4000`.
         peer: String,
         /// Why.
+        #[serde(serialize_with = "as_words")]
         reason: AuthReason,
     },
     /// The store refused a request.
@@ -110,69 +118,30 @@ impl fmt::Display for AuthReason {
     }
 }
 
+fn as_text<S: Serializer>(text: &str, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_struct("Text", 1)?;
+    fields.serialize_field("text", text)?;
+    fields.end()
+}
+
+fn as_words<S: Serializer>(reason: &AuthReason, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(reason)
+}
+
+fn as_seconds<S: Serializer>(limit: &Duration, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    limit.as_secs_f64().serialize(serializer)
+}
+
+/// As data, in JSON.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(text) | Self::Mismatch(text) => f.write_str(text),
-            Self::Timeout { limit, waiting_for, during } => {
-                write!(f, "timed out after {:.1} s waiting for {waiting_for} in {during}", limit.as_secs_f64())
-            }
-            Self::PeerClosed { rank, during } => write!(f, "rank {rank} closed its connection during {during}"),
-            Self::PeerAborted { rank, reason, during } => {
-                write!(f, "rank {rank} aborted: {reason} (while this rank was in {during})")
-            }
-            Self::Aborted { reason, during } => {
-                write!(f, "this rank aborted: {reason} (while it was in {during})")
-            }
-            Self::Protocol { peer, detail } => write!(f, "{peer} broke the protocol: {detail}"),
-            Self::Auth { peer, reason } => write!(f, "could not authenticate {peer}: {reason}"),
-            Self::Store { key, detail } => write!(f, "the store refused key '{key}': {detail}"),
-            Self::Io { what, detail } => write!(f, "{what}: {detail}"),
-        }
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
 impl std::error::Error for Error {}
 
 impl Error {
-    /// What programs tell errors apart by; names are stable.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "invalid",
-            Self::Timeout { .. } => "timeout",
-            Self::PeerClosed { .. } => "peerClosed",
-            Self::PeerAborted { .. } => "peerAborted",
-            Self::Aborted { .. } => "aborted",
-            Self::Mismatch(_) => "mismatch",
-            Self::Protocol { .. } => "protocol",
-            Self::Auth { .. } => "auth",
-            Self::Store { .. } => "store",
-            Self::Io { .. } => "io",
-        }
-    }
-
-    /// What this rank was doing, where it was in something that others take part in.
-    #[must_use]
-    pub fn during(&self) -> Option<&str> {
-        match self {
-            Self::Timeout { during, .. }
-            | Self::PeerClosed { during, .. }
-            | Self::PeerAborted { during, .. }
-            | Self::Aborted { during, .. } => Some(during),
-            _ => None,
-        }
-    }
-
-    /// The rank that is gone or aborted.
-    #[must_use]
-    pub const fn rank(&self) -> Option<usize> {
-        match self {
-            Self::PeerClosed { rank, .. } | Self::PeerAborted { rank, .. } => Some(*rank),
-            _ => None,
-        }
-    }
-
     /// Wraps a failure of the operating system with what was attempted.
     pub(crate) fn io(what: impl Into<String>, detail: impl fmt::Display) -> Self {
         Self::Io { what: what.into(), detail: detail.to_string() }

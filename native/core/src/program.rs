@@ -14,7 +14,7 @@ use crate::kernels::factor::FactorJson;
 use crate::kernels::fft::FftJson;
 use crate::kernels::sort::{SortJson, TopKJson};
 use crate::verify::At;
-use crate::{bail, Error, Result};
+use crate::{bail, Error, Fault, Result};
 
 impl<'de> Deserialize<'de> for At {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<At, D::Error> {
@@ -280,8 +280,6 @@ pub struct GatherJson {
     pub updates: Option<At>,
     pub indices: At,
     pub out: At,
-    /// What an index outside means, in words.
-    pub failure: Option<String>,
     /// Where the table is a block of a larger one: the index (i32) of its first row, and the rows of the larger one.
     pub start: Option<At>,
     pub total: Option<usize>,
@@ -445,7 +443,7 @@ impl Program {
         let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
         for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
             if bytes > MAX_BYTES {
-                return Err(Error::memory(format!("program: a buffer of {bytes} bytes is too large")));
+                return Err(Fault::Memory { bytes: bytes as usize }.into());
             }
             spaces.push(bytes as usize);
         }

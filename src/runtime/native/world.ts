@@ -139,7 +139,7 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
     allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrow),
     attempt,
     get failed() {
-      return native.failure !== null;
+      return native.failed;
     },
     abort: (reason) => native.abort(reason),
     close: () => native.close(),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{SECRET, config, on_each, store};
-use heddle_comm::{Config, Dtype, FlightState, Part, Reduction, TransportKind, World, read_flight};
+use heddle_comm::{Config, Dtype, Error, FlightState, Part, Reduction, TransportKind, World, read_flight};
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("heddle-comm-{}-{name}", std::process::id()))
@@ -113,11 +113,9 @@ fn killed_rank_is_named(transport: TransportKind) {
         group.all_reduce(&[Part::in_place(&mut values)], Dtype::F32, Reduction::Max, "gradients 0").err()
     });
     assert!(killed.unwrap().elapsed() < Duration::from_secs(10));
-    let error = error.unwrap().to_string();
-    assert!(
-        error.starts_with("rank 1 closed its connection during allReduce max f32 x 500000 'gradients 0'"),
-        "{error}"
-    );
+    let error = error.unwrap();
+    let Error::PeerClosed { rank: 1, during } = &error else { panic!("{error}") };
+    assert!(during.starts_with("allReduce max f32 x 500000 'gradients 0'"), "{error}");
     child.wait().unwrap();
     let flight = read_flight(&file).unwrap();
     assert_eq!((flight.rank, flight.size), (1, 2));

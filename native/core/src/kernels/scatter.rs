@@ -8,7 +8,7 @@ use crate::kernels::fold::{Fold, Max, Min, Sum};
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::GatherJson;
 use crate::verify::{count, At, Checker};
-use crate::{bail, bail_value, Result};
+use crate::{bail, Fault, Result};
 
 /// What becomes of a held element and an update; updates of one row come in order of position.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -111,7 +111,7 @@ impl Scatter {
         unsafe {
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), self.outer * self.count);
             if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
-                bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
+                return Err(Fault::Index { index: indices[at].into(), position: at, size: self.size }.into());
             }
             let dtype = self.dtype;
             match self.op {
