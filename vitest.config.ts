@@ -35,6 +35,7 @@ const processes = [
   "test/launch/absent.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
+  "test/e2e/browser.test.ts",
   "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
   "test/e2e/profile.test.ts",
@@ -55,6 +56,7 @@ const alone = [
   "test/pipeline/stages.test.ts",
   "test/rewrite/rewrite.test.ts",
   "test/runtime/memory.test.ts",
+  "test/runtime/registry.test.ts",
   "test/tensor/churn.test.ts",
   "test/train/native.test.ts",
 ];
@@ -77,6 +79,7 @@ export const base = defineConfig({
     // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
     alias: [
       { find: /^heddle$/, replacement: `${source}index.ts` },
+      { find: "#executors", replacement: `${source}runtime/executors.ts` },
       { find: /^heddle\/(.+)$/, replacement: `${source}$1/index.ts` },
     ],
   },

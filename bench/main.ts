@@ -8,6 +8,7 @@ import { Hub } from "./hub.ts";
 import { load, machineInfo } from "./machine.ts";
 import { type Measurement, measureStart, measureWorkload } from "./measure.ts";
 import { type Options, parseOptions, UsageError, usage } from "./options.ts";
+import { comparePlans, formatPlans, type PlanRow } from "./plans/compare.ts";
 import { formatMachine, formatTable, type Problem, type Results, type Row } from "./report.ts";
 import { tinyWorkload, workloads } from "./workloads.ts";
 
@@ -17,10 +18,11 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(usage);
     return 0;
   }
-  const python = options.peers.some((peer) => peer !== "heddle") ? installPeers() : undefined;
+  const compared = options.only.some((name) => name !== "plans");
+  const python = compared && options.peers.some((peer) => peer !== "heddle") ? installPeers() : undefined;
   const date = new Date().toISOString();
   const before = load();
-  const found: Found = { rows: [], problems: [], versions: {} };
+  const found: Found = { rows: [], problems: [], versions: {}, plans: [] };
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
   // Peers end when their link does; the files would stay.
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -31,7 +33,7 @@ async function main(args: readonly string[]): Promise<number> {
   } finally {
     hub.close();
   }
-  const { rows, problems, versions } = found;
+  const { rows, problems, versions, plans } = found;
   const machine = machineInfo();
   const results: Results = {
     date,
@@ -41,6 +43,7 @@ async function main(args: readonly string[]): Promise<number> {
     seconds: options.seconds,
     rows,
     problems,
+    plans,
   };
   console.log(`\n${formatTable(rows)}\n\n${formatMachine(results)}`);
   const file = options.out ?? join(root, ".heddle", "bench-results", `${date.replaceAll(":", "-")}.json`);
@@ -55,6 +58,7 @@ interface Found {
   readonly rows: Row[];
   readonly problems: Problem[];
   readonly versions: Record<string, string>;
+  readonly plans: PlanRow[];
 }
 
 interface Place {
@@ -79,8 +83,12 @@ async function measureAll(options: Options, place: Place, found: Found): Promise
       take(await measureWorkload({ ...place, ...options, workload, threads }));
     }
   }
-  if (!options.only.includes("start")) return;
-  for (const threads of options.threads) take(await measureStart({ ...place, ...options, threads }));
+  if (options.only.includes("start"))
+    for (const threads of options.threads) take(await measureStart({ ...place, ...options, threads }));
+  if (!options.only.includes("plans")) return;
+  const plans = comparePlans(Math.max(1, Math.round(options.seconds / 2)), place.folder);
+  found.plans.push(...plans);
+  console.log(`\n${formatPlans(plans)}`);
 }
 
 /** The Python of the peers, installed when it is not there. */

@@ -6,8 +6,8 @@ import { eagerWorkloads, workloads } from "./workloads.ts";
 export const peerNames = ["heddle", "torch-eager", "torch-tuned", "torch-compile", "jax-jit"] as const;
 export type PeerName = (typeof peerNames)[number];
 
-/** What can be measured: the workloads, and the time from start to first step. */
-export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start"];
+/** What can be measured: the workloads, the time from start to first step, and how well plans predict. */
+export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start", "plans"];
 
 /** Names that stand for several. */
 const groups: Readonly<Record<string, readonly string[]>> = { eager: eagerWorkloads.map(({ name }) => name) };

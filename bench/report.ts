@@ -1,5 +1,7 @@
 /** @module Results as data and as a table. */
+
 import type { MachineInfo } from "./machine.ts";
+import type { PlanRow } from "./plans/compare.ts";
 
 /** One line of the table. */
 export interface Row {
@@ -42,6 +44,8 @@ export interface Results {
   readonly seconds: number;
   readonly rows: readonly Row[];
   readonly problems: readonly Problem[];
+  /** Predicted beside measured steps. */
+  readonly plans: readonly PlanRow[];
 }
 
 const digits = (value: number): string =>

@@ -15,7 +15,8 @@ import { withCargo } from "../scripts/setup.mjs";
 import { placeAddon, targets } from "./targets.mjs";
 
 const root = dirname(fileURLToPath(import.meta.url));
-const linux = Object.keys(targets).filter((name) => targets[name].os === "linux");
+/** The targets that can be built here. */
+export const crossTargets = Object.keys(targets).filter((name) => targets[name].os === "linux");
 
 /** The targets among these whose standard library this Rust lacks. */
 function lackingTargets(names, env) {
@@ -23,6 +24,14 @@ function lackingTargets(names, env) {
   if (!sysroot) throw new Error("Rust is not installed: get it from https://rustup.rs");
   return names.filter((name) => !existsSync(join(sysroot, "lib/rustlib", targets[name].triple, "lib")));
 }
+
+/** The Python that has cargo-zigbuild and Zig, and pip. */
+export const toolsPython = () =>
+  pythonEnvironment({
+    name: "cross",
+    requirements: join(root, "cross-requirements.txt"),
+    say: () => console.log("installing cargo-zigbuild and Zig (300 MB on disk) into .heddle/cross"),
+  });
 
 /** Builds one target; returns the file that Rust made. */
 function build(name, env) {
@@ -51,20 +60,16 @@ export function mismatch(file, { cpu, libc, glibc }) {
 }
 
 async function main(names) {
-  const unknown = names.find((name) => !linux.includes(name));
-  if (unknown !== undefined) throw new Error(`cannot build ${unknown} here; the targets are ${linux.join(", ")}`);
-  const wanted = names.length === 0 ? linux : names;
+  const unknown = names.find((name) => !crossTargets.includes(name));
+  if (unknown !== undefined)
+    throw new Error(`cannot build ${unknown} here; the targets are ${crossTargets.join(", ")}`);
+  const wanted = names.length === 0 ? crossTargets : names;
   const env = withCargo(process.env);
   const lacking = lackingTargets(wanted, env).map((name) => targets[name].triple);
   if (lacking.length > 0) {
     throw new Error(`Rust has no standard library for ${lacking.join(", ")}: rustup target add ${lacking.join(" ")}`);
   }
-  const python = await pythonEnvironment({
-    name: "cross",
-    requirements: join(root, "cross-requirements.txt"),
-    say: () => console.log("installing cargo-zigbuild and Zig (300 MB on disk) into .heddle/cross"),
-  });
-  const path = `${dirname(python)}${delimiter}${env.PATH}`;
+  const path = `${dirname(await toolsPython())}${delimiter}${env.PATH}`;
   for (const name of wanted) {
     const file = build(name, { ...env, PATH: path });
     const wrong = mismatch(readFileSync(file), targets[name]);

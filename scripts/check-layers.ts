@@ -17,11 +17,14 @@ export const layers: readonly (readonly string[])[] = [
   ["rewrite"],
   ["ops"],
   ["autodiff", "passes"],
+  ["cost"],
   ["plan"],
-  ["program", "lower"],
-  ["runtime", "launcher-messages"],
-  ["tensor"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing"],
+  ["program", "lower", "hlo"],
+  ["launcher-messages"],
+  ["runtime"],
+  ["compile"],
+  ["tensor", "report"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
   ["keras"],
@@ -29,11 +32,30 @@ export const layers: readonly (readonly string[])[] = [
   ["cli"],
 ];
 
-/** Imports inside one group that are meant: lowering turns a program into kernel calls. */
-const allowedInGroup: ReadonlySet<string> = new Set(["lower → program"]);
+/** Imports inside one group that are meant: lowering turns a program into kernel calls, StableHLO has its mesh axes. */
+const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo → program"]);
 
-/** What is left of this group runs in a browser. */
-const firstWithNode = "runtime";
+/** What needs Node; all other modules run in a browser. Folders end in a slash. */
+const needNode: readonly string[] = [
+  "launcher-messages/",
+  "runtime/native/",
+  "runtime/remote/",
+  "runtime/executors.ts",
+  "runtime/packages.ts",
+  "data/idx-file.ts",
+  "data/mnist.ts",
+  "io/",
+  "train/",
+  "parameter-server/",
+  "keras/",
+  "launch/",
+  "studio/",
+  "cli/",
+  // The lists of everything that there is.
+  "index.ts",
+  "data/index.ts",
+  "runtime/index.ts",
+];
 
 /** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
@@ -96,19 +118,20 @@ function problemOf(file: string, one: Import, all: ReadonlyMap<string, unknown>)
   if (one.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
   }
-  if (specifier.startsWith("node:")) {
-    const early = from !== "" && groupOf(from) < groupOf(firstWithNode);
-    return early
-      ? `${from} may not import ${specifier}: all that is left of ${firstWithNode} runs in a browser`
-      : undefined;
-  }
+  if (specifier.startsWith("node:")) return inBrowser(file) ? `may not import ${specifier}: ${why}` : undefined;
   if (specifier.startsWith("heddle")) return `import "${specifier}" by its relative path`;
   if (!specifier.startsWith(".")) return undefined;
   const target = posix.normalize(posix.join(posix.dirname(file), specifier));
   if (target.startsWith("../")) return target.endsWith(".json") ? undefined : `${specifier} lies outside src/`;
   if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
+  if (inBrowser(file) && !inBrowser(target) && !one.typeOnly) return `may not import ${specifier}: ${why}`;
   return layerProblem(from, folderOf(target));
 }
+
+const why = "the module runs in a browser, and this needs Node";
+
+const inBrowser = (file: string): boolean =>
+  !needNode.some((place) => (place.endsWith("/") ? file.startsWith(place) : file === place));
 
 function layerProblem(from: string, to: string): string | undefined {
   // src/index.ts, which belongs to no folder, gathers everything; nothing imports it.
@@ -170,7 +193,10 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const problems: string[] = [];
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
-    const wanted = { "heddle-source": `./src/${file}`, types: `./dist/${stem}.d.ts`, default: `./dist/${stem}.js` };
+    const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
+    const own = posix.join(posix.dirname(file), "browser");
+    const browser = files.includes(`${own}.ts`) ? { browser: built(own) } : {};
+    const wanted = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
     if (JSON.stringify(exports[name]) !== JSON.stringify(wanted)) {
       problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(wanted)}`);
     }

@@ -35,14 +35,18 @@ export function publishedManifest(manifest, nativeManifests) {
     throw new Error(`${odd.name} has version ${odd.version}, ${manifest.name} ${manifest.version}: build it again`);
   }
   const { scripts: _scripts, devDependencies: _development, ...published } = manifest;
-  const exported = Object.entries(manifest.exports).map(([path, conditions]) => {
-    if (typeof conditions === "string") return [path, conditions];
-    const { "heddle-source": _source, ...rest } = conditions;
-    return [path, rest];
-  });
+  const built = (table) =>
+    Object.fromEntries(
+      Object.entries(table).map(([path, conditions]) => {
+        if (typeof conditions === "string") return [path, conditions];
+        const { "heddle-source": _source, ...rest } = conditions;
+        return [path, rest];
+      }),
+    );
   return {
     ...published,
-    exports: Object.fromEntries(exported),
+    imports: built(manifest.imports),
+    exports: built(manifest.exports),
     sideEffects: manifest.sideEffects.filter((path) => !path.startsWith("./src/")),
     optionalDependencies: Object.fromEntries(nativeManifests.map(({ name, version }) => [name, version])),
   };

@@ -3,18 +3,11 @@
  *
  *     import { nn, optim, losses, data, train } from "heddle";
  */
-export { maxIterations } from "./autograph/bound.ts";
+export * from "./browser.ts";
+// With what reads files, in the place of that of a browser.
 export * as data from "./data/index.ts";
 export * as io from "./io/index.ts";
 export * as keras from "./keras/index.ts";
-export * as losses from "./losses/index.ts";
-export * as metrics from "./metrics/index.ts";
-export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
-export * as nn from "./nn/index.ts";
-export * as optim from "./optim/index.ts";
-export { type Mesh, mesh } from "./plan/index.ts";
-export { type MemoryUse, memory } from "./runtime/index.ts";
-export * from "./tensor/public.ts";
 export {
   type Callbacks,
   type ClassWeight,
@@ -43,6 +36,3 @@ export {
   train,
   type WeightedLoss,
 } from "./train/index.ts";
-export type { ErrorCode } from "./util/error-codes.ts";
-export { HeddleError } from "./util/errors.ts";
-export type { Tree } from "./util/tree.ts";

@@ -17,8 +17,8 @@ const softCapOp = ops.defineComposite<{ cap: number }>({
   linear: [],
   gradient: absent("that of the body"),
   batch: absent("that of the body"),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: ({ attrs: { cap }, inputs, outputs, at }) => {
       const [from, to] = [inputs[0] as View, outputs[0] as View];
       const { dtype } = from;

@@ -1,6 +1,6 @@
 /**
  * A primitive op of one's own: `roll` moves elements along dim 0, those that fall off the end to the front. Everything about it
- * is in one object; gradients, batches, tangents, kernels and StableHLO follow from its fields.
+ * is in one object; gradients, batches, tangents and kernels follow from its fields.
  *
  *     heddle run examples/extend/op.ts     # rolls, and its gradient, tangent and batch with it; 2 s
  */
@@ -49,9 +49,8 @@ const rollOp: OpDef<{ by: number }> = defineOp<{ by: number }>({
       made[(at + (((by % rows) + rows) % rows) * row) % data.length] = data[at] as number;
     return [made];
   },
-  stablehlo: absent("composed of slices where it is needed"),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     // Two copies, each a fused group without instructions.
     emit: ({ attrs, inputs, outputs, at }) => {
       const [from, to] = [inputs[0] as View, outputs[0] as View];

@@ -6,6 +6,7 @@ import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
 import { doctorCommand } from "./doctor.ts";
 import { exportCommand } from "./export.ts";
+import { machineCommand } from "./machine.ts";
 import { planCommand } from "./plan.ts";
 import { profileCommand } from "./profile.ts";
 import { runCommand } from "./run.ts";
@@ -73,7 +74,15 @@ export function heddleCommand(context: CommandContext): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists what there is)")
     .enablePositionalOptions();
-  const commands = [runCommand, planCommand, exportCommand, profileCommand, workerCommand, doctorCommand];
+  const commands = [
+    runCommand,
+    planCommand,
+    exportCommand,
+    profileCommand,
+    machineCommand,
+    workerCommand,
+    doctorCommand,
+  ];
   for (const command of commands.map((make) => make(context))) {
     program.addCommand(command.copyInheritedSettings(program));
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);

@@ -1,10 +1,15 @@
 /** @module `heddle plan`: how a file's training step would be spread over devices, without running it. */
 
+import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
-import type { PlanForm } from "../launch/environment.ts";
 import { launchLocal } from "../launch/local.ts";
+import { parseAnyPlan } from "../plan/index.ts";
+import { diffPlans } from "../report/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { PlanForm } from "../util/settings.ts";
 import { meshText } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
@@ -13,31 +18,59 @@ The file runs up to its call of train(); what it prints until then goes to the e
 step to the output, and nothing is trained. No device of the mesh has to exist. Devices that are not equally fast get
 shares: data=2:1 is two devices, the first with two thirds of a batch. For functions that are not trained, planFunction
 of heddle with printPlan of heddle/plan prints plans from code.
+
+What --layouts or --graph prints can be edited, and heddle run --plan trains by it (docs/plans.md). Two such texts are
+compared by heddle plan --diff a.plan b.plan.
 `;
 
+const forms = ["layouts", "graph", "program", "passes", "json"] as const;
+
 /** Flags of `heddle plan`, as commander hands them over. */
-interface PlanFlags {
-  readonly mesh: string;
-  readonly graph?: boolean;
-  readonly program?: boolean;
-  readonly json?: boolean;
-}
+type PlanFlags = { readonly [Form in (typeof forms)[number]]?: boolean } & {
+  readonly mesh?: readonly string[];
+  readonly machine?: string;
+  readonly after?: string;
+  readonly diff?: boolean;
+};
 
 /** The `plan` command. */
 export function planCommand({ finish, signal }: CommandContext): Command {
-  return new Command("plan")
+  const form = (flags: string, says: string) => {
+    const option = new Option(flags, says);
+    return option.conflicts([...forms, "after", "diff"].filter((other) => other !== option.attributeName()));
+  };
+  const command = new Command("plan")
     .summary("print how a file would be spread over devices")
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
     .argument("<file>", "the file that would be run")
     .argument("[args...]", "arguments for the file, after --")
-    .requiredOption("-m, --mesh <axes>", "named axes with their sizes, such as data=8,model=4 (required)", meshText)
-    .addOption(new Option("--graph", "print the graph of one device instead").conflicts(["program", "json"]))
-    .addOption(new Option("--program", "print the program of one device instead").conflicts(["graph", "json"]))
-    .addOption(new Option("--json", "machine-readable").conflicts(["graph", "program"]))
+    .option(
+      "-m, --mesh <axes>",
+      "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
+      (text: string, given: readonly string[] = []) => [...given, meshText(text)],
+    )
+    .addOption(machineFlag())
+    .addOption(form("--layouts", "print what can be edited: where values live"))
+    .addOption(form("--graph", "print the whole plan, with the graph of one device"))
+    .addOption(form("--program", "print the program of one device, or of each stage"))
+    .addOption(form("--passes", "print what each pass of the compile did, and how long it took"))
+    .addOption(form("--after <pass>", "print the graph as it is after a pass"))
+    .addOption(form("--json", "machine-readable"))
+    .addOption(form("--diff", "print how the plans in two files differ; needs no mesh"));
+  return command
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { mesh, graph, program, json }: PlanFlags) => {
-      const planAs: PlanForm = graph ? "graph" : program ? "program" : json ? "json" : "summary";
-      const result = await launchLocal({ file, args, plan: mesh, planAs, signal });
+    .action(async (file: string, args: string[], { mesh, machine, after, diff, ...flags }: PlanFlags) => {
+      if (diff === true) {
+        process.stdout.write(difference(file, args));
+        return finish(exitStatus.ok);
+      }
+      if (mesh === undefined) return command.error("error: required option '-m, --mesh <axes>' not specified");
+      const planAs: PlanForm =
+        after === undefined ? (forms.find((name) => flags[name] === true) ?? "summary") : `after:${after}`;
+      if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
+        throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
+      const plan = mesh.join(";");
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...machineOption({ machine }) });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {
@@ -49,4 +82,21 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       }
       finish(result.status);
     });
+}
+
+function difference(file: string, [other, ...more]: readonly string[]): string {
+  if (other === undefined || more.length > 0)
+    throw new HeddleError("option", "--diff takes two files with plans", { hint: "heddle plan --diff a.plan b.plan" });
+  const [a, b] = [file, other].map((path) => {
+    try {
+      return parseAnyPlan(readFileSync(path, "utf8"));
+    } catch (error) {
+      const why = error instanceof HeddleError ? error.plain : String(error);
+      throw new HeddleError("file", `${path} has no plan: ${why}`, {
+        hint: "heddle plan --graph prints one",
+        cause: error,
+      });
+    }
+  }) as [ReturnType<typeof parseAnyPlan>, ReturnType<typeof parseAnyPlan>];
+  return diffPlans(a, b);
 }

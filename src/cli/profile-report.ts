@@ -1,5 +1,6 @@
 /** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
 
+import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
 import { listed } from "../util/text.ts";
 
@@ -60,6 +61,9 @@ export interface ProfileReport {
 /** Numbers before those of the calls, and for each call. */
 const head = 2;
 const perCall = 3;
+
+/** Nanoseconds of a call in a run. */
+export const callTime = (run: readonly number[], index: number): number => run[head + perCall * index + 1] as number;
 
 const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -134,7 +138,7 @@ const communicates = (kernel: string): boolean => kernel.startsWith("collective"
 
 /** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
-  const total = calls.map((_call, index) => mean(runs.map((run) => (run[head + perCall * index + 1] as number) / 1e6)));
+  const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
   const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
   const own = [...total];
   const open: number[] = [];
@@ -178,7 +182,7 @@ function linesOf(
       flopsPerSecond: flops / seconds,
       bytesPerSecond: bytes / seconds,
       // A sum of calls of both kinds is compared call by call.
-      efficiency: works ? sum((time) => Math.max(time.flops / limits.flops, time.bytes / limits.bytes)) / seconds : 0,
+      efficiency: works ? sum((time) => workSeconds(time, { flops: limits.flops, memory: limits.bytes })) / seconds : 0,
       bound: works ? (arithmetic >= memory ? "arithmetic" : "memory") : undefined,
     };
   });

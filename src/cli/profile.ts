@@ -1,17 +1,13 @@
 /** @module `heddle profile`: where the time of a file's training steps goes. */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Command } from "commander";
 import { writeBytes } from "../io/write.ts";
-import { launchLocal } from "../launch/local.ts";
-import { parseRankProfile, type RankProfile } from "../runtime/index.ts";
-import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 import { formatReport, reportOf } from "./profile-report.ts";
 import { traceOf } from "./profile-trace.ts";
+import { profiled } from "./profiled.ts";
 import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
@@ -27,13 +23,11 @@ limit. Communication includes waiting for the other ranks.
 A trace opens in chrome://tracing or https://ui.perfetto.dev.
 `;
 
-/** Runs of a program before those that count: the first ones map memory. */
-const warmUp = 3;
-
 interface ProfileFlags {
   readonly steps: number;
   readonly workers: number;
   readonly threads?: number;
+  readonly machine?: string;
   readonly trace?: string;
   readonly json?: boolean;
 }
@@ -48,6 +42,7 @@ export function profileCommand({ finish, signal }: CommandContext): Command {
     .option("-s, --steps <number>", "steps that count", wholeNumber(1, 10_000), 20)
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
+    .addOption(machineFlag())
     .option("--trace <file>", "also write a trace of all ranks, as Chrome reads it")
     .option("--json", "machine-readable")
     .addHelpText("after", notes)
@@ -62,41 +57,22 @@ async function profile(
   flags: ProfileFlags,
   signal: AbortSignal,
 ): Promise<number> {
-  const { steps, workers, trace, json } = flags;
-  const directory = mkdtempSync(join(tmpdir(), "heddle-profile-"));
-  try {
-    const result = await launchLocal({
-      file,
-      args,
-      workers,
-      executor: "native",
-      profile: { directory, steps, warmUp },
-      outputToErrors: true,
-      signal,
-      ...(flags.threads === undefined ? {} : { threads: flags.threads }),
-    });
-    report(result, workers, signal);
-    if (result.status !== exitStatus.ok) return result.status;
-    const ranks = readRanks(directory);
-    if (trace !== undefined)
-      await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
-    const made = reportOf(ranks);
-    process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
-    if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
-    return exitStatus.ok;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-}
-
-/** The profiles of all ranks, rank 0 first. @throws HeddleError `profile` when no program ran. */
-function readRanks(directory: string): RankProfile[] {
-  const ranks = readdirSync(directory)
-    .filter((name) => /^rank-\d+\.json$/.test(name))
-    .map((name) => parseRankProfile(readFileSync(join(directory, name), "utf8")))
-    .sort((a, b) => a.rank - b.rank);
-  if (ranks[0] !== undefined && ranks[0].programs.length > 0) return ranks;
-  throw new HeddleError("profile", "nothing ran on the native executor", {
-    hint: "the file should call train(), or run operations on tensors",
-  });
+  const { steps, workers, trace, json, threads } = flags;
+  const options = {
+    file,
+    args,
+    workers,
+    signal,
+    ...machineOption(flags),
+    ...(threads === undefined ? {} : { threads }),
+  };
+  const { result, ranks } = await profiled(options, steps);
+  report(result, workers, signal);
+  if (result.status !== exitStatus.ok) return result.status;
+  if (trace !== undefined)
+    await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
+  const made = reportOf(ranks);
+  process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
+  if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
+  return exitStatus.ok;
 }

@@ -1,11 +1,14 @@
 /** @module `heddle run`: a user's file in worker processes. */
 
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { Command, Option } from "commander";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
 import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
+import { machineFlag, machineOption } from "./machine-file.ts";
 
 const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
@@ -18,7 +21,9 @@ command line or environment; 130 after Ctrl-C; 141 when nobody reads the output 
 `;
 
 /** Flags of `heddle run`, as commander hands them over. */
-type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "planAs" | "signal" | "startStore">;
+type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore"> & {
+  readonly plan?: string;
+};
 
 /** The `run` command. */
 export function runCommand({ finish, signal }: CommandContext): Command {
@@ -29,8 +34,10 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --")
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
-    .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .option("--executor <name>", "what computes: native (default), reference, or one that the file registers")
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
+    .option("--plan <file>", "train by this plan, as heddle plan has printed it or as it was edited (docs/plans.md)")
+    .addOption(machineFlag())
     .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
@@ -38,11 +45,13 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], flags: RunFlags) => {
+    .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
       if (flags.on !== undefined && flags.workers !== 1) {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
-      const result = await launchLocal({ ...flags, file, args, signal });
+      if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
+      const planned = plan === undefined ? {} : { planFile: resolve(plan) };
+      const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
       report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
       finish(result.status);
     });

@@ -3,6 +3,7 @@ import { type DType, dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { Shape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { nextTurn } from "../util/turn.ts";
 import { type Column, isColumn, rowElements } from "./column.ts";
 
 /**
@@ -22,18 +23,10 @@ export interface HostRows {
 export const hostGather: RowGather<HostRows> = async (column, rows) => {
   if (!isColumn(column)) throw new HeddleError("argument", `hostGather: takes a column, got ${shown(column)}`);
   const source = await column.load();
-  // A loop over nothing but promises would keep timers, signals and sockets waiting until its end.
   await nextTurn();
   const shape = [rows.length, ...column.shape.slice(1)];
   return { shape, dtype: column.dtype, data: gatherRows(column, source, rows) };
 };
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    if (typeof setImmediate === "function") setImmediate(resolve);
-    else setTimeout(resolve, 0);
-  });
-}
 
 /** The chosen rows of `source`, one after another. Throws when a row is out of range. */
 export function gatherRows(

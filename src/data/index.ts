@@ -1,27 +1,4 @@
 /** @module Datasets: columns of rows, their order, and batches gathered ahead of the step that needs them. */
-export { type BatchesOptions, batches } from "./batches.ts";
-export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
-export {
-  type ArrayColumn,
-  type Column,
-  columnDType,
-  columnFromArray,
-  columnFromLoader,
-  rowElements,
-  type Transform,
-} from "./column.ts";
-export {
-  type BatchOptions,
-  type BatchRows,
-  type BatchRowsOptions,
-  Dataset,
-  fromArrays,
-  fromColumns,
-  type ShuffleOptions,
-} from "./dataset.ts";
-export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.ts";
-export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
+export * from "./browser.ts";
 export { type IdxDatasetOptions, type IdxOptions, idx, readIdx, readIdxHeader } from "./idx-file.ts";
-export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";
 export { type MnistOptions, mnist } from "./mnist.ts";
-export { type Order, order, shardSizes } from "./order.ts";

@@ -11,7 +11,7 @@ export * from "./op.ts";
 export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./shape.ts";
-export * from "./stablehlo.ts";
+export * from "./target.ts";
 export * from "./trace.ts";
 export * from "./verify.ts";
 export * from "./walk.ts";

@@ -1,6 +1,6 @@
 /** @module What an op says about its native kernels, as data: `lower` reads it and never asks which op it is. */
 import type { DType } from "./dtype.ts";
-import type { Attrs } from "./node.ts";
+import { type Absent, type Attrs, isAbsent } from "./node.ts";
 import { range, type Shape, stridesOf, type TensorType } from "./shape.ts";
 
 /** A strided window on a value: `origin` plus `offset` elements. `origin` is opaque to ops. */
@@ -49,11 +49,11 @@ export interface KernelContext<A extends Attrs> {
   axisIndex(axis: string): number;
 }
 
-/** How an op becomes native work. */
-export type LowerRule<A extends Attrs> =
-  /** One instruction of a fused elementwise group; operands have the result's shape. */
+/** What an op does with its operands, whichever executor runs it: planner, passes and fusion ask for nothing else. */
+export type OpForm<A extends Attrs> =
+  /** One scalar function of the elements at the same place; operands have the result's shape. */
   | {
-      readonly kind: "scalar";
+      readonly kind: "pointwise";
       readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction;
     }
   /**
@@ -61,39 +61,47 @@ export type LowerRule<A extends Attrs> =
    * reads it runs after the further inputs are there.
    */
   | { readonly kind: "view"; readonly view: (input: View, attrs: A, output: TensorType) => View | undefined }
-  /** Kernel calls. `strided` inputs may have any strides; others are made contiguous first. */
+  /** The same value as input 0's result `index`. */
+  | { readonly kind: "element"; readonly index: (attrs: A) => number }
+  /** Computed as a whole, by what an executor has for it; a composite may be opened into its body instead. */
   | {
       readonly kind: "kernel";
-      readonly strided?: readonly number[];
       /**
-       * Whether the calls move 16-bit floats as they are. Without it such an input becomes f32 before the calls, and such an
-       * output is made in f32 and rounded after them.
+       * Whether it moves 16-bit floats as they are. Without it such an input becomes f32 before the calls, and such an output
+       * is made in f32 and rounded after them.
        */
       readonly moves?: boolean | ((attrs: A) => boolean);
-      /**
-       * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
-       * same walk over memory.
-       */
-      readonly fold?: (attrs: A) => FoldRule | undefined;
-      /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
-      readonly inPlace?: number | "each";
-      /**
-       * Order of dims, outermost first, in which the first output is best stored, given the inputs; undefined: row-major.
-       * The output may yet come row-major, where others need it so.
-       */
-      readonly outputOrder?: (attrs: A, inputs: readonly View[], output: TensorType) => readonly number[] | undefined;
-      /** Axis and so on of a communication step: it gets a place of its own in the program. */
-      readonly emit: (context: KernelContext<A>) => readonly KernelCall[];
-    }
-  /** The same value as input 0's result `index`. */
-  | { readonly kind: "element"; readonly index: (attrs: A) => number };
+      /** Whether it is its first input, changed where and as the others say: an executor may change it in its place. */
+      readonly updates?: true;
+    };
 
-/** The fields of a rule whose kernel moves elements of any dtype. */
+/** The native kernel calls of an op whose form is `kernel`. Inputs not in `strided` are made contiguous first. */
+export interface LowerRule<A extends Attrs> {
+  /** Inputs that may have any strides. */
+  readonly strided?: readonly number[];
+  /**
+   * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
+   * same walk over memory.
+   */
+  readonly fold?: (attrs: A) => FoldRule | undefined;
+  /** Input whose memory the first output may take over when it dies here; `each`: output i that of input i. */
+  readonly inPlace?: number | "each";
+  /**
+   * Order of dims, outermost first, in which the first output is best stored, given the inputs; undefined: row-major.
+   * The output may yet come row-major, where others need it so.
+   */
+  readonly outputOrder?: (attrs: A, inputs: readonly View[], output: TensorType) => readonly number[] | undefined;
+  /** Axis and so on of a communication step: it gets a place of its own in the program. */
+  readonly emit: (context: KernelContext<A>) => readonly KernelCall[];
+}
+
+/** The form of an op that moves elements of any dtype. */
 export const movingKernel = { kind: "kernel", moves: true } as const;
 
-/** Whether the calls of a kernel move 16-bit floats as they are. */
-export function movesElements<A extends Attrs>(rule: LowerRule<A> & { kind: "kernel" }, attrs: A): boolean {
-  return typeof rule.moves === "function" ? rule.moves(attrs) : rule.moves === true;
+/** Whether an op moves 16-bit floats as they are. */
+export function movesElements<A extends Attrs>(form: OpForm<A> | Absent, attrs: A): boolean {
+  if (isAbsent(form) || form.kind !== "kernel") return false;
+  return typeof form.moves === "function" ? form.moves(attrs) : form.moves === true;
 }
 
 /** What a kernel combines along which dims of its one input; its output has the other dims. */

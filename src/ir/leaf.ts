@@ -5,7 +5,6 @@ import { equationOf, letters } from "./equation.ts";
 import { absent, type OpDef } from "./node.ts";
 import { defineOp } from "./op.ts";
 import { type Shape, sizeOf, type TensorType } from "./shape.ts";
-import type { HloValue } from "./stablehlo.ts";
 
 const madeFromNothing = absent("has no inputs");
 
@@ -27,8 +26,7 @@ export const parameterOp: OpDef<{ index: number; name: string; dtype: DType; sha
   localize: absent("the planner makes local parameters itself"),
   cost: () => 0,
   reference: absent("an executor binds it to an argument"),
-  lower: absent("an executor binds it to an argument"),
-  stablehlo: absent("is an argument of the function"),
+  form: absent("an executor binds it to an argument"),
 });
 
 /** A scalar known when the graph is made. */
@@ -53,8 +51,7 @@ export const constantOp: OpDef<{ dtype: DType; value: number }> = defineOp<{ dty
   localize: absent("attributes hold no sizes"),
   cost: () => 0,
   reference: (_inputs, attrs) => [dtypes[attrs.dtype].create([attrs.value])],
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "const", dtype: attrs.dtype, literal: attrs.value }) },
-  stablehlo: ({ hlo, attrs, outputs }) => [hlo.constant(outputs[0] as TensorType, attrs.value)],
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "const", dtype: attrs.dtype, literal: attrs.value }) },
 });
 
 /** One result of a node that has several. */
@@ -75,8 +72,7 @@ export const elementOp: OpDef<{ index: number }> = defineOp<{ index: number }>({
   localize: absent("attributes hold no sizes"),
   cost: () => 0,
   reference: (inputs, attrs) => [(inputs[attrs.index] as { data: Float32Array }).data],
-  lower: { kind: "element", index: (attrs) => attrs.index },
-  stablehlo: ({ inputs, attrs }) => [inputs[attrs.index] as HloValue],
+  form: { kind: "element", index: (attrs) => attrs.index },
 });
 
 /** Equation of an op whose operands all have one shape. */

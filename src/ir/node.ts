@@ -9,9 +9,8 @@ import type { Communication } from "./communication.ts";
 import type { Control } from "./control.ts";
 import type { TypedArray } from "./dtype.ts";
 import type { Equation } from "./equation.ts";
-import type { LowerRule } from "./kernel.ts";
+import type { LowerRule, OpForm } from "./kernel.ts";
 import type { Shape, TensorType } from "./shape.ts";
-import type { HloRule } from "./stablehlo.ts";
 
 /** Attributes of a node: plain data, and the graphs that an op with a body owns. */
 export type Attrs = { readonly [key: string]: Plain | Graph };
@@ -180,10 +179,10 @@ export interface OpDef<A extends Attrs = Attrs> {
         context: ReferenceContext,
       ) => readonly TypedArray[])
     | Absent;
-  /** How native kernels compute it. */
+  /** What it does with its operands, whichever executor runs it. Absent: it is only ever what it is made of. */
+  readonly form: OpForm<A> | Absent;
+  /** How native kernels compute it, where its form is `kernel`; for executors alone to ask. */
   readonly lower: LowerRule<A> | Absent;
-  /** How StableHLO spells it; where the meaning differs, docs/stablehlo.md says so. */
-  readonly stablehlo: HloRule<A> | Absent;
   /**
    * For a composite, its meaning as other ops: its fallback wherever a rule above is absent, and its oracle. Absent for
    * a primitive.

@@ -1,16 +1,19 @@
 /** @module Defining ops: the registry that the parser, the documentation and the tests read. */
 import { HeddleError } from "../util/errors.ts";
-import { type AnyOpDef, type Attrs, absent, type OpDef } from "./node.ts";
+import { type AnyOpDef, type Attrs, absent, isAbsent, type OpDef } from "./node.ts";
 
 const registry = new Map<string, AnyOpDef>();
+
+/** An op without the fields that follow from the others: `lower` is for kernels only. */
+export type OpDefinition<A extends Attrs> = Omit<OpDef<A>, "lower"> & Partial<Pick<OpDef<A>, "lower">>;
 
 /**
  * Defines a primitive op and enters it in the registry.
  *
- * @throws HeddleError `op` when the name is taken by another definition.
+ * @throws HeddleError `op` when the name is taken by another definition, or a kernel has no `lower`.
  */
 export function defineOp<A extends Attrs>(
-  definition: Omit<OpDef<A>, "body" | "forward" | "control" | "communication">,
+  definition: Omit<OpDefinition<A>, "body" | "forward" | "control" | "communication">,
 ): OpDef<A> {
   return enter({
     ...definition,
@@ -22,12 +25,19 @@ export function defineOp<A extends Attrs>(
 }
 
 /** Enters an op in the registry; `defineOp`, `defineComposite`, `defineControl` and `defineCollective` call it. */
-export function enter<A extends Attrs>(definition: OpDef<A>): OpDef<A> {
-  if (!/^[a-z][A-Za-z0-9]*$/.test(definition.name))
-    throw new HeddleError("op", `'${definition.name}' is not a name for an op`);
-  if (registry.has(definition.name)) throw new HeddleError("op", `op '${definition.name}' is already defined`);
-  registry.set(definition.name, definition);
-  return definition;
+export function enter<A extends Attrs>(definition: OpDefinition<A>): OpDef<A> {
+  const { name, form, lower = isAbsent(form) ? form : absent("its form says how") } = definition;
+  if (!/^[a-z][A-Za-z0-9]*$/.test(name)) throw new HeddleError("op", `'${name}' is not a name for an op`);
+  if (registry.has(name)) throw new HeddleError("op", `op '${name}' is already defined`);
+  const isKernel = !isAbsent(form) && form.kind === "kernel";
+  if (isKernel === (definition.lower === undefined)) {
+    throw new HeddleError("op", `op '${name}': its form and the field 'lower' do not fit`, {
+      hint: 'form: { kind: "kernel" } has native calls in lower, or absent("the reason"); others have no lower',
+    });
+  }
+  const op: OpDef<A> = { ...definition, lower };
+  registry.set(name, op);
+  return op;
 }
 
 /** The op of this name. @throws HeddleError `op` when there is none. */

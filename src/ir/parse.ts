@@ -4,6 +4,7 @@ import { type Plain, parseCanonicalJson } from "../util/text.ts";
 import { parameter } from "./graph.ts";
 import type { Attrs, Graph, Node } from "./node.ts";
 import { opNamed } from "./op.ts";
+import { unquoted } from "./print.ts";
 import { formatType, parseType, sameType, type TensorType } from "./shape.ts";
 import { apply, Trace, withTrace } from "./trace.ts";
 
@@ -37,16 +38,16 @@ class GraphReader {
   }
 
   private graph(): Graph {
-    const head = /^graph @([^\s(]+)\((.*)\) \{$/.exec(this.text());
+    const head = /^graph @("(?:[^"\\]|\\.)*"|[^\s(]*)\((.*)\) \{$/.exec(this.text());
     if (head === null) throw this.error("expected 'graph @name(…) {'");
-    const name = head[1] as string;
+    const name = this.name(head[1] as string);
     const values = new Map<string, Node>();
     return withTrace(new Trace(), () => {
       const inputs = splitTop(head[2] as string).map((part, index) => {
         const match = /^(%\d+) (.*): (\S+)$/.exec(part);
         if (match === null) throw this.error(`malformed input '${part}'`);
         const node = parameter(index, {
-          name: this.inputName(match[2] as string),
+          name: this.name(match[2] as string),
           type: this.type(match[3] as string),
         });
         values.set(match[1] as string, node);
@@ -103,15 +104,14 @@ class GraphReader {
     for (const part of splitTop(text.slice(1, -1))) {
       const colon = part.indexOf(": ");
       const value = part.slice(colon + 2);
-      attrs[part.slice(0, colon)] = value.startsWith("@") ? this.owned(value.slice(1)) : this.plain(value);
+      attrs[part.slice(0, colon)] = value.startsWith("@") ? this.owned(this.name(value.slice(1))) : this.plain(value);
     }
     return attrs;
   }
 
-  private inputName(text: string): string {
-    if (!text.startsWith('"')) return text;
+  private name(text: string): string {
     try {
-      return String(JSON.parse(text));
+      return unquoted(text);
     } catch {
       throw this.error(`malformed name ${text}`);
     }

@@ -25,16 +25,17 @@ class GraphPrinter {
   private readonly names = new Map<Graph, string>();
   private readonly taken = new Set<string>();
 
+  /** Prints a graph unless that is done; gives the text of its name. */
   add(graph: Graph, wanted: string): string {
     const known = this.names.get(graph);
     if (known !== undefined) return known;
-    const name = this.unique(wanted);
+    const name = quoted(this.unique(wanted));
     this.names.set(graph, name);
     const numbers = new Map<Node, number>();
     const number = (node: Node): string => `%${numbers.get(node)}`;
     for (const input of graph.inputs) numbers.set(input, numbers.size);
     const inputs = graph.inputs.map(
-      (node) => `${number(node)} ${nameText(String(node.attrs["name"]))}: ${formatType(node)}`,
+      (node) => `${number(node)} ${inputText(String(node.attrs["name"]))}: ${formatType(node)}`,
     );
     const lines: string[] = [];
     for (const node of topological(graph.outputs)) {
@@ -69,8 +70,13 @@ class GraphPrinter {
   }
 }
 
-/** A name that could be mistaken for something else is quoted. */
-const nameText = (name: string): string => (/^[\w.$/-]+$/.test(name) ? name : JSON.stringify(name));
+/** The name of a graph in texts; one that could be mistaken for something else is quoted. Functions may have none. */
+export const quoted = (name: string): string => (/^[^\s("{},:]*$/.test(name) ? name : JSON.stringify(name));
+
+/** The name that {@link quoted} has written. @throws SyntaxError where quotes hold none. */
+export const unquoted = (text: string): string => (text.startsWith('"') ? String(JSON.parse(text)) : text);
+
+const inputText = (name: string): string => (/^[\w.$/-]+$/.test(name) ? name : JSON.stringify(name));
 
 /** One node on a line, for messages: `dot f32[2,3], f32[3,4] -> f32[2,4]`. */
 export function describeNode(node: Node): string {

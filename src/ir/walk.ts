@@ -33,3 +33,15 @@ export function nodesWithin(graph: Graph): Node[] {
     ...Object.values(node.attrs).flatMap((value) => (isGraph(value) ? nodesWithin(value) : [])),
   ]);
 }
+
+/** Arithmetic of a node, as its op says. */
+export const flopsOf = ({ op, inputs, types, attrs }: Pick<Node, "op" | "inputs" | "types" | "attrs">): number =>
+  op.cost(
+    inputs.flatMap((input) => input.types),
+    types,
+    attrs,
+  );
+
+/** Arithmetic of the nodes that make these. */
+export const flopsTo = (outputs: readonly Node[]): number =>
+  topological(outputs).reduce((total, node) => total + flopsOf(node), 0);

@@ -1,9 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../runtime/index.ts";
-
-/** What of a plan is printed: a summary, the graph of one device, its program, or data. */
-export type PlanForm = "summary" | "graph" | "program" | "json" | "stablehlo";
+import type { PlanForm } from "../util/settings.ts";
 
 /** What all workers of a run share. */
 export interface RunEnvironment {
@@ -14,7 +12,7 @@ export interface RunEnvironment {
   /** 32 random bytes in hex, which links authenticate with. */
   readonly secret: string;
   readonly runDirectory: string;
-  readonly executor?: "native" | "reference" | undefined;
+  readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
   /** Neither trainings nor warnings are shown. */
   readonly quiet?: boolean | undefined;
@@ -22,9 +20,13 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh where the file names none. */
   readonly mesh?: string | undefined;
+  /** What plans assume of devices and links, as JSON. */
+  readonly machine?: string | undefined;
   /** Addresses of waiting workers to drive. */
   readonly on?: string | undefined;
-  /** Mesh of a plan to print instead of running, such as `data=2`. */
+  /** File with the plan that a training goes by. */
+  readonly planFile?: string | undefined;
+  /** Mesh of a plan to print instead of running, such as `data=2`; several with `;` between them. */
   readonly plan?: string | undefined;
   /** What to profile, and where it goes. */
   readonly profile?: ProfileRequest | undefined;
@@ -51,8 +53,10 @@ export function workerEnvironment(
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
+    ["HEDDLE_PLAN_FILE", run.planFile],
     ["HEDDLE_PROFILE", run.profile === undefined ? undefined : JSON.stringify(run.profile)],
     ["HEDDLE_PLAN_AS", run.plan === undefined ? undefined : run.planAs],
   ];

@@ -7,9 +7,9 @@ import { join, resolve } from "node:path";
 import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
-import { readEnvironment } from "../util/settings.ts";
+import { type PlanForm, readEnvironment } from "../util/settings.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
-import { type PlanForm, type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
 import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
 import { nodeArguments } from "./loader.ts";
@@ -28,7 +28,7 @@ export interface LaunchOptions {
   readonly workers?: number;
   /** Threads of each worker; by default the cores of this process are divided among the workers. */
   readonly threads?: number;
-  readonly executor?: "native" | "reference";
+  readonly executor?: string;
   /** Go on from the last checkpoint. */
   readonly resume?: boolean;
   /** Show nothing but errors and what the file itself prints: no trainings, no warnings. */
@@ -39,9 +39,13 @@ export interface LaunchOptions {
   readonly timeout?: number;
   /** The mesh where the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** What plans assume of devices and links, as JSON. */
+  readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
   readonly on?: string;
-  /** Print the plan on this mesh (`data=2,model=1`) instead of running. */
+  /** A file with the plan that a training goes by. */
+  readonly planFile?: string;
+  /** Print the plan on this mesh (`data=2,model=1`) instead of running; several with `;` between them. */
   readonly plan?: string;
   /** Profile into a folder instead of running to the end. */
   readonly profile?: ProfileRequest;

@@ -32,9 +32,9 @@ export function cosineEmbedding(
         `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`,
       );
     const single = (x: Tensor, y: Tensor): Tensor => {
-      // The root of each, as the product of the squares overflows long before.
-      const length = (one: Tensor): Tensor => one.mul(one).sum(-1).add(1e-12).sqrt();
-      const cosine = x.mul(y).sum(-1).div(length(x)).div(length(y));
+      // Each by its length first: products of large vectors would be infinite. The root of 1e-12 keeps that of zeros from 0.
+      const unit = (one: Tensor): Tensor => one.div(linalg.norm(one, { dims: -1, keepDims: true }).hypot(1e-6));
+      const cosine = unit(x).mul(unit(y)).sum(-1);
       const same = select(target.eq(1), cosine.neg().add(1), 0);
       return same.add(select(target.eq(-1), cosine.sub(margin).relu(), 0));
     };

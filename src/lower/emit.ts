@@ -21,7 +21,7 @@ import { HeddleError } from "../util/errors.ts";
 import { foldOf } from "./fold.ts";
 import { callShape, callStrides, type FoldSpace, keptStrides } from "./fold-space.ts";
 import { addressOf, isWhole, type Storage, type StoragePool, sameLayout } from "./storage.ts";
-import { type RegionValues, ruleOf } from "./values.ts";
+import { formOf, type RegionValues } from "./values.ts";
 
 /** What emitting calls needs to know of the target. */
 export interface EmitTarget {
@@ -63,8 +63,8 @@ export function emitGenerated(instruction: ScalarInstruction, to: View): Emitted
 
 /** Emits the calls of an op with kernels of its own. */
 export function emitKernel(
-  rule: LowerRule<Attrs> & { kind: "kernel" },
-  attrs: Attrs,
+  { op, attrs }: Pick<Node, "op" | "attrs">,
+  rule: LowerRule<Attrs>,
   inputs: readonly View[],
   outputs: readonly View[],
   pool: StoragePool,
@@ -91,7 +91,9 @@ export function emitKernel(
     before.push(...made.calls);
     return made.view;
   });
-  const [wideInputs, wideOutputs] = movesElements(rule, attrs) ? [given, outputs] : [widened(given), widened(outputs)];
+  const [wideInputs, wideOutputs] = movesElements(op.form, attrs)
+    ? [given, outputs]
+    : [widened(given), widened(outputs)];
   given.forEach((input, index) => {
     const wide = wideInputs[index] as View;
     if (wide !== input) before.push(castCall(copyContext, input, wide));
@@ -260,9 +262,9 @@ class GroupBuilder {
     if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, computing((node.inputs[0] as Node).dtype));
     else if (fold !== undefined) this.push("fold", computing(node.dtype), operands, fold.op);
     else {
-      const rule = ruleOf(node);
-      if (rule.kind !== "scalar") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
-      const instruction = rule.instruction(
+      const form = formOf(node);
+      if (form.kind !== "pointwise") throw new HeddleError("lower", `${node.op.name} is not a scalar op`);
+      const instruction = form.instruction(
         node.attrs,
         node.inputs.map((input) => input.types[0] as TensorType),
         node.types[0] as TensorType,

@@ -10,8 +10,8 @@ import { bodyGraph } from "../ops/index.ts";
 /** Which composites keep their kernels: all that have one, or none (to compare both). */
 export type KernelChoice = "all" | "none";
 
-const expands = (node: Node, kernels: KernelChoice): boolean =>
-  !isAbsent(node.op.body) && (kernels === "none" || isAbsent(node.op.lower));
+const expands = ({ op: { body, form, lower } }: Node, kernels: KernelChoice): boolean =>
+  !isAbsent(body) && (kernels === "none" || isAbsent(form) || (form.kind === "kernel" && isAbsent(lower)));
 
 /** The graph with only ops that can be lowered. */
 export function expandGraph(graph: Graph, kernels: KernelChoice): Graph {

@@ -2,10 +2,10 @@
  * @module Which collectives are under way beside other calls: one that does so starts where it stands, and a call `wait`
  * ends it before the first call that touches what it brings, or writes what it reads.
  */
+import { type Machine, workSeconds } from "../cost/index.ts";
 import type { KernelCall } from "../ir/kernel.ts";
-import { defaultMachine } from "../plan/machine.ts";
 import { eachRef } from "./access.ts";
-import { costOf } from "./cost.ts";
+import { costOf as callCost } from "./cost.ts";
 import { type LoweredStep, resolveCall } from "./json.ts";
 import { nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
@@ -22,10 +22,8 @@ export interface FlightContext {
   /** Predicted time of a collective. */
   readonly seconds: (collective: KernelCall) => number;
   readonly overlap: Overlap;
+  readonly machine: Machine;
 }
-
-/** Seconds to hand a collective to another thread, and as many to be woken when it has ended. */
-const handover = 1e-4;
 
 interface Touched {
   readonly all: ReadonlySet<unknown>;
@@ -34,7 +32,7 @@ interface Touched {
 
 /** The calls, with a number on each collective that is under way beside others, and the calls that wait for them. */
 export function withFlights(calls: readonly KernelCall[], context: FlightContext): KernelCall[] {
-  const { overlap, axes } = context;
+  const { overlap, axes, machine } = context;
   const touched = calls.map((call) => touchedBy(call, context.identity));
   /** By the index of the collective: that of the first call that must wait for it. */
   const ends = new Map<number, number>();
@@ -47,9 +45,9 @@ export function withFlights(calls: readonly KernelCall[], context: FlightContext
     const beside = calls.slice(index + 1, end);
     const settles = beside.findIndex((other, at) => communicates(other) && !ends.has(index + 1 + at));
     const window = settles < 0 ? beside : beside.slice(0, settles);
-    const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes), 0);
+    const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes, machine), 0);
     const hidden = Math.min(seconds, context.seconds(call));
-    if (overlap === "all" ? window.length > 0 : hidden > 2 * handover) ends.set(index, end);
+    if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) ends.set(index, end);
   }
   if (ends.size === 0) return [...calls];
   const numbers = new Map([...ends.keys()].sort((left, right) => left - right).map((index, number) => [index, number]));
@@ -90,14 +88,13 @@ const communicates = (call: KernelCall): boolean =>
   nestedIn(call).some((list) => list.some(communicates));
 
 /** Seconds that a call computes, as far as its shapes tell. */
-function secondsOf(call: KernelCall, axes: readonly number[]): number {
+function secondsOf(call: KernelCall, axes: readonly number[], machine: Machine): number {
   if (communicates(call)) return 0;
   const resolved = resolveCall(call, () => [0, 0]);
   const seconds = (step: LoweredStep): number => {
     const inner = nestedIn(step).flatMap((list) => list.map(seconds));
     if (inner.length > 0) return Number(step["count"] ?? 1) * inner.reduce((sum, one) => sum + one, 0);
-    const { flops, bytes } = costOf(step, axes);
-    return Math.max(flops / defaultMachine.flops, bytes / defaultMachine.memory);
+    return workSeconds(callCost(step, axes), machine);
   };
   return seconds(resolved);
 }

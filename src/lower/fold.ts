@@ -4,14 +4,14 @@
  */
 
 import { isFloat } from "../ir/dtype.ts";
-import type { LowerRule, View } from "../ir/kernel.ts";
-import { type Attrs, isAbsent, type Node } from "../ir/node.ts";
+import type { FoldRule, View } from "../ir/kernel.ts";
+import { isAbsent, type Node } from "../ir/node.ts";
 import { sameShape, type TensorType } from "../ir/shape.ts";
 import type { Cluster, FusionLimits } from "./cluster.ts";
 import { type FoldSpace, isKeptShape, keptStrides, repeats, sameSpace, spaceOf, walksWell } from "./fold-space.ts";
 import { Joinable } from "./joins.ts";
 import { isWhole, type Storage } from "./storage.ts";
-import { type RegionValues, ruleOf } from "./values.ts";
+import { formOf, type RegionValues } from "./values.ts";
 
 /** What joins what: the reader of a value and the cluster that makes it. */
 interface JoinRule {
@@ -46,11 +46,8 @@ export function foldGroups(
 }
 
 /** The fold of a node, if it is one. */
-export function foldOf(
-  node: Node,
-): ReturnType<NonNullable<(LowerRule<Attrs> & { kind: "kernel" })["fold"]>> | undefined {
-  const rule = node.op.lower;
-  return isAbsent(rule) || rule.kind !== "kernel" ? undefined : rule.fold?.(node.attrs);
+export function foldOf({ op, attrs }: Node): FoldRule | undefined {
+  return isAbsent(op.lower) ? undefined : op.lower.fold?.(attrs);
 }
 
 class Part extends Joinable<Part> {
@@ -216,9 +213,9 @@ class Space {
 
   /** Integer division looks for zeros, which folded groups do not. */
   private computes(node: Node): boolean {
-    const rule = ruleOf(node);
-    if (rule.kind !== "scalar") return false;
-    const { name, dtype } = rule.instruction(
+    const form = formOf(node);
+    if (form.kind !== "pointwise") return false;
+    const { name, dtype } = form.instruction(
       node.attrs,
       node.inputs.map((input) => input.types[0] as TensorType),
       node.types[0] as TensorType,

@@ -12,7 +12,7 @@ import { foldGroups } from "./fold.ts";
 import { Joinable } from "./joins.ts";
 import { sinkNodes } from "./sink.ts";
 import { isWhole, type Storage } from "./storage.ts";
-import { type RegionValues, ruleOf } from "./values.ts";
+import { formOf, type RegionValues } from "./values.ts";
 
 export const defaultLimits: FusionLimits = { instructions: 64, inputs: 16 };
 
@@ -79,10 +79,10 @@ class Fuser {
   }
 
   private add(node: Node): void {
-    const rule = ruleOf(node);
+    const form = formOf(node);
     const copy = this.values.copies.get(node);
     if (copy !== undefined) this.enter(new Piece("copy", node), [copy.from], [copy.to], this.values.waitsOf(node));
-    if (rule.kind === "kernel") {
+    if (form.kind === "kernel") {
       this.enter(
         new Piece("kernel", node),
         node.inputs.map((input) => this.values.view(input)),
@@ -90,7 +90,7 @@ class Fuser {
         node.inputs.flatMap((input) => this.values.waitsOf(input)),
       );
     }
-    if (rule.kind === "scalar") this.addScalar(node);
+    if (form.kind === "pointwise") this.addScalar(node);
   }
 
   private enter(piece: Piece, reads: readonly View[], writes: readonly View[], waits: readonly Storage[]): void {

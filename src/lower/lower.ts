@@ -1,11 +1,19 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
+import { collectiveSeconds, type Machine, machineFor } from "../cost/index.ts";
 import { isContiguous, type KernelCall, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { collectiveSeconds, defaultMachine } from "../plan/machine.ts";
-import type { BranchStep, CollectiveStep, LoopStep, Program, RunStep, ValueId } from "../program/program.ts";
+import {
+  type BranchStep,
+  type CollectiveStep,
+  devicesOf,
+  type LoopStep,
+  type Program,
+  type RunStep,
+  type ValueId,
+} from "../program/program.ts";
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
@@ -33,7 +41,7 @@ import { workBytes } from "./partials.ts";
 import { scheduleUnits } from "./schedule.ts";
 import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
-import { RegionValues, ruleOf } from "./values.ts";
+import { formOf, kernelOf, RegionValues } from "./values.ts";
 
 /** What lowering must know of the device. */
 export interface LowerTarget {
@@ -42,6 +50,8 @@ export interface LowerTarget {
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
+  /** What the device and its links can do; default: what plans assume. */
+  readonly machine?: Machine | undefined;
   /** Which collectives run beside other calls; default those where it pays. */
   readonly overlap?: Overlap;
   /** `apart` leaves what could be done in the call before to calls of its own. */
@@ -131,6 +141,7 @@ const emitOutput = ({ from, to, generator }: Pick<OutputCopy, "from" | "to" | "g
 class Lowering {
   private readonly program: Program;
   private readonly target: LowerTarget;
+  private readonly machine: Machine;
   private readonly emitTarget: EmitTarget;
   private readonly around: Surroundings | undefined;
   private readonly pool: StoragePool;
@@ -150,6 +161,7 @@ class Lowering {
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
     this.target = target;
+    this.machine = machineFor(devicesOf(program), target.machine);
     this.around = around;
     this.pool = around?.pool ?? new StoragePool();
     this.firstOwn = this.pool.all.length;
@@ -348,10 +360,9 @@ class Lowering {
       invariant(copy !== undefined, "a copy cluster without a copy");
       return emitCopy(copy.from, copy.to);
     }
-    const rule = ruleOf(node);
-    invariant(rule.kind === "kernel", `${node.op.name} is not a kernel`);
+    invariant(formOf(node).kind === "kernel", `${node.op.name} is not a kernel`);
     const inputs = node.inputs.map((input) => values.view(input));
-    return emitKernel(rule, node.attrs, inputs, values.results(node), this.pool, this.emitTarget);
+    return emitKernel(node, kernelOf(node), inputs, values.results(node), this.pool, this.emitTarget);
   }
 
   /** The calls of a unit, with their origin where that is asked for. */
@@ -365,14 +376,14 @@ class Lowering {
   }
 
   private collective(step: CollectiveStep): EmittedCalls {
-    const { lower } = opNamed(step.op);
-    if (isAbsent(lower) || lower.kind !== "kernel") throw new HeddleError("lower", `${step.op} has no native kernel`);
+    const op = opNamed(step.op);
+    if (isAbsent(op.lower)) throw new HeddleError("lower", `${step.op} has no native kernel`);
     const inputs = step.arguments.map((value) => this.view(value));
     const outputs = step.results.map((value) => this.view(value));
-    const emitted = emitKernel(lower, step.attrs, inputs, outputs, this.pool, this.emitTarget);
+    const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
       if (call.k === "collective")
-        this.collectiveTimes.set(call, collectiveSeconds(defaultMachine, step.op, inputs, step.attrs));
+        this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
     return emitted;
   }
 
@@ -404,6 +415,7 @@ class Lowering {
       seconds: (call) => this.collectiveTimes.get(call) as number,
       axes: this.program.axes.map((axis) => axis.size),
       overlap: this.target.overlap ?? "paying",
+      machine: this.machine,
     });
     const flat = flatten(calls);
     const lives = livesOf(flat);

@@ -1,10 +1,18 @@
 /** @module Where every value of a region is: views on storages, and values that cost nothing to make again. */
 
-import { denseOrder, isContiguous, type LowerRule, type ScalarInstruction, type View } from "../ir/kernel.ts";
+import {
+  denseOrder,
+  isContiguous,
+  type LowerRule,
+  type OpForm,
+  type ScalarInstruction,
+  type View,
+} from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
+import { registerTarget, type Target } from "../ir/target.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { isWhole, type Storage, type StoragePool, storageOf } from "./storage.ts";
@@ -15,17 +23,33 @@ export interface Copy {
   readonly to: View;
 }
 
-/** The rule by which a node is lowered; throws naming the op when there is none. */
-export function ruleOf(node: Node): LowerRule<Attrs> {
+/** Native programs. The form says how what is no kernel is done. */
+export const nativeTarget: Target<OpForm<Attrs> | LowerRule<Attrs>> = registerTarget({
+  name: "native",
+  ruleOf: ({ form, lower }) => (isAbsent(form) || form.kind === "kernel" ? lower : form),
+});
+
+const noKernel = (node: Node, reason: string): HeddleError =>
+  new HeddleError("lower", `${describeNode(node)} has no native kernel: ${reason}`);
+
+/** What a node does; throws naming the op when it is nothing that a region can hold. */
+export function formOf(node: Node): OpForm<Attrs> {
+  const { form } = node.op;
+  if (isAbsent(form)) throw noKernel(node, form.absent);
+  return form;
+}
+
+/** The native kernel of a node; throws naming the op when there is none. */
+export function kernelOf(node: Node): LowerRule<Attrs> {
   const { lower } = node.op;
-  if (isAbsent(lower)) throw new HeddleError("lower", `${describeNode(node)} has no native kernel: ${lower.absent}`);
+  if (isAbsent(lower)) throw noKernel(node, lower.absent);
   return lower;
 }
 
 /** The node whose value a chain of views shows. */
 function baseOf(node: Node): Node {
   let base = node;
-  while (!isAbsent(base.op.lower) && base.op.lower.kind === "view") base = base.inputs[0] as Node;
+  while (!isAbsent(base.op.form) && base.op.form.kind === "view") base = base.inputs[0] as Node;
   return base;
 }
 
@@ -95,22 +119,22 @@ export class RegionValues {
   }
 
   private place(node: Node): void {
-    const rule = ruleOf(node);
-    switch (rule.kind) {
+    const form = formOf(node);
+    switch (form.kind) {
       case "element":
-        this.views.set(node, [this.results(node.inputs[0] as Node)[rule.index(node.attrs)] as View]);
+        this.views.set(node, [this.results(node.inputs[0] as Node)[form.index(node.attrs)] as View]);
         return;
       case "view":
-        this.placeView(node, rule);
+        this.placeView(node, form);
         return;
-      case "scalar":
+      case "pointwise":
         if (node.inputs.length === 0)
-          this.generate(node, rule.instruction(node.attrs, [], node.types[0] as TensorType));
+          this.generate(node, form.instruction(node.attrs, [], node.types[0] as TensorType));
         break;
       case "kernel":
         break;
     }
-    const order = this.plain.has(node) ? undefined : this.orderOf(node, rule);
+    const order = this.plain.has(node) ? undefined : this.orderOf(node, form);
     this.views.set(
       node,
       node.types.map((type, index) => {
@@ -123,9 +147,9 @@ export class RegionValues {
   }
 
   /** The order in which a result's dims are stored, where it is not row-major. */
-  private orderOf(node: Node, rule: LowerRule<Attrs>): readonly number[] | undefined {
+  private orderOf(node: Node, form: OpForm<Attrs>): readonly number[] | undefined {
     const views = node.inputs.map((input) => this.view(input));
-    if (rule.kind === "kernel") return rule.outputOrder?.(node.attrs, views, node.types[0] as TensorType);
+    if (form.kind === "kernel") return kernelOf(node).outputOrder?.(node.attrs, views, node.types[0] as TensorType);
     // Elementwise results keep the order that a kernel has chosen for an operand.
     const chosen = views.find((view) => {
       const { whole } = storageOf(view);
@@ -146,25 +170,25 @@ export class RegionValues {
     });
   }
 
-  private placeView(node: Node, rule: LowerRule<Attrs> & { kind: "view" }): void {
+  private placeView(node: Node, form: OpForm<Attrs> & { kind: "view" }): void {
     const [input, ...waited] = node.inputs as [Node, ...Node[]];
     const waits = waited.filter((one) => this.generator(one) === undefined).map((one) => this.storage(one));
     if (waits.length > 0 || this.waits.has(input)) this.waits.set(node, [...waits, ...this.waitsOf(input)]);
     const type = node.types[0] as TensorType;
     const made = this.generated.get(input);
     if (made !== undefined) {
-      const counted = "constant" in made ? undefined : rule.view(made.view, node.attrs, type);
+      const counted = "constant" in made ? undefined : form.view(made.view, node.attrs, type);
       if ("constant" in made) this.generated.set(node, made);
       else if (counted !== undefined) this.generated.set(node, { dtype: made.dtype, view: counted });
     }
-    const direct = rule.view(this.view(input), node.attrs, type);
+    const direct = form.view(this.view(input), node.attrs, type);
     if (direct !== undefined) {
       this.views.set(node, [direct]);
       return;
     }
     const from = this.view(input);
     const to = this.pool.tensor("value", from, `${node.op.name} ${formatType(from)}`);
-    const view = rule.view(to, node.attrs, type);
+    const view = form.view(to, node.attrs, type);
     if (view === undefined)
       throw new HeddleError("lower", `${describeNode(node)} has no view even of a contiguous input`);
     this.copies.set(node, { from, to });

@@ -23,6 +23,7 @@ import {
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { beyond, TAIL } from "./normal-tail.ts";
 
 /** Makes a parameter's first value. The key (u32[2]) is the parameter's own; those that draw nothing leave it aside. */
 export type Initialiser = (key: Tensor, shape: Shape, dtype: DType) => Tensor;
@@ -112,7 +113,8 @@ export function normal(options: NormalOptions = {}): Initialiser {
 
 /**
  * Normal, but within `[min, max]`, by default [-2, 2] (of the values, not in standard deviations), by the inverse of the
- * distribution function; exact to seven digits, where the bounds are within five standard deviations of the mean.
+ * distribution function: exact to seven digits of its argument, and to the dtype's where both bounds are beyond three standard
+ * deviations on one side, however far.
  */
 export function truncatedNormal(
   options: NormalOptions & { readonly min?: number; readonly max?: number } = {},
@@ -123,13 +125,28 @@ export function truncatedNormal(
   checkNumber("init.truncatedNormal", "std", std, Number.MIN_VALUE);
   checkNumber("init.truncatedNormal", "min", min);
   checkNumber("init.truncatedNormal", "max", max, min);
-  const [low, high] = [min, max].map((bound) => erf((bound - mean) / (std * Math.SQRT2))) as [number, number];
+  const [low, high] = [min, max].map((bound) => (bound - mean) / std) as [number, number];
   return (key, shape, dtype) => {
     // In 16 bits the inverse would be infinite near its ends.
-    const drawn = random.uniform(key, shape, { min: low, max: high, dtype: isHalf(dtype) ? "f32" : dtype });
-    const value = inverseErf(drawn)
-      .mul(std * Math.SQRT2)
-      .add(mean);
+    const computed = isHalf(dtype) ? "f32" : dtype;
+    const value =
+      low >= TAIL
+        ? beyond(random.uniform(key, shape, { dtype: computed }), low, high)
+            .mul(std)
+            .add(min)
+        : high <= -TAIL
+          ? beyond(random.uniform(key, shape, { dtype: computed }), -high, -low)
+              .mul(-std)
+              .add(max)
+          : inverseErf(
+              random.uniform(key, shape, {
+                min: erf(low * Math.SQRT1_2),
+                max: erf(high * Math.SQRT1_2),
+                dtype: computed,
+              }),
+            )
+              .mul(std * Math.SQRT2)
+              .add(mean);
     return minimum(maximum(value.cast(dtype), min), max);
   };
 }

@@ -21,7 +21,7 @@ const reluOp: OpDef<Record<string, never>> = defineComposite<Record<string, neve
   // By the result, so that the input need not be kept for the backward pass.
   gradient: ({ node, cotangents }) => [emit.select(emit.le(node, 0), 0, cotangents[0] as Node)],
   batch: batchByEquation(),
-  lower: absent("its body is one instruction"),
+  form: absent("its body is one instruction"),
 });
 
 const stopGradientOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
@@ -37,7 +37,7 @@ const stopGradientOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   linear: [],
   gradient: () => [undefined],
   batch: batchByEquation(),
-  lower: absent("its body is x"),
+  form: absent("its body is x"),
 });
 
 const refuseGradientOp: OpDef<{ why: string }> = defineComposite<{ why: string }>({
@@ -57,7 +57,7 @@ const refuseGradientOp: OpDef<{ why: string }> = defineComposite<{ why: string }
     });
   },
   batch: batchByEquation((attrs) => attrs),
-  lower: absent("its body is x"),
+  form: absent("its body is x"),
 });
 
 /** x, of which a derivative, in either mode, is an error with these words. */

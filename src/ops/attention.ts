@@ -268,8 +268,8 @@ const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   gradient: absent("that of its body"),
   batch,
   localize: localize("attentionGrad", 3),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     // A mask stands behind the cotangent.
     strided: [0, 1, 2, 5, 6],
     emit: (context) => {
@@ -330,8 +330,8 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   },
   batch,
   localize: localize("attention", 0),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1, 2, 3],
     emit: (context): KernelCall[] => {
       const { calls, call } = fields(context, 0);

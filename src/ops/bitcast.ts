@@ -1,6 +1,6 @@
 /** @module The bits of elements, read as another dtype. */
 import { type DType, dtypes } from "../ir/dtype.ts";
-import type { View } from "../ir/kernel.ts";
+import { movingKernel, type View } from "../ir/kernel.ts";
 import { pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -43,15 +43,13 @@ defineOp<{ dtype: DType }>({
     const { buffer } = dtypes[from].bytesOf(data).slice();
     return [dtypes[dtype].view(buffer, 0, data.length)];
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
     strided: [0],
-    moves: true,
     // A copy of what is read as the other dtype.
     emit: (context) => {
       const [x, out] = [context.inputs[0], context.outputs[0]] as [View, View];
       return [copyCall(context, { ...x, dtype: out.dtype }, out)];
     },
   },
-  stablehlo: ({ hlo, inputs, outputs }) => hlo.op("bitcast_convert", inputs, outputs),
 });

@@ -1,11 +1,10 @@
 /** @module Elementwise ops whose operands have several dtypes: isFinite, select, cast. */
 
-import { type DType, dtypes, isFloat, isLong, isSigned, longBounds, roundTo } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isLong, roundTo } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -37,11 +36,10 @@ defineOp({
   reference: ([x], _attrs, [type]) => [
     map(type as TensorType, (x as HostTensor).data.length, (i) => Number(Number.isFinite(x?.data[i]))),
   ],
-  lower: {
-    kind: "scalar",
+  form: {
+    kind: "pointwise",
     instruction: (_attrs, inputs) => ({ name: "isFinite", dtype: (inputs[0] as TensorType).dtype }),
   },
-  stablehlo: ({ hlo, inputs, outputs }) => hlo.op("is_finite", inputs, outputs),
 });
 
 defineOp({
@@ -82,8 +80,7 @@ defineOp({
       (i) => (condition?.data[i] === 0 ? y?.data[i] : x?.data[i]) as number,
     ),
   ],
-  lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
-  stablehlo: hloSame("select"),
+  form: { kind: "pointwise", instruction: (_attrs, _inputs, output) => ({ name: "select", dtype: output.dtype }) },
 });
 
 function castValue(value: number, from: DType, to: DType): number {
@@ -93,41 +90,6 @@ function castValue(value: number, from: DType, to: DType): number {
   if (!isFloat(from) || isFloat(to)) return roundTo(to, value);
   if (Number.isNaN(value)) return 0;
   return Math.min(Math.max(Math.trunc(value), dtypes[to].lowest), dtypes[to].highest);
-}
-
-/** StableHLO leaves open what becomes of values that do not fit, so each case is spelled out. */
-function castHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
-  const from = x.type.dtype as DType;
-  if (from === to) return x;
-  if (to === "bool") return hlo.compare("NE", x, hlo.like(x, 0));
-  if (isFloat(from) && !isFloat(to)) {
-    const [lowest, highest] = isLong(to) ? longBounds[to] : [dtypes[to].lowest, dtypes[to].highest];
-    const type = { shape: x.type.shape, dtype: to };
-    const below = hlo.compare("LE", x, hlo.like(x, roundTo(from, dtypes[to].lowest)));
-    const above = hlo.compare("GE", x, hlo.like(x, roundTo(from, dtypes[to].highest)));
-    const inside = hlo.select(below, hlo.constant(type, lowest), hlo.convert(x, to));
-    const bounded = hlo.select(above, hlo.constant(type, highest), inside);
-    return hlo.select(hlo.compare("NE", x, x), hlo.constant(type, 0), bounded);
-  }
-  return isFloat(from) || isFloat(to) || from === "bool" ? hlo.convert(x, to) : wrapHlo(hlo, x, to);
-}
-
-/** Integers among each other, modulo the width of the result. */
-function wrapHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
-  const from = x.type.dtype as DType;
-  const [had, has] = [dtypes[from].bytes * 8, dtypes[to].bytes * 8];
-  const as = (value: HloValue, dtype: DType): HloValue =>
-    value.type.dtype === dtype ? value : hlo.one("bitcast_convert", [value], { shape: x.type.shape, dtype });
-  if (had === has) return as(x, to);
-  // Negative values keep their sign on the way to more bits.
-  if (had < has) return as(hlo.convert(x, `${isSigned(from) ? "i" : "u"}${has}` as DType), to);
-  if (!isSigned(to)) {
-    const bits = as(x, `u${had}` as DType);
-    return hlo.convert(hlo.same("and", bits, hlo.like(bits, 2 ** has - 1)), to);
-  }
-  const bits = as(x, `i${had}` as DType);
-  const by = hlo.like(bits, had - has);
-  return hlo.convert(hlo.same("shift_right_arithmetic", hlo.same("shift_left", bits, by), by), to);
 }
 
 defineOp<{ dtype: DType }>({
@@ -153,6 +115,5 @@ defineOp<{ dtype: DType }>({
       castValue(x?.data[i] as number, (x as HostTensor).dtype, attrs.dtype),
     ),
   ],
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
-  stablehlo: ({ hlo, inputs, attrs }) => [castHlo(hlo, inputs[0] as HloValue, attrs.dtype)],
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "cast", dtype: attrs.dtype }) },
 });

@@ -5,26 +5,18 @@
 
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, hloCombine, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
-import { hloReductions } from "./hlo.ts";
 import { partOf, partStartOf } from "./local.ts";
 import { copyCall } from "./structure.ts";
 
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");
-
-/** The devices of a mesh are the replicas of StableHLO. */
-function hloGroups(hlo: HloBlock, axis: string) {
-  const { groups, size } = hlo.surroundings.axis(axis);
-  return { replica_groups: hloTable(groups, size) };
-}
 
 defineOp<{ axis: string }>({
   name: "axisIndex",
@@ -38,25 +30,15 @@ defineOp<{ axis: string }>({
   localize: local,
   cost: () => 0,
   reference: (_inputs, { axis }, _outputs, context) => [Int32Array.of(context.coordinate(axis))],
-  stablehlo: ({ hlo, outputs, attrs }) => {
-    const { size, inner } = hlo.surroundings.axis(attrs.axis);
-    const replica = hlo.one("replica_id", [], { shape: [], dtype: "u32" });
-    const outer = hlo.same("divide", replica, hlo.like(replica, inner));
-    const here = hlo.same("remainder", outer, hlo.like(replica, size));
-    return hlo.op("convert", [here], outputs);
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
       { k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) },
     ],
   },
 });
 
-type CollectiveDef<A extends CollectiveAttrs> = Pick<
-  OpDef<A>,
-  "name" | "doc" | "infer" | "cost" | "stablehlo" | "lower"
-> & {
+type CollectiveDef<A extends CollectiveAttrs> = Pick<OpDef<A>, "name" | "doc" | "infer" | "cost" | "form" | "lower"> & {
   readonly communication: Communication<A>;
 };
 
@@ -144,15 +126,8 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
       return contributions.map(() => results.map(copyOf));
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    inputs.map((input, index) =>
-      hlo.one("all_reduce", [input], outputs[index] as TensorType, hloGroups(hlo, attrs.axis), [
-        hloCombine(hloReductions[attrs.reduction], input.type.dtype),
-      ]),
-    ),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     inPlace: "each",
     emit: (context) => [
       collectiveCall(
@@ -202,11 +177,8 @@ defineCollective<CollectiveAttrs & { dim: number }>({
       return contributions.map(() => [copyOf(result)]);
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("all_gather", inputs, outputs, { all_gather_dim: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label } = context.attrs;
@@ -240,14 +212,8 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
       return blocks(reduced(firsts(contributions), reduction), dim, parts).map((block) => [block]);
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const attributes = { scatter_dimension: `${attrs.dim} : i64`, ...hloGroups(hlo, attrs.axis) };
-    const { dtype } = outputs[0] as TensorType;
-    return hlo.op("reduce_scatter", inputs, outputs, attributes, [hloCombine(hloReductions[attrs.reduction], dtype)]);
-  },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { dim, parts, label, reduction } = context.attrs;
@@ -285,16 +251,8 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
       ]);
     },
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("all_to_all", inputs, outputs, {
-      split_dimension: `${attrs.to} : i64`,
-      concat_dimension: `${attrs.from} : i64`,
-      split_count: `${attrs.parts} : i64`,
-      ...hloGroups(hlo, attrs.axis),
-    }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
       const { from, to, parts, label } = context.attrs;

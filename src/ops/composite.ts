@@ -5,7 +5,7 @@
 
 import type { Equation } from "../ir/equation.ts";
 import { inlineGraph, traceGraph } from "../ir/graph.ts";
-import type { LowerRule } from "../ir/kernel.ts";
+import type { LowerRule, OpForm } from "../ir/kernel.ts";
 import {
   type Absent,
   type Attrs,
@@ -23,7 +23,7 @@ import {
 import { enter } from "../ir/op.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { flopsTo } from "../ir/walk.ts";
 import { faultError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { evaluateGraph } from "./evaluate.ts";
@@ -42,8 +42,10 @@ export interface CompositeDef<A extends Attrs> {
   readonly forward?: (context: ForwardContext<A>) => readonly Dual[];
   /** Absent: the body is batched. */
   readonly batch: BatchRule<A> | Absent;
-  /** Absent: the body is lowered. */
-  readonly lower: LowerRule<A> | Absent;
+  /** Absent: passes put the body in its place. */
+  readonly form: OpForm<A> | Absent;
+  /** The native kernel, where the form is `kernel`; executors without it run the body. */
+  readonly lower?: LowerRule<A> | Absent;
   /** Left out: attributes hold no sizes. */
   readonly localize?: OpDef<A>["localize"];
   /** Checks types beyond what the body does, for better messages. */
@@ -90,22 +92,11 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
       check?.(inputs, attrs);
       return graphOf(inputs, attrs).outputs.map((output) => output.types[0] as TensorType);
     },
-    stablehlo: absent("its body is spelled, as a function"),
     localize: definition.localize ?? absent("attributes hold no sizes"),
     forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
-    cost: (inputs, _outputs, attrs) =>
-      topological(graphOf(inputs, attrs).outputs).reduce(
-        (total, node) =>
-          total +
-          node.op.cost(
-            node.inputs.flatMap((input) => input.types),
-            node.types,
-            node.attrs,
-          ),
-        0,
-      ),
+    cost: (inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs),
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
       if (refused !== undefined) throw faultError(refused);

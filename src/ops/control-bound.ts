@@ -27,8 +27,8 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   linear: [],
   gradient: absent("a bool has none"),
   batch: batchByLoop,
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [table, at] = context.inputs as [View, View];
       const size = table.shape[0] as number;

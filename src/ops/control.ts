@@ -8,12 +8,11 @@ import { type Attrs, absent, type Graph, type HostTensor, type Node, type OpDef 
 import { enter } from "../ir/op.ts";
 import { formatType, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
-import { topological } from "../ir/walk.ts";
+import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
 import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
-import { controlHlo } from "./control-hlo.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host.ts";
 import { resultsOf } from "./results.ts";
@@ -29,21 +28,20 @@ const program = absent("becomes a program of its own, not a kernel");
 function defineControl<A extends Attrs>(
   definition: Omit<
     OpDef<A>,
-    "body" | "equation" | "linear" | "localize" | "lower" | "example" | "stablehlo" | "control" | "communication"
+    "body" | "equation" | "linear" | "localize" | "form" | "lower" | "example" | "control" | "communication"
   > & {
     readonly control: (attrs: A) => Control;
   },
 ): OpDef<A> {
   return enter({
     ...definition,
-    stablehlo: controlHlo(definition.control),
     example: absent("owns graphs; the rows of the op table show it"),
     body: absent("a primitive"),
     communication: absent("its graphs may"),
     equation: planned,
     linear: [],
     localize: absent("its graphs are made local, its attributes hold no sizes"),
-    lower: program,
+    form: program,
   });
 }
 
@@ -88,12 +86,6 @@ function checkTest(op: string, what: string, type: TensorType | undefined): void
     );
 }
 
-const costOf = (graph: Graph): number =>
-  topological(graph.outputs).reduce((total, node) => {
-    const inputs = node.inputs.flatMap((input) => input.types);
-    return total + node.op.cost(inputs, node.types, node.attrs);
-  }, 0);
-
 const scalarIndex = (value: number): HostTensor => ({ ...index, data: Int32Array.of(value) });
 
 const scanControl = ({ body, length, carries, slices, reverse }: ScanAttrs): LoopControl => ({
@@ -128,7 +120,7 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
   gradient: scanGradient,
   batch: batchScan,
   forward: forwardScan,
-  cost: (_inputs, _outputs, { body, length }) => length * costOf(body),
+  cost: (_inputs, _outputs, { body, length }) => length * flopsTo(body.outputs),
   reference: (inputs, { body, length, carries, slices, reverse }, outputs, context) => {
     let state = inputs.slice(0, carries);
     const stacks = outputs.slice(carries).map(({ dtype, shape }) => dtypes[dtype].create(sizeOf(shape)));
@@ -171,7 +163,7 @@ export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
   batch: batchWhile,
   forward: forwardWhile,
   // How often it runs is not known: one iteration is what can be said.
-  cost: (_inputs, _outputs, { condition, body }) => costOf(condition) + costOf(body),
+  cost: (_inputs, _outputs, { condition, body }) => flopsTo([...condition.outputs, ...body.outputs]),
   reference: (inputs, { condition, body, carries }, _outputs, context) => {
     let state = inputs.slice(0, carries);
     for (let step = 0; ; step++) {
@@ -205,7 +197,7 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
   gradient: branchGradient,
   batch: batchBranch,
   forward: forwardBranch,
-  cost: (_inputs, _outputs, { onTrue, onFalse }) => Math.max(costOf(onTrue), costOf(onFalse)),
+  cost: (_inputs, _outputs, { onTrue, onFalse }) => Math.max(flopsTo(onTrue.outputs), flopsTo(onFalse.outputs)),
   reference: ([test, ...operands], { onTrue, onFalse }, _outputs, context) =>
     context.evaluate(test?.data[0] === 0 ? onFalse : onTrue, operands).map(({ data }) => data),
 });

@@ -10,7 +10,6 @@ import { type Equation, equationOf, type WindowRule } from "../ir/equation.ts";
 import type { BatchContext, Batched, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { type HloContext, type HloValue, hloFullPrecision, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { moveDim, withBatch } from "./batch.ts";
 import {
@@ -288,59 +287,9 @@ defineOp<ConvAttrs>({
       ),
     ];
   },
-  lower: { kind: "kernel", strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
-  stablehlo: (context) => (convDims(context.attrs.layout).grouped ? hloGrouped(context) : hloConv(context)),
+  form: { kind: "kernel" },
+  lower: { strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
 });
-
-/** StableHLO's convolution; with groups, those of the input lie in its features, and those of the output in its own. */
-function hloConv({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>, groups = 1): readonly HloValue[] {
-  const { x, kernel, out, spatial } = convDims(attrs.layout);
-  const parts = [x, kernel, out].map((letters) => `[${[...letters].join(", ")}]`);
-  return hlo.op("convolution", inputs, outputs, {
-    dimension_numbers: `#stablehlo.conv<${parts[0]}x${parts[1]}->${parts[2]}>`,
-    window_strides: hloIntegers(attrs.strides),
-    padding: hloTable(attrs.padding, 2),
-    lhs_dilation: hloIntegers(attrs.inputDilation),
-    rhs_dilation: hloIntegers(attrs.kernelDilation),
-    window_reversal: spatial.length === 0 ? "array<i1>" : `array<i1: ${spatial.map(() => "false").join(", ")}>`,
-    feature_group_count: `${groups} : i64`,
-    batch_group_count: "1 : i64",
-    precision_config: hloFullPrecision,
-  });
-}
-
-/** StableHLO counts groups within the features: `g` goes before `f` and `o`, and is merged with them. */
-function hloGrouped({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>): readonly HloValue[] {
-  const dims = convDims(attrs.layout);
-  const spatial = dims.spatial.join("");
-  const groups = sizeAt(inputs[0]?.type.shape as Shape, dims.x, "g");
-  const permute = (value: HloValue, order: readonly number[]): HloValue => {
-    const { shape, dtype } = value.type;
-    const type = { shape: order.map((dim) => shape[dim] as number), dtype };
-    return hlo.one("transpose", [value], type, { permutation: hloIntegers(order) });
-  };
-  const merged = ([, , ...rest]: Shape, [first, second]: Shape, lead: Shape): number[] => [
-    ...lead,
-    (first as number) * (second as number),
-    ...rest,
-  ];
-  const together = (value: HloValue, letters: string, wanted: string, lead: number): HloValue => {
-    const moved = permute(value, orderFor(letters, wanted));
-    const { shape, dtype } = moved.type;
-    const made = merged(shape.slice(lead), shape.slice(lead), shape.slice(0, lead));
-    return hlo.one("reshape", [moved], { shape: made, dtype });
-  };
-  const x = together(inputs[0] as HloValue, dims.x, `bgf${spatial}`, 1);
-  const kernel = together(inputs[1] as HloValue, dims.kernel, `goi${spatial}`, 0);
-  const { shape, dtype } = outputs[0] as TensorType;
-  const order = orderFor(dims.out, `bgf${spatial}`);
-  const apart = order.map((dim) => shape[dim] as number);
-  const out = { shape: merged(apart.slice(1), apart.slice(1), apart.slice(0, 1)), dtype };
-  const plain = { ...attrs, layout: `bf${spatial},oi${spatial}->bf${spatial}` };
-  const [made] = hloConv({ hlo, inputs: [x, kernel], outputs: [out], attrs: plain }, groups);
-  const wide = hlo.one("reshape", [made as HloValue], { shape: apart, dtype });
-  return [permute(wide, inverseOrder(order))];
-}
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */
 function plainConv(x: HostTensor, kernel: HostTensor, outShape: Shape, attrs: ConvAttrs) {

@@ -6,17 +6,15 @@ import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloRegion, type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloInSingle, hloReductions } from "./hlo.ts";
-import { combine, identityOf } from "./reduce.ts";
+import { combine } from "./reduce.ts";
 import { partOfDim } from "./reduce-prod.ts";
 import { copyCall, f32, one } from "./structure.ts";
 import { inFloat32 } from "./wide.ts";
 
-type CumulativeAttrs = { kind: emit.CumulativeKind; dim: number };
+export type CumulativeAttrs = { kind: emit.CumulativeKind; dim: number };
 
 /** log(exp(x) + exp(y)), also where both are the same infinity. */
 function logAddExp(x: number, y: number): number {
@@ -121,41 +119,8 @@ defineOp<CumulativeAttrs>({
     });
     return [dtypes[dtype].create(Array.from(total, (value) => roundTo(dtype, value)))];
   },
-  // StableHLO has no cumulative ops: a window over all elements so far.
-  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs: { kind, dim } }) => {
-    const { shape, dtype } = outputs[0] as TensorType;
-    if (sizeOf(shape) === 0) return inputs;
-    const along = (here: number, elsewhere: number): number[] =>
-      shape.map((_size, other) => (other === dim ? here : elsewhere));
-    const size = shape[dim] as number;
-    const attributes = {
-      window_dimensions: hloIntegers(along(size, 1)),
-      window_strides: hloIntegers(along(1, 1)),
-      padding: hloTable(
-        along(size - 1, 0).map((low) => [low, 0]),
-        2,
-      ),
-    };
-    const identity = kind === "logSumExp" ? -Infinity : identityOf(kind, dtype);
-    const start = hlo.constant({ shape: [], dtype }, identity);
-    const region = kind === "logSumExp" ? hloLogAddExp(dtype) : hloCombine(hloReductions[kind], dtype);
-    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, attributes, [region]);
-  }),
-  lower: { kind: "kernel", strided: [0], emit: shiftedPasses },
-});
-
-const hloLogAddExp = (dtype: DType): HloRegion => ({
-  arguments: [
-    { shape: [], dtype },
-    { shape: [], dtype },
-  ],
-  body: (hlo: HloBlock, inputs) => {
-    const [x, y] = inputs as [HloValue, HloValue];
-    const [larger, smaller] = [hlo.same("maximum", x, y), hlo.same("minimum", x, y)];
-    const part = hlo.same("log_plus_one", hlo.same("exponential", hlo.same("subtract", smaller, larger)));
-    const equal = hlo.compare("EQ", x, y);
-    return [hlo.same("add", larger, hlo.select(equal, hlo.like(x, Math.LN2), part))];
-  },
+  form: { kind: "kernel" },
+  lower: { strided: [0], emit: shiftedPasses },
 });
 
 /** Instructions that combine registers 0 and 1; the last one makes the result. */

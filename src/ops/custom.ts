@@ -55,7 +55,7 @@ export const customGradientOp = defineComposite<CustomGradientAttrs>({
     return node.inputs.map((_input, place) => made[by.indexOf(place)]);
   },
   batch: (context) => batchCustom(context, "gradient"),
-  lower: absent("the passes put its body in its place"),
+  form: absent("the passes put its body in its place"),
 });
 
 export const customJvpOp = defineComposite<CustomJvpAttrs>({
@@ -68,7 +68,7 @@ export const customJvpOp = defineComposite<CustomJvpAttrs>({
   gradient: transposedTangent,
   forward: forwardCustom,
   batch: (context) => batchCustom(context, "tangent"),
-  lower: absent("the passes put its body in its place"),
+  form: absent("the passes put its body in its place"),
 });
 
 function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[] {

@@ -50,7 +50,7 @@ const determinantOp: OpDef<None> = defineComposite<None>({
     return [mul(emit.broadcastInDim(d as Node, a.shape, range(node.shape.length)), cofactors(a))];
   },
   batch: batchByEquation(),
-  lower: absent("its body is kernels"),
+  form: absent("its body is kernels"),
 });
 
 /** U, the singular values, V, and det U det V all over matrices: cof(A) is that times U cof(S) Vᵀ. */
@@ -102,7 +102,7 @@ const cofactorsOp: OpDef<None> = defineComposite<None>({
     return [matmul(matmul(u, between), turned(v))];
   },
   batch: batchByEquation(),
-  lower: absent("its body is kernels"),
+  form: absent("its body is kernels"),
 });
 
 /** The dims of a vector for each matrix, along its columns. */

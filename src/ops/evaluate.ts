@@ -69,7 +69,7 @@ export function evaluateNode(
 /** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them, and some only move. */
 function computesHalf({ op, inputs, types, attrs }: Node): boolean {
   if (!isAbsent(op.control) || !isAbsent(op.body)) return false;
-  if (!isAbsent(op.lower) && op.lower.kind === "kernel" && movesElements(op.lower, attrs)) return false;
+  if (movesElements(op.form, attrs)) return false;
   return [...inputs.flatMap((input) => input.types), ...types].some(({ dtype }) => isHalf(dtype));
 }
 

@@ -169,9 +169,8 @@ defineCollective<ExchangeAttrs>({
     bucket: absent("its pieces are put together along a dim"),
     meaning,
   },
-  stablehlo: absent("StableHLO's replicas run one program, and these devices send different amounts"),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     emit: (context) => {
       const { attrs } = context;

@@ -10,15 +10,12 @@ import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { type Attrs, absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { faultError, HeddleError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
 import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
-import { hloInSingle } from "./hlo.ts";
-import * as spell from "./hlo-factor.ts";
 import { resultsOf } from "./results.ts";
 
 type None = Record<string, never>;
@@ -100,20 +97,6 @@ export function factorCall<A extends Attrs>(what: string, columns: (inputs: read
   };
 }
 
-/** Does something to matrices with one dim of batch, and gives the results their shapes. */
-export function flat(
-  hlo: HloBlock,
-  inputs: readonly HloValue[],
-  outputs: readonly TensorType[],
-  body: (inputs: HloValue[]) => HloValue[],
-): HloValue[] {
-  const given = inputs.map((x) => {
-    const { shape } = x.type;
-    return spell.reshaped(hlo, x, [sizeOf(shape.slice(0, -2)), ...shape.slice(-2)]);
-  });
-  return body(given).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
-}
-
 export const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
   dtype: "f32",
   shape,
@@ -140,10 +123,8 @@ const choleskyOp: OpDef<None> = defineOp<None>({
       const l = host.cholesky(a, rowsOf(inputs[0] as HostTensor));
       return l === undefined ? (matrix) => ({ kind: "notPositiveDefinite", matrix }) : [l];
     }),
-  stablehlo: hloInSingle(({ hlo, inputs, outputs }) => [
-    spell.triangle(hlo, hlo.one("cholesky", inputs, outputs[0] as TensorType, { lower: "true" }), true),
-  ]),
-  lower: { kind: "kernel", emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
 });
 
 const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
@@ -186,15 +167,8 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
       return typeof x === "number" ? (matrix) => ({ kind: "singular", matrix, pivot: x }) : [x];
     });
   },
-  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("triangular_solve", inputs, outputs, {
-      left_side: "true",
-      lower: String(attrs.lower),
-      unit_diagonal: String(attrs.unit),
-      transpose_a: `#stablehlo<transpose ${attrs.transpose ? "TRANSPOSE" : "NO_TRANSPOSE"}>`,
-    }),
-  ),
-  lower: { kind: "kernel", emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("triangularSolve", ([, b]) => columnsOf(b as View)) },
 });
 
 const qrOp: OpDef<None> = defineOp<None>({
@@ -222,26 +196,9 @@ const qrOp: OpDef<None> = defineOp<None>({
     const [x] = inputs as [HostTensor];
     return eachMatrix(inputs, outputs, "qr", (a) => host.qr(a, rowsOf(x), columnsOf(x)));
   },
-  stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloQr(hlo, x as HloValue))),
-  lower: { kind: "kernel", emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("qr", ([x]) => columnsOf(x as View)) },
 });
-
-function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
-  const [batch, m, n] = x.type.shape as [number, number, number];
-  const { dtype } = x.type;
-  const k = Math.min(m, n);
-  const [packed, taus] = spell.lapack(hlo, "geqrf", [x], [x.type, { shape: [batch, k], dtype }]) as [
-    HloValue,
-    HloValue,
-  ];
-  const [q] = spell.lapack(hlo, "orgqr", [spell.firstColumns(hlo, packed, k), taus], [{ shape: [batch, m, k], dtype }]);
-  const r = spell.triangle(hlo, spell.firstColumns(hlo, packed, n, k), false);
-  const flips = spell.signs(hlo, spell.diagonals(hlo, r));
-  const reflected = hlo.select(hlo.compare("NE", taus, hlo.like(taus, 0)), hlo.like(taus, -1), hlo.like(taus, 1));
-  const own = hlo.same("multiply", spell.products(hlo, reflected), spell.products(hlo, flips));
-  const sign = m === n ? own : hlo.like(own, 1);
-  return [spell.timesColumns(hlo, q as HloValue, flips), spell.timesColumns(hlo, r, flips, 1), sign];
-}
 
 const svdOp: OpDef<None> = defineOp<None>({
   name: "svd",
@@ -267,27 +224,8 @@ const svdOp: OpDef<None> = defineOp<None>({
     const [x] = inputs as [HostTensor];
     return eachMatrix(inputs, outputs, "svd", (a) => host.svd(a, rowsOf(x), columnsOf(x)));
   },
-  stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
-    flat(hlo, inputs, outputs, ([x]) => {
-      const [batch, m, n] = (x as HloValue).type.shape as [number, number, number];
-      const { dtype } = (x as HloValue).type;
-      const k = Math.min(m, n);
-      const types = [
-        [batch, m, n],
-        [batch, k],
-        [batch, m, k],
-        [batch, k, n],
-      ].map((shape) => ({ shape, dtype }));
-      const made = spell.lapack(hlo, "gesdd", [x as HloValue], [...types, { shape: [batch], dtype: "i32" }], {
-        mode: "S",
-      });
-      const [, s, u, vt] = made as [HloValue, HloValue, HloValue, HloValue];
-      const flips = spell.columnSigns(hlo, u);
-      const results = [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
-      return spell.ofFinite(hlo, x as HloValue, results);
-    }),
-  ),
-  lower: { kind: "kernel", emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("svd", ([x]) => columnsOf(x as View)) },
 });
 
 const eighOp: OpDef<None> = defineOp<None>({
@@ -313,22 +251,8 @@ const eighOp: OpDef<None> = defineOp<None>({
   cost: (inputs) => 10 * cubic(inputs),
   reference: (inputs, _attrs, outputs) =>
     eachMatrix(inputs, outputs, "eigh", (a) => host.eigh(a, rowsOf(inputs[0] as HostTensor))),
-  stablehlo: hloInSingle(({ hlo, inputs, outputs }) =>
-    flat(hlo, inputs, [...outputs].reverse(), ([x]) => {
-      const { shape, dtype } = (x as HloValue).type;
-      const [batch, n] = shape as [number, number];
-      const types = [
-        { shape, dtype },
-        { shape: [batch, n], dtype },
-        { shape: [batch], dtype: "i32" as const },
-      ];
-      const made = spell.lapack(hlo, "syevd", [x as HloValue], types, { mode: "V", uplo: "L" });
-      const [vectors, values] = made as [HloValue, HloValue];
-      const results = [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
-      return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
-    }).reverse(),
-  ),
-  lower: { kind: "kernel", emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("eigh", ([x]) => rowsOf(x as View)) },
 });
 
 /**

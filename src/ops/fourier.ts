@@ -8,20 +8,18 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloDType, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloInSingle } from "./hlo.ts";
 import { inFloat32 } from "./wide.ts";
 
 /** `forward` and `inverse` are between complex tensors; the others have a real side of the given length. */
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
 export type FftAttrs = { kind: Kind; length: Shape };
 
-const realInput = (kind: Kind): boolean => kind === "fromReal";
-const realOutput = (kind: Kind): boolean => kind === "toReal";
+export const realInput = (kind: Kind): boolean => kind === "fromReal";
+export const realOutput = (kind: Kind): boolean => kind === "toReal";
 /** Sizes of the complex side of a transform with a real one: the other half is its mirror image. */
 const halved = (length: Shape): Shape => [...length.slice(0, -1), Math.floor((length.at(-1) as number) / 2) + 1];
 
@@ -137,48 +135,6 @@ function referenceFft({ data, shape }: HostTensor, { kind, length }: FftAttrs): 
   return out;
 }
 
-const hloComplex = (dtype: HloDType): HloDType => (dtype === "f64" ? "c128" : "c64");
-
-/** One of the two parts of a complex tensor as an own tensor. */
-function hloPart(hlo: HloBlock, x: HloValue, part: number): HloValue {
-  const { shape, dtype } = x.type;
-  const rank = shape.length;
-  const attributes = {
-    start_indices: hloIntegers(shape.map((_size, dim) => (dim === rank - 1 ? part : 0))),
-    limit_indices: hloIntegers(shape.map((size, dim) => (dim === rank - 1 ? part + 1 : size))),
-    strides: hloIntegers(shape.map(() => 1)),
-  };
-  const piece = hlo.one("slice", [x], { shape: [...shape.slice(0, -1), 1], dtype }, attributes);
-  return hlo.one("reshape", [piece], { shape: shape.slice(0, -1), dtype });
-}
-
-const fftTypes: { readonly [K in Kind]: string } = {
-  forward: "FFT",
-  inverse: "IFFT",
-  fromReal: "RFFT",
-  toReal: "IRFFT",
-};
-
-function hloFft(hlo: HloBlock, x: HloValue, output: TensorType, { kind, length }: FftAttrs): HloValue {
-  const { dtype } = output;
-  const complex = hloComplex(dtype);
-  const from = realInput(kind)
-    ? x
-    : hlo.one("complex", [hloPart(hlo, x, 0), hloPart(hlo, x, 1)], {
-        shape: x.type.shape.slice(0, -1),
-        dtype: complex,
-      });
-  const attributes = { fft_type: `#stablehlo<fft_type ${fftTypes[kind]}>`, fft_length: hloIntegers(length) };
-  if (realOutput(kind)) return hlo.one("fft", [from], output, attributes);
-  const shape = output.shape.slice(0, -1);
-  const made = hlo.one("fft", [from], { shape, dtype: complex }, attributes);
-  const parts = ["real", "imag"].map((name) => {
-    const part = hlo.one(name, [made], { shape, dtype });
-    return hlo.one("reshape", [part], { shape: [...shape, 1], dtype });
-  });
-  return hlo.one("concatenate", parts, output, { dimension: `${shape.length} : i64` });
-}
-
 /** A complex tensor times a number. */
 const scaled = (x: Node, factor: number): Node => emit.mul(x, factor);
 
@@ -242,11 +198,8 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   cost: ([input], _outputs, { length }) =>
     5 * sizeOf((input as TensorType).shape) * Math.max(1, Math.log2(sizeOf(length))),
   reference: ([x], attrs, [type]) => [dtypes[(type as TensorType).dtype].create(referenceFft(x as HostTensor, attrs))],
-  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => [
-    hloFft(hlo, inputs[0] as HloValue, outputs[0] as TensorType, attrs),
-  ]),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const { kind, length } = context.attrs;

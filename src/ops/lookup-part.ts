@@ -5,10 +5,9 @@
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { range, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloValue, hloCombine } from "../ir/stablehlo.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { gatherHlo, gatherRows, scatterNumbers, scatterRows } from "./lookup.ts";
+import { gatherRows, scatterRows } from "./lookup.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 
 const planned = absent("appears in planned graphs only");
@@ -17,11 +16,6 @@ const local = absent("its types are those of one device already");
 function checkBlock(name: string, own: number, total: number, start: TensorType | undefined): void {
   if (start?.dtype !== "i32" || start.shape.length !== 0 || own > total)
     throw new HeddleError("shape", `${name}: ${own} rows of ${total} need an i32 scalar that says which is the first`);
-}
-
-/** Indices counted from the first row of the block. */
-function moved(hlo: HloBlock, indices: HloValue, start: HloValue): HloValue {
-  return hlo.same("subtract", indices, hlo.broadcast(start, indices.type.shape, []));
 }
 
 defineOp<{ batchDims: number; total: number }>({
@@ -42,21 +36,8 @@ defineOp<{ batchDims: number; total: number }>({
   reference: ([x, indices, start], { batchDims, total }) => [
     gatherRows(x as HostTensor, indices as HostTensor, batchDims, { start: start?.data[0] as number, total }),
   ],
-  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
-    const [x, indices, start] = inputs as [HloValue, HloValue, HloValue];
-    const row = moved(hlo, indices, start);
-    const size = x.type.shape[batchDims] as number;
-    const inside = hlo.same(
-      "and",
-      hlo.compare("GE", row, hlo.like(row, 0)),
-      hlo.compare("LT", row, hlo.like(row, size)),
-    );
-    const [found] = gatherHlo(hlo, [x, row], outputs, batchDims) as [HloValue];
-    const own = hlo.broadcast(inside, found.type.shape, range(row.type.shape.length));
-    return [hlo.select(own, found, hlo.like(found, 0))];
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x, indices, start] = context.inputs as [View, View, View];
       const { batchDims, total } = context.attrs;
@@ -96,16 +77,8 @@ defineOp<{ batchDims: number; size: number; total: number }>({
     const block = { start: start?.data[0] as number, total };
     return [scatterRows(updates as HostTensor, indices as HostTensor, batchDims, type as TensorType, block)];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
-    const [updates, indices, start] = inputs as [HloValue, HloValue, HloValue];
-    // StableHLO leaves updates outside the operand out.
-    const row = moved(hlo, indices, start);
-    const zeros = hlo.constant(outputs[0] as TensorType, 0);
-    const attributes = scatterNumbers(row.type.shape.length, zeros.type.shape.length, batchDims);
-    return hlo.op("scatter", [zeros, row, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices, start] = context.inputs as [View, View, View];
       const out = context.outputs[0] as View;

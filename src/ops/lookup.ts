@@ -5,17 +5,7 @@ import { equationOf, letters } from "../ir/equation.ts";
 import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type Batched, type HostTensor, type Node, type Split } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import {
-  formatShape,
-  formatType,
-  range,
-  type Shape,
-  sameShape,
-  sizeOf,
-  stridesOf,
-  type TensorType,
-} from "../ir/shape.ts";
-import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloSame } from "../ir/stablehlo.ts";
+import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { faultError, HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -108,34 +98,6 @@ export function scatterRows(
   return dtype === "f32" ? Float32Array.from(sums) : sums;
 }
 
-/** Rank of the indices, and the dims that StableHLO calls batching and those of a row in the gathered value. */
-function hloRows(indexRank: number, tableRank: number, batchDims: number) {
-  const row = range(tableRank - batchDims - 1).map((dim) => indexRank + dim);
-  return { rank: indexRank, batch: range(batchDims).join(", "), rest: row.join(", ") };
-}
-
-/** StableHLO's gather of rows. */
-export function gatherHlo(
-  hlo: HloBlock,
-  [x, indices]: readonly [HloValue, HloValue],
-  outputs: readonly TensorType[],
-  batchDims: number,
-): readonly HloValue[] {
-  const { rank, batch, rest } = hloRows(indices.type.shape.length, x.type.shape.length, batchDims);
-  return hlo.op("gather", [x, indices], outputs, {
-    dimension_numbers: `#stablehlo.gather<offset_dims = [${rest}], collapsed_slice_dims = [${batchDims}], operand_batching_dims = [${batch}], start_indices_batching_dims = [${batch}], start_index_map = [${batchDims}], index_vector_dim = ${rank}>`,
-    slice_sizes: hloIntegers(x.type.shape.map((size, dim) => (dim <= batchDims ? Math.min(1, size) : size))),
-  });
-}
-
-/** Attributes of StableHLO's scatter of rows. */
-export function scatterNumbers(indexRank: number, tableRank: number, batchDims: number) {
-  const { rank, batch, rest } = hloRows(indexRank, tableRank, batchDims);
-  return {
-    scatter_dimension_numbers: `#stablehlo.scatter<update_window_dims = [${rest}], inserted_window_dims = [${batchDims}], input_batching_dims = [${batch}], scatter_indices_batching_dims = [${batch}], scatter_dims_to_operand_dims = [${batchDims}], index_vector_dim = ${rank}>`,
-  };
-}
-
 const batchRows = batchByEquation<{ batchDims: number }>(({ batchDims }) => ({ batchDims: batchDims + 1 }));
 
 defineOp<{ batchDims: number }>({
@@ -190,10 +152,8 @@ defineOp<{ batchDims: number }>({
   },
   cost: () => 0,
   reference: ([x, indices], { batchDims }) => [gatherRows(x as HostTensor, indices as HostTensor, batchDims)],
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    gatherHlo(hlo, inputs as [HloValue, HloValue], outputs, attrs.batchDims),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
@@ -272,14 +232,8 @@ defineOp<{ batchDims: number; size: number }>({
   reference: ([updates, indices], { batchDims }, [type]) => [
     scatterRows(updates as HostTensor, indices as HostTensor, batchDims, type as TensorType),
   ],
-  stablehlo: ({ hlo, inputs, outputs, attrs: { batchDims } }) => {
-    const [updates, indices] = inputs as [HloValue, HloValue];
-    const zeros = hlo.constant(outputs[0] as TensorType, 0);
-    const attributes = scatterNumbers(indices.type.shape.length, zeros.type.shape.length, batchDims);
-    return hlo.op("scatter", [zeros, indices, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [updates, indices] = context.inputs as [View, View];
       const out = context.outputs[0] as View;
@@ -376,10 +330,8 @@ defineOp<{ sizes: Shape }>({
     });
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("dynamic_slice", inputs, outputs, { slice_sizes: hloIntegers(attrs.sizes) }),
+  form: movingKernel,
   lower: {
-    ...movingKernel,
     emit: (context) => {
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
@@ -464,9 +416,8 @@ defineOp({
     });
     return [out];
   },
-  stablehlo: hloSame("dynamic_update_slice"),
+  form: { ...movingKernel, updates: true },
   lower: {
-    ...movingKernel,
     inPlace: 0,
     emit: (context) => {
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];

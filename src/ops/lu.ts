@@ -5,16 +5,13 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
-import { batchEquation, checked, cubic, eachMatrix, f32, factorCall, flat, rowsOf, triangularSolve } from "./factor.ts";
+import { batchEquation, checked, cubic, eachMatrix, f32, factorCall, rowsOf, triangularSolve } from "./factor.ts";
 import { luGradient, turned } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
-import { hloInSingle } from "./hlo.ts";
-import * as spell from "./hlo-factor.ts";
 import { resultsOf } from "./results.ts";
 
 type None = Record<string, never>;
@@ -46,42 +43,9 @@ const luOp: OpDef<None> = defineOp<None>({
   cost: (inputs) => (2 / 3) * cubic(inputs),
   reference: (inputs, _attrs, outputs) =>
     eachMatrix(inputs, outputs, "lu", (a) => host.lu(a, rowsOf(inputs[0] as HostTensor))),
-  stablehlo: hloInSingle(({ hlo, inputs, outputs }) => flat(hlo, inputs, outputs, ([x]) => hloLu(hlo, x as HloValue))),
-  lower: { kind: "kernel", emit: factorCall("lu", ([x]) => rowsOf(x as View)) },
+  form: { kind: "kernel" },
+  lower: { emit: factorCall("lu", ([x]) => rowsOf(x as View)) },
 });
-
-/** LAPACK's rows are swaps, one after the other: the order that they come to is written out, swap by swap. */
-function hloLu(hlo: HloBlock, x: HloValue): HloValue[] {
-  const { shape, dtype } = x.type;
-  const [batch, n] = shape as [number, number];
-  const rows = { shape: [batch, n], dtype: "i32" as const };
-  const made = spell.lapack(hlo, "getrf", [x], [x.type, rows, { shape: [batch], dtype: "i32" }]);
-  const [packed, swaps] = made as [HloValue, HloValue];
-  const places = hlo.one("iota", [], rows, { iota_dimension: "1 : i64" });
-  const zero = hlo.constant({ shape: [], dtype: "i32" }, 0);
-  const over = { dimensions: hloIntegers([1]) };
-  /** What a row of places holds where it is marked, all along the row. */
-  const held = (mark: HloValue, values: HloValue): HloValue => {
-    const kept = hlo.select(mark, values, hlo.like(values, 0));
-    const one = hlo.one("reduce", [kept, zero], { shape: [batch], dtype: "i32" }, over, [hloCombine("add", "i32")]);
-    return hlo.broadcast(one, rows.shape, [0]);
-  };
-  const targets = hlo.same("subtract", swaps, hlo.like(swaps, 1));
-  let order = places;
-  for (let step = 0; step < n; step++) {
-    const own = hlo.compare("EQ", places, hlo.like(places, step));
-    const other = hlo.compare("EQ", places, held(own, targets));
-    const [first, second] = [held(own, order), held(other, order)];
-    order = hlo.select(own, second, hlo.select(other, first, order));
-  }
-  const moved = hlo.compare("NE", targets, places);
-  const signs = hlo.select(
-    moved,
-    hlo.constant({ shape: rows.shape, dtype }, -1),
-    hlo.constant({ shape: rows.shape, dtype }, 1),
-  );
-  return [packed, order, spell.products(hlo, signs)];
-}
 
 /** L and U in one matrix, the order of the rows, and its sign. */
 export const luPacked = (a: Node): Node[] => resultsOf(apply(luOp, [a], {}));
@@ -127,7 +91,7 @@ const solveOp: OpDef<SolveAttrs> = defineComposite<SolveAttrs>({
     return [emit.neg(transpose ? emit.matmul(node, turned(db)) : emit.matmul(db, turned(node))), db];
   },
   batch: batchByEquation(),
-  lower: absent("its body is kernels"),
+  form: absent("its body is kernels"),
 });
 
 /** X with A X = B, or with Aᵀ X = B. */

@@ -115,7 +115,7 @@ const matrixExpOp: OpDef<Record<string, never>> = defineComposite<Record<string,
     return [{ node: matrixExps(node), tangent: tangent && derivative(node, tangent) }];
   },
   batch: batchByEquation(),
-  lower: absent("its body is kernels"),
+  form: absent("its body is kernels"),
 });
 
 /** The exponentials of matrices. */

@@ -57,7 +57,7 @@ const normalizeOp: OpDef<NormalizeAttrs> = defineComposite<NormalizeAttrs>({
   linear: [],
   gradient: absent("that of its body"),
   batch: absent("its body is batched"),
-  lower: absent("its body is one walk over rows"),
+  form: absent("its body is one walk over rows"),
 });
 
 /**

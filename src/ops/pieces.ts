@@ -2,11 +2,10 @@
 
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { hloIntegers } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -44,7 +43,7 @@ function concatWindows(inputs: readonly TensorType[], dim: number): WindowRule[]
   });
 }
 
-type SliceAttrs = { start: readonly number[]; limit: readonly number[]; stride: readonly number[] };
+export type SliceAttrs = { start: readonly number[]; limit: readonly number[]; stride: readonly number[] };
 
 const sliced = (shape: Shape, { start, limit, stride }: SliceAttrs): boolean[] =>
   shape.map((size, dim) => start[dim] !== 0 || limit[dim] !== size || stride[dim] !== 1);
@@ -125,13 +124,7 @@ defineOp<SliceAttrs>({
     const strides = own.map((step, dim) => step * (stride[dim] as number));
     return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, (type as TensorType).shape, strides, first)];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("slice", inputs, outputs, {
-      start_indices: hloIntegers(attrs.start),
-      limit_indices: hloIntegers(attrs.limit),
-      strides: hloIntegers(attrs.stride),
-    }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { start, stride }, output) => ({
       ...input,
@@ -142,7 +135,7 @@ defineOp<SliceAttrs>({
   },
 });
 
-type PadAttrs = { low: readonly number[]; high: readonly number[]; interior: readonly number[] };
+export type PadAttrs = { low: readonly number[]; high: readonly number[]; interior: readonly number[] };
 
 const padded = (rank: number, { low, high, interior }: PadAttrs): boolean[] =>
   range(rank).map((dim) => low[dim] !== 0 || high[dim] !== 0 || interior[dim] !== 0);
@@ -241,13 +234,8 @@ defineOp<PadAttrs>({
     });
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("pad", inputs, outputs, {
-      edge_padding_low: hloIntegers(attrs.low),
-      edge_padding_high: hloIntegers(attrs.high),
-      interior_padding: hloIntegers(attrs.interior),
-    }),
-  lower: { kind: "kernel", strided: [0, 1], moves: true, emit: lowerPad },
+  form: movingKernel,
+  lower: { strided: [0, 1], emit: lowerPad },
 });
 
 /** With a value per element of the batch, the padding is found by padding truth values. */
@@ -362,11 +350,8 @@ defineOp<{ dim: number }>({
     }
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("concatenate", inputs, outputs, { dimension: `${attrs.dim} : i64` }),
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     strided: range(maxConcat),
     emit: (context) => {
       const out = context.outputs[0] as View;

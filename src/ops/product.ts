@@ -6,7 +6,6 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { hloFullPrecision } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -14,7 +13,7 @@ import { permuted } from "./host.ts";
 import { combine, identityOf } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
 
-type DotAttrs = {
+export type DotAttrs = {
   xBatch: readonly number[];
   yBatch: readonly number[];
   xContract: readonly number[];
@@ -129,20 +128,8 @@ defineOp<DotAttrs>({
     }
     return [out];
   },
-  lower: { kind: "kernel", strided: [0, 1], emit: lowerDot },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const lists = {
-      lhs_batching_dimensions: attrs.xBatch,
-      rhs_batching_dimensions: attrs.yBatch,
-      lhs_contracting_dimensions: attrs.xContract,
-      rhs_contracting_dimensions: attrs.yContract,
-    };
-    const numbers = Object.entries(lists).map(([name, dims]) => `${name} = [${dims.join(", ")}]`);
-    return hlo.op("dot_general", inputs, outputs, {
-      dot_dimension_numbers: `#stablehlo.dot<${numbers.join(", ")}>`,
-      precision_config: hloFullPrecision,
-    });
-  },
+  form: { kind: "kernel" },
+  lower: { strided: [0, 1], emit: lowerDot },
 });
 
 /** A product of integers: each sum wraps as its additions would. */

@@ -7,18 +7,16 @@ import type { View } from "../ir/kernel.ts";
 import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import type { HloValue } from "../ir/stablehlo.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import { batchByLoop } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloPhilox } from "./hlo.ts";
 import { eachOffset } from "./host.ts";
 import { blockStart, splitShape } from "./local.ts";
 
-type RandomAttrs = { shape: Shape; total: Shape; stream: number };
+export type RandomAttrs = { shape: Shape; total: Shape; stream: number };
 
 const randomBitsOp = defineOp<RandomAttrs>({
   name: "randomBits",
@@ -85,12 +83,8 @@ const randomBitsOp = defineOp<RandomAttrs>({
     });
     return [out];
   },
-  stablehlo: ({ hlo, inputs, attrs: { shape, total, stream } }) => {
-    const [key, start] = inputs as [HloValue, HloValue];
-    return [hloPhilox(hlo, key, start, { shape, strides: stridesOf(total), stream })];
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [key, start] = context.inputs as [View, View];
       const { shape, total, stream } = context.attrs;

@@ -5,19 +5,17 @@ import { equationOf, letters, type Reduction } from "../ir/equation.ts";
 import type { FoldRule, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { type HloValue, hloCombine, hloIntegers } from "../ir/stablehlo.ts";
+import { formatShape, formatType, otherDims, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloExtreme, hloInSingle, hloPlaces, hloReductions } from "./hlo.ts";
 import { eachOffset, inverseOrder, larger, smaller } from "./host.ts";
 import { productCalls } from "./reduce-prod.ts";
 
 /** What combines two elements. */
 export type Combination = Exclude<FoldRule["op"], "argMax"> | "prod";
 
-type ReduceAttrs = { op: Combination; dims: readonly number[] };
+export type ReduceAttrs = { op: Combination; dims: readonly number[] };
 
 /** A product of integers; numbers wrap as they would in 32 bits, bigints are exact. */
 const times = (x: number, y: number): number => (typeof x === "bigint" ? x * y : Math.imul(x, y));
@@ -149,16 +147,8 @@ defineOp<ReduceAttrs>({
     });
     return [dtypes[dtype].create(Array.from(out as ArrayLike<number>, (value) => roundTo(dtype, value)))];
   },
-  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => {
-    const x = inputs[0] as HloValue;
-    const { dtype } = outputs[0] as TensorType;
-    if (attrs.dims.length === 0) return inputs;
-    const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
-    const combined = hloCombine(hloReductions[attrs.op], dtype);
-    return hlo.op("reduce", [x, start], outputs, { dimensions: hloIntegers(attrs.dims) }, [combined]);
-  }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ op, dims }) => (op === "prod" ? undefined : { op, dims }),
     emit: (context) => {
@@ -233,19 +223,8 @@ defineOp<{ dim: number }>({
     );
     return [best];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const x = inputs[0] as HloValue;
-    const { dtype } = x.type;
-    const start = hlo.constant({ shape: [], dtype }, identityOf("max", dtype as DType));
-    const places = hloPlaces(hlo, x.type.shape, attrs.dim);
-    const types = [{ shape: outputs[0]?.shape as Shape, dtype }, outputs[0] as TensorType];
-    const values = [x, places.places, start, places.none];
-    return hlo
-      .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
-      .slice(1);
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     fold: ({ dim }) => ({ op: "argMax", dims: [dim] }),
     emit: (context) => {

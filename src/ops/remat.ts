@@ -39,7 +39,7 @@ export const rematOp = defineComposite<RematAttrs>({
   gradient: rematGradient,
   batch: batchRemat,
   forward: forwardRemat,
-  lower: absent("the passes put its body in its place"),
+  form: absent("the passes put its body in its place"),
 });
 
 /** The gradient is such a graph too: what a second derivative needs is computed again as well. */

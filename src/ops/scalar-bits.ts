@@ -11,10 +11,9 @@ const bitsOf = (x: number, dtype: DType): number => (widthOf(dtype) < 32 ? x & (
 /** The bits as a signed number. */
 const signedOf = (x: number, dtype: DType): number => (x << (32 - widthOf(dtype))) >> (32 - widthOf(dtype));
 
-const integerRow = (doc: string, stablehlo: string, value: ScalarRow["value"], cost: number): ScalarRow => ({
+const integerRow = (doc: string, value: ScalarRow["value"], cost: number): ScalarRow => ({
   doc,
   dtypes: "integer",
-  stablehlo,
   value,
   gradient: absent("not defined on floats"),
   linear: [],
@@ -29,10 +28,9 @@ function ones(x: number): number {
 }
 
 export const bitRows: { readonly [name: string]: ScalarRow } = {
-  popcount: integerRow("How many bits are set.", "popcnt", (x, _y, dtype) => ones(bitsOf(x, dtype)), 12),
+  popcount: integerRow("How many bits are set.", (x, _y, dtype) => ones(bitsOf(x, dtype)), 12),
   countLeadingZeros: integerRow(
     "How many zero bits are before the highest one that is set; all bits of 0.",
-    "count_leading_zeros",
     (x, _y, dtype) => Math.clz32(bitsOf(x, dtype)) - (32 - widthOf(dtype)),
     22,
   ),
@@ -44,13 +42,11 @@ const amountOf = (y: number, dtype: DType): number => (y < 0 ? widthOf(dtype) : 
 export const bitPairs: { readonly [name: string]: ScalarRow } = {
   shiftRightLogical: integerRow(
     "x shifted right by y bits, filled with 0 whatever the sign; y of the width or more gives 0.",
-    "shift_right_logical",
     (x, y, dtype) => (amountOf(y, dtype) >= widthOf(dtype) ? 0 : bitsOf(x, dtype) >>> y),
     1,
   ),
   shiftRightArithmetic: integerRow(
     "x shifted right by y bits, filled with its highest bit, of unsigned integers too; y of the width or more leaves that bit alone.",
-    "shift_right_arithmetic",
     (x, y, dtype) => signedOf(x, dtype) >> Math.min(amountOf(y, dtype), widthOf(dtype) - 1),
     1,
   ),

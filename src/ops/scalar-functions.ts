@@ -4,7 +4,6 @@
  */
 import type { Node } from "../ir/node.ts";
 import * as emit from "./emit.ts";
-import * as spell from "./hlo-functions.ts";
 import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
 import { digamma, erfc, erfInv, lgamma, polygamma } from "./special.ts";
 
@@ -21,73 +20,57 @@ const oneMinusSquare = (x: Node): Node => mul(sub(1, x), add(1, x));
 
 const floatRow = (
   doc: string,
-  stablehlo: ScalarRow["stablehlo"],
   value: (x: number) => number,
   gradient: ScalarGradient | undefined,
   cost = 20,
-): ScalarRow => ({ doc, dtypes: "float", stablehlo, value, gradient: [gradient], linear: [], cost });
+): ScalarRow => ({ doc, dtypes: "float", value, gradient: [gradient], linear: [], cost });
 
 export const functionRows: { readonly [name: string]: ScalarRow } = {
-  trunc: floatRow(
-    "The integer part: rounds toward zero and keeps the sign of zero.",
-    spell.trunc,
-    Math.trunc,
-    undefined,
-    3,
-  ),
-  tan: floatRow("Tangent, in radians.", spell.tan, Math.tan, (dy, _x, _y, out) => mul(dy, add(1, square(out)))),
-  atan: floatRow("Inverse tangent, from -pi/2 to pi/2.", spell.atan, Math.atan, (dy, x) => div(dy, add(1, square(x)))),
-  asin: floatRow("Inverse sine, from -pi/2 to pi/2; NaN outside [-1, 1].", spell.asin, Math.asin, (dy, x) =>
+  trunc: floatRow("The integer part: rounds toward zero and keeps the sign of zero.", Math.trunc, undefined, 3),
+  tan: floatRow("Tangent, in radians.", Math.tan, (dy, _x, _y, out) => mul(dy, add(1, square(out)))),
+  atan: floatRow("Inverse tangent, from -pi/2 to pi/2.", Math.atan, (dy, x) => div(dy, add(1, square(x)))),
+  asin: floatRow("Inverse sine, from -pi/2 to pi/2; NaN outside [-1, 1].", Math.asin, (dy, x) =>
     mul(dy, emit.rsqrt(oneMinusSquare(x))),
   ),
-  acos: floatRow("Inverse cosine, from 0 to pi; NaN outside [-1, 1].", spell.acos, Math.acos, (dy, x) =>
+  acos: floatRow("Inverse cosine, from 0 to pi; NaN outside [-1, 1].", Math.acos, (dy, x) =>
     neg(mul(dy, emit.rsqrt(oneMinusSquare(x)))),
   ),
-  sinh: floatRow("Hyperbolic sine.", spell.sinh, Math.sinh, (dy, x) => mul(dy, emit.cosh(x))),
-  cosh: floatRow("Hyperbolic cosine.", spell.cosh, Math.cosh, (dy, x) => mul(dy, emit.sinh(x))),
-  asinh: floatRow("Inverse hyperbolic sine.", spell.asinh, Math.asinh, (dy, x) => mul(dy, inverseLength(x))),
-  acosh: floatRow("Inverse hyperbolic cosine; NaN below 1.", spell.acosh, Math.acosh, (dy, x) =>
+  sinh: floatRow("Hyperbolic sine.", Math.sinh, (dy, x) => mul(dy, emit.cosh(x))),
+  cosh: floatRow("Hyperbolic cosine.", Math.cosh, (dy, x) => mul(dy, emit.sinh(x))),
+  asinh: floatRow("Inverse hyperbolic sine.", Math.asinh, (dy, x) => mul(dy, inverseLength(x))),
+  acosh: floatRow("Inverse hyperbolic cosine; NaN below 1.", Math.acosh, (dy, x) =>
     mul(dy, emit.rsqrt(mul(sub(x, 1), add(x, 1)))),
   ),
-  atanh: floatRow("Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.", spell.atanh, Math.atanh, (dy, x) =>
+  atanh: floatRow("Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.", Math.atanh, (dy, x) =>
     div(dy, oneMinusSquare(x)),
   ),
   exp2: floatRow(
     "2 to the x.",
-    spell.exp2,
     (x) => 2 ** x,
     (dy, _x, _y, out) => mul(dy, mul(out, Math.LN2)),
     10,
   ),
-  log2: floatRow("Logarithm to base 2, exact at powers of 2.", spell.log2, Math.log2, (dy, x) =>
-    div(mul(dy, Math.LOG2E), x),
+  log2: floatRow("Logarithm to base 2, exact at powers of 2.", Math.log2, (dy, x) => div(mul(dy, Math.LOG2E), x)),
+  cbrt: floatRow("Cube root, of negative numbers too; its gradient at 0 is infinite.", Math.cbrt, (dy, _x, _y, out) =>
+    div(dy, mul(3, square(out))),
   ),
-  cbrt: floatRow(
-    "Cube root, of negative numbers too; its gradient at 0 is infinite.",
-    "cbrt",
-    Math.cbrt,
-    (dy, _x, _y, out) => div(dy, mul(3, square(out))),
-  ),
-  erfc: floatRow("1 - erf(x), which keeps its digits where erf is near 1.", spell.erfc, erfc, (dy, x) =>
+  erfc: floatRow("1 - erf(x), which keeps its digits where erf is near 1.", erfc, (dy, x) =>
     mul(dy, mul(emit.exp(neg(square(x))), -2 / Math.sqrt(Math.PI))),
   ),
   erfInv: floatRow(
     "The inverse of erf: infinite at -1 and 1, NaN outside.",
-    spell.erfInv,
     erfInv,
     (dy, _x, _y, out) => mul(dy, mul(emit.exp(square(out)), Math.sqrt(Math.PI) / 2)),
     30,
   ),
   lgamma: floatRow(
     "Logarithm of |gamma(x)|; infinite at 0, -1, -2, ….",
-    spell.lgamma,
     lgamma,
     (dy, x) => mul(dy, emit.digamma(x)),
     40,
   ),
   digamma: floatRow(
     "Derivative of lgamma; at 0 infinite with the sign against that of zero, NaN at -1, -2, ….",
-    spell.digamma,
     digamma,
     (dy, x) => mul(dy, emit.polygamma(1, x)),
     40,
@@ -110,7 +93,6 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
   atan2: {
     doc: "The angle of the point (y, x) = (second, first) from the first axis, in (-pi, pi], by the signs of both, those of zeros too: atan2(y, x). Gradients at the origin are 0.",
     dtypes: "float",
-    stablehlo: "atan2",
     value: Math.atan2,
     gradient: [
       (dy, x, y) =>
@@ -132,7 +114,6 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
   polygamma: {
     doc: "The derivative of order n (first input, a whole number from 0 to 170, else NaN) of digamma at x (second). Constant in n.",
     dtypes: "float",
-    stablehlo: spell.polygamma,
     value: polygamma,
     gradient: [undefined, (dy, n, x) => mul(dy, emit.polygamma(add(n, 1), x))],
     linear: [],

@@ -2,13 +2,11 @@
 
 import { type DType, dtypes, isFloat, isInteger, isLong, isSigned, roundTo, type TypedArray } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
-import { type AnyOpDef, type Attrs, absent, type HostTensor, type Node } from "../ir/node.ts";
+import { type AnyOpDef, absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { type HloRule, type HloValue, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
-import { hloInSingle } from "./hlo.ts";
 import { longFunction } from "./long.ts";
 import { binaryRows, compareRows, type ScalarGradient, type ScalarRow, unaryRows } from "./scalar.ts";
 
@@ -85,17 +83,8 @@ function defineRow(name: string, row: ScalarRow, arity: 1 | 2): AnyOpDef {
         : (a: number, b: number | undefined): number => roundTo(dtype, row.value(a, b ?? 0, dtype));
       return [map(type as TensorType, (x as TypedArray).length, (i) => value(x?.[i] as number, y?.[i]))];
     },
-    lower: { kind: "scalar", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
-    stablehlo: scalarHlo(row),
+    form: { kind: "pointwise", instruction: (_attrs, _inputs, output) => ({ name, dtype: output.dtype }) },
   });
-}
-
-function scalarHlo({ stablehlo: spelling, dtypes: accepted }: ScalarRow): HloRule<Attrs> {
-  const rule: HloRule<Attrs> =
-    typeof spelling === "string"
-      ? hloSame(spelling)
-      : ({ hlo, inputs }) => [spelling(hlo, inputs[0] as HloValue, (inputs[1] ?? inputs[0]) as HloValue)];
-  return accepted === "float" ? hloInSingle(rule) : rule;
 }
 
 function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {
@@ -140,7 +129,6 @@ for (const [name, value] of Object.entries(compareRows)) {
         Number(value(x?.data[i] as number, y?.data[i] as number)),
       ),
     ],
-    lower: { kind: "scalar", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
-    stablehlo: ({ hlo, inputs }) => [hlo.compare(name.toUpperCase(), inputs[0] as HloValue, inputs[1] as HloValue)],
+    form: { kind: "pointwise", instruction: (_attrs, inputs) => ({ name, dtype: (inputs[0] as TensorType).dtype }) },
   });
 }

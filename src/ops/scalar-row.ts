@@ -1,7 +1,6 @@
 /** @module What a row of the table of scalar functions says. */
 import type { DType } from "../ir/dtype.ts";
 import type { Absent, Node } from "../ir/node.ts";
-import type { HloBlock, HloValue } from "../ir/stablehlo.ts";
 
 /** Cotangent of one input from that of the output: `gradient(dy, x, y, out)`. */
 export type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefined;
@@ -9,8 +8,6 @@ export type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | u
 export interface ScalarRow {
   readonly doc: string;
   readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
-  /** StableHLO's name of it, or how to compose it. */
-  readonly stablehlo: string | ((hlo: HloBlock, x: HloValue, y: HloValue) => HloValue);
   /** The meaning on JavaScript numbers; rounding to the dtype follows. */
   readonly value: (x: number, y: number, dtype: DType) => number;
   /** One rule per input; undefined where the derivative is zero everywhere. */

@@ -7,7 +7,6 @@ import { type DType, dtypes, isInteger, isSigned } from "../ir/dtype.ts";
 import { absent, type Node } from "../ir/node.ts";
 import { faultError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
-import { hloErf, hloPower } from "./hlo.ts";
 import { bitPairs, bitRows, wholePower } from "./scalar-bits.ts";
 import { functionPairs, functionRows } from "./scalar-functions.ts";
 import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
@@ -22,7 +21,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   neg: {
     doc: "-x; integers wrap.",
     dtypes: "number",
-    stablehlo: "negate",
     value: (x) => -x,
     gradient: [(dy) => neg(dy)],
     linear: [[0]],
@@ -31,7 +29,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   abs: {
     doc: "|x|; the gradient at 0 is 0.",
     dtypes: "signed",
-    stablehlo: "abs",
     value: Math.abs,
     gradient: [(dy, x) => mul(dy, emit.sign(x))],
     linear: [],
@@ -40,7 +37,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   sign: {
     doc: "-1, 0 or 1; keeps -0 and NaN.",
     dtypes: "signed",
-    stablehlo: "sign",
     value: Math.sign,
     gradient: [none],
     linear: [],
@@ -49,7 +45,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   exp: {
     doc: "e to the x.",
     dtypes: "float",
-    stablehlo: "exponential",
     value: Math.exp,
     gradient: [(dy, _x, _y, out) => mul(dy, out)],
     linear: [],
@@ -58,7 +53,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   expm1: {
     doc: "exp(x) - 1, exact near 0.",
     dtypes: "float",
-    stablehlo: "exponential_minus_one",
     value: Math.expm1,
     gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))],
     linear: [],
@@ -67,7 +61,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   log: {
     doc: "Natural logarithm.",
     dtypes: "float",
-    stablehlo: "log",
     value: Math.log,
     gradient: [(dy, x) => div(dy, x)],
     linear: [],
@@ -76,7 +69,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   log1p: {
     doc: "log(1 + x), exact near 0.",
     dtypes: "float",
-    stablehlo: "log_plus_one",
     value: Math.log1p,
     gradient: [(dy, x) => div(dy, add(x, 1))],
     linear: [],
@@ -85,7 +77,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   sqrt: {
     doc: "Square root.",
     dtypes: "float",
-    stablehlo: "sqrt",
     value: Math.sqrt,
     gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)],
     linear: [],
@@ -94,7 +85,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   rsqrt: {
     doc: "1 / sqrt(x).",
     dtypes: "float",
-    stablehlo: "rsqrt",
     value: (x) => 1 / Math.sqrt(x),
     gradient: [(dy, x, _y, out) => mul(mul(dy, -0.5), div(out, x))],
     linear: [],
@@ -103,7 +93,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   tanh: {
     doc: "Hyperbolic tangent.",
     dtypes: "float",
-    stablehlo: "tanh",
     value: Math.tanh,
     gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))],
     linear: [],
@@ -112,7 +101,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   logistic: {
     doc: "1 / (1 + exp(-x)), the sigmoid.",
     dtypes: "float",
-    stablehlo: "logistic",
     value: (x) => 1 / (1 + Math.exp(-x)),
     gradient: [(dy, _x, _y, out) => mul(dy, mul(out, sub(1, out)))],
     linear: [],
@@ -121,11 +109,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   softplus: {
     doc: "log(1 + exp(x)), a smooth max(x, 0).",
     dtypes: "float",
-    stablehlo: (hlo, x) => {
-      const positive = hlo.same("maximum", x, hlo.like(x, 0));
-      const tail = hlo.same("exponential", hlo.same("negate", hlo.same("abs", x)));
-      return hlo.same("add", positive, hlo.same("log_plus_one", tail));
-    },
     value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
     gradient: [(dy, x) => mul(dy, emit.logistic(x))],
     linear: [],
@@ -134,7 +117,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   erf: {
     doc: "The error function.",
     dtypes: "float",
-    stablehlo: hloErf,
     value: erf,
     gradient: [(dy, x) => mul(dy, mul(emit.exp(neg(mul(x, x))), 2 / Math.sqrt(Math.PI)))],
     linear: [],
@@ -143,7 +125,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   sin: {
     doc: "Sine, in radians.",
     dtypes: "float",
-    stablehlo: "sine",
     value: Math.sin,
     gradient: [(dy, x) => mul(dy, emit.cos(x))],
     linear: [],
@@ -152,7 +133,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   cos: {
     doc: "Cosine, in radians.",
     dtypes: "float",
-    stablehlo: "cosine",
     value: Math.cos,
     gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))],
     linear: [],
@@ -161,7 +141,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   floor: {
     doc: "Largest integer not above x.",
     dtypes: "float",
-    stablehlo: "floor",
     value: Math.floor,
     gradient: [none],
     linear: [],
@@ -170,7 +149,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   ceil: {
     doc: "Smallest integer not below x.",
     dtypes: "float",
-    stablehlo: "ceil",
     value: Math.ceil,
     gradient: [none],
     linear: [],
@@ -179,7 +157,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   round: {
     doc: "Nearest integer, halves to even.",
     dtypes: "float",
-    stablehlo: "round_nearest_even",
     value: roundHalfEven,
     gradient: [none],
     linear: [],
@@ -188,7 +165,6 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
   not: {
     doc: "Logical not of bool, bitwise not of integers.",
     dtypes: "bits",
-    stablehlo: "not",
     value: (x, _y, dtype) => (dtype === "bool" ? 1 - x : ~x),
     gradient: absent("not defined on floats"),
     linear: [],
@@ -212,7 +188,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   add: {
     doc: "x + y.",
     dtypes: "number",
-    stablehlo: "add",
     value: (x, y) => x + y,
     gradient: [(dy) => dy, (dy) => dy],
     linear: [[0, 1]],
@@ -221,7 +196,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   sub: {
     doc: "x - y.",
     dtypes: "number",
-    stablehlo: "subtract",
     value: (x, y) => x - y,
     gradient: [(dy) => dy, (dy) => neg(dy)],
     linear: [[0, 1]],
@@ -230,7 +204,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   mul: {
     doc: "x times y; integers wrap.",
     dtypes: "number",
-    stablehlo: "multiply",
     value: (x, y, dtype) => (dtype === "i32" || dtype === "u32" ? Math.imul(x, y) : x * y),
     gradient: [(dy, _x, y) => mul(dy, y), (dy, x) => mul(dy, x)],
     linear: [[0], [1]],
@@ -239,7 +212,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   div: {
     doc: "x / y; integers truncate toward zero and division by zero is an error.",
     dtypes: "number",
-    stablehlo: "divide",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
       if (y === 0) throw faultError({ kind: "zeroDivisor", by: "div", op: "div", dtype });
@@ -252,7 +224,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   rem: {
     doc: "Remainder with the sign of x; integer remainder by zero is an error.",
     dtypes: "number",
-    stablehlo: "remainder",
     value: (x, y, dtype) => {
       if (isInteger(dtype) && y === 0) throw faultError({ kind: "zeroDivisor", by: "rem", op: "rem", dtype });
       return x % y;
@@ -264,7 +235,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   pow: {
     doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN. Integers wrap; to a negative power 1 and -1 are themselves or 1, others 0.",
     dtypes: "number",
-    stablehlo: hloPower,
     value: (x, y, dtype) => (isInteger(dtype) ? wholePower(x, y) : floatPower(x, y)),
     gradient: [
       // A power that is finite stands in the place of what counts for nothing: derivatives of the gradient multiply by it.
@@ -285,7 +255,6 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   max: {
     doc: "The larger; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
     dtypes: "number",
-    stablehlo: "maximum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
     gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
     linear: [],
@@ -294,21 +263,19 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   min: {
     doc: "The smaller; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
     dtypes: "number",
-    stablehlo: "minimum",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
     gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
     linear: [],
     cost: 1,
   },
-  and: bitwise("And", "and", (x, y) => x & y),
-  or: bitwise("Or", "or", (x, y) => x | y),
-  xor: bitwise("Exclusive or", "xor", (x, y) => x ^ y),
-  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", "shift_left", (x, y, width) =>
+  and: bitwise("And", (x, y) => x & y),
+  or: bitwise("Or", (x, y) => x | y),
+  xor: bitwise("Exclusive or", (x, y) => x ^ y),
+  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) =>
     y >= width ? 0 : x << y,
   ),
   shiftRight: shift(
     "x shifted right by y bits: signed integers keep their sign, unsigned fill with 0.",
-    (hlo, x, y) => hlo.same(isSigned(x.type.dtype as DType) ? "shift_right_arithmetic" : "shift_right_logical", x, y),
     (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
   ),
   ...functionPairs,
@@ -323,11 +290,10 @@ function truncated(x: Node): Node {
   return select(emit.lt(x, 0), emit.ceil(x), emit.floor(x));
 }
 
-function bitwise(doc: string, stablehlo: string, value: (x: number, y: number) => number): ScalarRow {
+function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRow {
   return {
     doc: `${doc} of the bits, or of truth values.`,
     dtypes: "bits",
-    stablehlo,
     value,
     gradient: absent("not defined on floats"),
     linear: [],
@@ -335,15 +301,10 @@ function bitwise(doc: string, stablehlo: string, value: (x: number, y: number) =
   };
 }
 
-function shift(
-  doc: string,
-  stablehlo: ScalarRow["stablehlo"],
-  value: (x: number, y: number, width: number, dtype: DType) => number,
-): ScalarRow {
+function shift(doc: string, value: (x: number, y: number, width: number, dtype: DType) => number): ScalarRow {
   return {
     doc,
     dtypes: "integer",
-    stablehlo,
     value: (x, y, dtype) => {
       const width = dtypes[dtype].bytes * 8;
       // A negative amount is an amount of the width or more, read as unsigned.

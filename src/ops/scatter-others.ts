@@ -93,7 +93,7 @@ const othersOp: OpDef<Attrs> = defineComposite<Attrs>({
     return [byX, undefined, byUpdates];
   },
   batch: batchByEquation(({ batchDims }) => ({ batchDims: batchDims + 1 })),
-  lower: absent("its body is a few fused calls around two scatters"),
+  form: absent("its body is a few fused calls around two scatters"),
 });
 
 /** Products of the other factors: those of each element of x, and of each of the updates. */

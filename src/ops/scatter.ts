@@ -5,17 +5,15 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloRegion, type HloValue, hloCombine } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloReductions } from "./hlo.ts";
-import { eachRow, scatterNumbers } from "./lookup.ts";
+import { eachRow } from "./lookup.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 import { combine } from "./reduce.ts";
 import { scatterOthers } from "./scatter-others.ts";
 
-type ScatterAttrs = { op: emit.ScatterOp; batchDims: number };
+export type ScatterAttrs = { op: emit.ScatterOp; batchDims: number };
 
 function inferScatter(inputs: readonly TensorType[], { op, batchDims }: ScatterAttrs): TensorType {
   const [x, indices, updates] = inputs as [TensorType, TensorType, TensorType];
@@ -70,17 +68,6 @@ function productGradient(node: Node, dy: Node): Node[] {
   return [emit.mul(dy, others), emit.mul(emit.gather(dy, indices, batchDims), ofUpdates)];
 }
 
-const hloRegion = (op: emit.ScatterOp, dtype: DType): HloRegion =>
-  op === "replace"
-    ? {
-        arguments: [
-          { shape: [], dtype },
-          { shape: [], dtype },
-        ],
-        body: (_hlo, [, update]) => [update as HloValue],
-      }
-    : hloCombine(hloReductions[op], dtype);
-
 defineOp<ScatterAttrs>({
   name: "scatter",
   doc: "A copy of x in which rows are combined with updates, in order of position, by sum, prod, max, min or replace: out[b…, indices[b…, i…], r…] with updates[b…, i…, r…]. An index outside the range is an error of the run.",
@@ -131,14 +118,8 @@ defineOp<ScatterAttrs>({
     });
     return [isFloat(dtype) ? dtypes[dtype].create(Array.from(held)) : held];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs: { op, batchDims } }) => {
-    const [x, indices] = inputs as [HloValue, HloValue];
-    const attributes = scatterNumbers(indices.type.shape.length, x.type.shape.length, batchDims);
-    return hlo.op("scatter", inputs, outputs, attributes, [hloRegion(op, (outputs[0] as TensorType).dtype)]);
-  },
+  form: { kind: "kernel", updates: true, moves: ({ op }) => op === "replace" },
   lower: {
-    kind: "kernel",
-    moves: ({ op }) => op === "replace",
     inPlace: 0,
     emit: (context) => {
       const [x, indices, updates] = context.inputs as [View, View, View];

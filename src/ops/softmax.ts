@@ -121,7 +121,8 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   gradient: absent("that of its body"),
   batch: batchByEquation(),
   refuse: ([x, label]) => refusedLabel("softmaxCrossEntropyGrad", x as HostTensor, label as HostTensor),
-  lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
+  form: { kind: "kernel" },
+  lower: { emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
 });
 
 const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
@@ -146,7 +147,8 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   ],
   batch: batchByEquation(),
   refuse: ([x, label]) => refusedLabel("softmaxCrossEntropy", x as HostTensor, label as HostTensor),
-  lower: { kind: "kernel", emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
+  form: { kind: "kernel" },
+  lower: { emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
 });
 
 /** Cross-entropy per row of float logits [rows…, classes] with i32 labels [rows…]. */

@@ -1,11 +1,10 @@
 /** @module Sorting along the last dim, its k largest elements, and what is made of them. */
-import { type DType, dtypes, isFloat } from "../ir/dtype.ts";
+import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, normalizeDim, otherDims, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloRegion, type HloValue, hloIntegers } from "../ir/stablehlo.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
@@ -13,7 +12,7 @@ import * as emit from "./emit.ts";
 import { inverseOrder } from "./host.ts";
 import { resultsOf } from "./results.ts";
 
-type SortAttrs = { descending: boolean };
+export type SortAttrs = { descending: boolean };
 
 /** The order of keys: numbers by size, -0 beside 0, NaN above all. */
 function compare(x: number, y: number): number {
@@ -33,33 +32,6 @@ const rowsOf = (type: TensorType): number => sizeOf(type.shape.slice(0, -1));
 const places = (shape: readonly number[]): Node => emit.iota("i32", shape, shape.length - 1);
 /** For each element of the last dim, the element at its index there. */
 const along = (x: Node, indices: Node): Node => emit.gather(x, indices, x.shape.length - 1);
-
-/** Whether the first of two tuples comes first: stable sorts ask for no more. */
-const hloBefore = (dtypesOf: readonly DType[], descending: boolean): HloRegion => ({
-  arguments: dtypesOf.flatMap((dtype) => [
-    { shape: [], dtype },
-    { shape: [], dtype },
-  ]),
-  body: (hlo, inputs) => {
-    const [left, right] = inputs as [HloValue, HloValue];
-    const [x, y] = descending ? [right, left] : [left, right];
-    const less = hlo.compare("LT", x, y);
-    if (!isFloat(dtypesOf[0] as DType)) return [less];
-    const onlyY = hlo.same("and", hlo.compare("NE", y, y), hlo.compare("EQ", x, x));
-    return [hlo.same("or", less, onlyY)];
-  },
-});
-
-function hloSort(hlo: HloBlock, inputs: readonly HloValue[], descending: boolean): HloValue[] {
-  const types = inputs.map(({ type }) => type);
-  const attributes = { dimension: `${(types[0]?.shape.length as number) - 1} : i64`, is_stable: "true" };
-  return hlo.op("sort", inputs, types, attributes, [
-    hloBefore(
-      types.map(({ dtype }) => dtype as DType),
-      descending,
-    ),
-  ]);
-}
 
 const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   name: "sort",
@@ -98,7 +70,10 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   },
   batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
-  cost: ([input]) => 10 * sizeOf((input as TensorType).shape),
+  cost: ([input]) => {
+    const { shape } = input as TensorType;
+    return 10 * sizeOf(shape) * Math.max(1, Math.log2(shape.at(-1) as number));
+  },
   reference: (inputs, { descending }) => {
     const [key] = inputs as [HostTensor];
     const length = lastOf(key);
@@ -112,9 +87,8 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
     }
     return results;
   },
-  stablehlo: ({ hlo, inputs, attrs }) => hloSort(hlo, inputs, attrs.descending),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => [
       {
         k: "sort",
@@ -186,20 +160,8 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
     }
     return [values, indices].filter((result) => result !== undefined);
   },
-  stablehlo: ({ hlo, inputs, outputs }) => {
-    const [x] = inputs as [HloValue];
-    const { shape } = x.type;
-    const place = hlo.one("iota", [], { shape, dtype: "i32" }, { iota_dimension: `${shape.length - 1} : i64` });
-    const limit = outputs[0]?.shape as readonly number[];
-    const ones = shape.map(() => 1);
-    const attributes = { start_indices: shape.map(() => 0), limit_indices: limit, strides: ones };
-    const text = Object.fromEntries(Object.entries(attributes).map(([name, list]) => [name, hloIntegers(list)]));
-    return hloSort(hlo, [x, place], true).map((value, index) =>
-      hlo.one("slice", [value], outputs[index] as TensorType, text),
-    );
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     emit: (context) => {
       const [x] = context.inputs as [View];
       const [values, indices] = context.outputs as [View, View];

@@ -57,7 +57,7 @@ const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
     undefined,
   ],
   batch: absent("its body is batched"),
-  lower: absent("its body is lowered"),
+  form: absent("its body is lowered"),
 });
 
 const sampledOp: OpDef = defineComposite({
@@ -89,7 +89,7 @@ const sampledOp: OpDef = defineComposite({
     undefined,
   ],
   batch: absent("its body is batched"),
-  lower: absent("its body is lowered"),
+  form: absent("its body is lowered"),
 });
 
 /** A matrix of `shape` given by its entries. */

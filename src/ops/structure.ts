@@ -6,7 +6,6 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { hloIntegers, hloSame } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -100,9 +99,7 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
     });
     return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, shape, strides)];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("broadcast_in_dim", inputs, outputs, { broadcast_dimensions: hloIntegers(attrs.dims) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { shape, dims }) => {
       const strides = new Array<number>(shape.length).fill(0);
@@ -182,8 +179,7 @@ defineOp<{ shape: Shape }>({
   localize: (context) => emit.reshape(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits)),
   cost: moves,
   reference: ([x]) => [(x as HostTensor).data.slice()],
-  stablehlo: hloSame("reshape"),
-  lower: { kind: "view", view: (input, { shape }) => reshapeView(input, shape) },
+  form: { kind: "view", view: (input, { shape }) => reshapeView(input, shape) },
 });
 
 defineOp<{ order: readonly number[] }>({
@@ -223,9 +219,7 @@ defineOp<{ order: readonly number[] }>({
       ),
     ];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("transpose", inputs, outputs, { permutation: hloIntegers(attrs.order) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { order }) => ({
       ...input,
@@ -271,9 +265,7 @@ defineOp<{ dims: readonly number[] }>({
       ),
     ];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("reverse", inputs, outputs, { dimensions: hloIntegers(attrs.dims) }),
-  lower: {
+  form: {
     kind: "view",
     view: (input, { dims }) => ({
       ...input,
@@ -319,7 +311,5 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
     const at = (_unused: unknown, index: number): number => Math.floor(index / stride) % (shape[dim] as number);
     return [dtypes[dtype].create(Array.from({ length: sizeOf(shape) }, at))];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) =>
-    hlo.op("iota", inputs, outputs, { iota_dimension: `${attrs.dim} : i64` }),
-  lower: { kind: "scalar", instruction: (attrs) => ({ name: "iota", dtype: attrs.dtype, literal: attrs.dim }) },
+  form: { kind: "pointwise", instruction: (attrs) => ({ name: "iota", dtype: attrs.dtype, literal: attrs.dim }) },
 });

@@ -4,14 +4,13 @@
  */
 
 import type { DType } from "../ir/dtype.ts";
-import type { View } from "../ir/kernel.ts";
+import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 
 const step = absent("a step of a program, never a node of a graph");
-const twoPrograms = absent("StableHLO modules are one program for all replicas");
 
 /** `peer` is the other device's coordinate on the axis. */
 export type SendAttrs = { axis: string; parts: number; peer: number; label: string };
@@ -28,7 +27,6 @@ const common = {
   batch: step,
   cost: () => 0,
   reference: step,
-  stablehlo: twoPrograms,
 } as const;
 
 function checkPeer(name: string, { peer, parts }: SendAttrs): void {
@@ -47,9 +45,8 @@ defineOp<SendAttrs>({
       throw new HeddleError("dtype", `send: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
     return [];
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, inputs, at, axisIndex }) => [
       {
         k: "send",
@@ -71,9 +68,8 @@ defineOp<ReceiveAttrs>({
     checkPeer("receive", attrs);
     return attrs.shapes.map((shape) => ({ dtype: attrs.dtype, shape }));
   },
+  form: movingKernel,
   lower: {
-    kind: "kernel",
-    moves: true,
     emit: ({ attrs, outputs, at, axisIndex }) => [
       {
         k: "receive",

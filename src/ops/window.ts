@@ -6,12 +6,9 @@ import type { KernelContext } from "../ir/kernel.ts";
 import type { HostTensor, LocalContext, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { type HloBlock, type HloValue, hloCombine, hloIntegers, hloTable } from "../ir/stablehlo.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./hlo.ts";
-import { scatterNumbers } from "./lookup.ts";
 import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
 import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
@@ -165,17 +162,6 @@ function winner(data: HostTensor["data"], offsets: Int32Array, count: number, op
   return best;
 }
 
-const hloWindow = ({ window, strides, padding }: WindowAttrs) => ({
-  window_dimensions: hloIntegers(window),
-  window_strides: hloIntegers(strides),
-  padding: hloTable(padding, 2),
-});
-
-const hloDilated = (attrs: WindowAttrs) => ({
-  ...hloWindow(attrs),
-  ...(attrs.dilation === undefined ? {} : { window_dilations: hloIntegers(attrs.dilation) }),
-});
-
 const example: HostTensor = { dtype: "f32", shape: [1, 4], data: Float32Array.of(1, 3, 2, 0) };
 const exampleAttrs: WindowAttrs = {
   op: "max",
@@ -247,14 +233,8 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  stablehlo: hloInSingle(({ hlo, inputs, outputs, attrs }) => {
-    const { dtype } = outputs[0] as TensorType;
-    const start = hlo.constant({ shape: [], dtype }, identityOf(attrs.op, dtype));
-    const combined = hloCombine(hloReductions[attrs.op], dtype);
-    return hlo.op("reduce_window", [inputs[0] as HloValue, start], outputs, hloDilated(attrs), [combined]);
-  }),
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0],
     outputOrder: windowOrder,
     emit: (context) =>
@@ -340,51 +320,13 @@ defineOp<WindowAttrs>({
     });
     return [dtypes[dtype].create(total)];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    const { dtype } = outputs[0] as TensorType;
-    if (attrs.dilation?.some((gap) => gap !== 1)) return hloScattered(hlo, inputs, outputs, attrs);
-    const zero = hlo.constant({ shape: [], dtype }, 0);
-    const regions = [hloKeeps(attrs.op, dtype), hloCombine("add", dtype)];
-    return hlo.op("select_and_scatter", [...inputs, zero], outputs, hloWindow(attrs), regions);
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
     emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
   },
 });
-
-/** The place (row-major number in x) of each window's extreme, and the element of a second tensor there. */
-function hloTaken(hlo: HloBlock, [x, source]: readonly [HloValue, HloValue], type: TensorType, attrs: WindowAttrs) {
-  const { shape, dtype } = type;
-  const places = hloPlaces(hlo, x.type.shape);
-  const scalar = (value: number): HloValue => hlo.constant({ shape: [], dtype }, value);
-  const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
-  const types = [type, { shape, dtype: "i32" as const }, type];
-  const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
-  const all = hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloDilated(attrs), [region]);
-  return { place: all[1] as HloValue, taken: all[2] as HloValue };
-}
-
-/** StableHLO's select_and_scatter knows no gaps: the places of the extremes, and a scatter to them. */
-function hloScattered(
-  hlo: HloBlock,
-  inputs: readonly HloValue[],
-  outputs: readonly TensorType[],
-  attrs: WindowAttrs,
-): readonly HloValue[] {
-  const [x, source] = inputs as [HloValue, HloValue];
-  const { shape, dtype } = outputs[0] as TensorType;
-  const { place } = hloTaken(hlo, [x, x], { shape: source.type.shape, dtype }, attrs);
-  const size = [sizeOf(source.type.shape)];
-  const flat = (value: HloValue): HloValue => hlo.one("reshape", [value], { shape: size, dtype: value.type.dtype });
-  const zeros = hlo.constant({ shape: [sizeOf(shape)], dtype }, 0);
-  const region = [hloCombine("add", dtype)];
-  const type = { shape: zeros.type.shape, dtype };
-  const sums = hlo.one("scatter", [zeros, flat(place), flat(source)], type, scatterNumbers(1, 1, 0), region);
-  return [hlo.one("reshape", [sums], { shape, dtype })];
-}
 
 defineOp<WindowAttrs>({
   name: "windowTake",
@@ -409,11 +351,8 @@ defineOp<WindowAttrs>({
     });
     return [out];
   },
-  stablehlo: ({ hlo, inputs, outputs, attrs }) => {
-    return [hloTaken(hlo, inputs as [HloValue, HloValue], outputs[0] as TensorType, attrs).taken];
-  },
+  form: { kind: "kernel" },
   lower: {
-    kind: "kernel",
     strided: [0, 1],
     outputOrder: windowOrder,
     emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),

@@ -1,5 +1,5 @@
 /** @module Adafactor: second moments of matrices from their rows and columns alone. */
-import { full, maximum, minimum, rsqrt, type Tensor } from "../tensor/index.ts";
+import { full, linalg, maximum, minimum, rsqrt, type Tensor } from "../tensor/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,
@@ -66,7 +66,8 @@ function slotShape(slot: Slot, shape: readonly number[]): readonly number[] {
   return slot === "rowVar" ? [...lead, rows, 1] : slot === "colVar" ? [...lead, 1, columns] : shape;
 }
 
-const rootMeanSquare = (x: Tensor): Tensor => x.mul(x).mean().sqrt();
+/** By the norm, whose squares neither overflow nor round to 0. */
+const rootMeanSquare = (x: Tensor): Tensor => linalg.norm(x).div(Math.sqrt(x.size));
 
 /** The smaller of the learning rate and 1/√count. */
 const relativeStep = ({ learningRate, count }: StepScalars, like: Tensor): Tensor =>

@@ -1,7 +1,7 @@
 /** @module A server device: it keeps state and runs its handlers, one after another, in the order in which they are asked. */
 import { typeOf } from "../ir/shape.ts";
 import { type Handler, type ServeStep, verifyServe } from "../program/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -42,9 +42,10 @@ export class ServeDevice<State> {
       };
       const example = [stateTypes, ...inputs];
       // What is only read must not be given away: first see whether the handler gives a next state.
-      const { outputPaths } = planFunction(traced, example, meshOf(runtime), { name: handler });
+      const options = { name: handler, argumentNames: ["state"] };
+      const { outputPaths } = planFunction(traced, example, meshOf(runtime), options);
       const writes = outputPaths.some((path) => path.split(".")[0] === "0");
-      const made = compileFunction(traced, example, runtime, { name: handler, donate: writes ? [0] : [] });
+      const made = compileFunction(traced, example, runtime, { ...options, donate: writes ? ["state"] : [] });
       return [handler, { compiled: made as Compiled, writes }] as const;
     });
     this.handlers = new Map(compiled);

@@ -8,7 +8,7 @@ import { typeOf } from "../ir/shape.ts";
 import type { Optimizer } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";

@@ -8,7 +8,7 @@ import { isByEntries } from "./formats.ts";
 
 // The planner says whether what is given by entries becomes dense.
 const expandsAway = (node: Node): boolean =>
-  !isAbsent(node.op.body) && isAbsent(node.op.lower) && node.types.length === 1 && !isByEntries(node);
+  !isAbsent(node.op.body) && isAbsent(node.op.form) && node.types.length === 1 && !isByEntries(node);
 
 export const expandRules: readonly Rule[] = [
   rule("*", "expand composite", "composite(x) = body(x)", (node) =>

@@ -2,5 +2,5 @@
 export { channelsLast } from "./channels-last.ts";
 export { expand } from "./expand.ts";
 export { formatRules, isByEntries } from "./formats.ts";
-export { type Pass, type PassReport, type PassResult, runPasses, standardPasses } from "./pipeline.ts";
+export type { ExecutorPasses, GraphPass } from "./pass.ts";
 export { addRewriteRule, simplify, simplifyOrder, simplifyRules } from "./simplify.ts";

@@ -8,7 +8,7 @@ import { bodyGraph, resultsOf } from "../ops/index.ts";
 
 /** Whether a node is a composite that is nothing but its graph, with a wish for the transforms. */
 const opens = ({ op, attrs }: Node): boolean =>
-  !isAbsent(op.body) && isAbsent(op.lower) && Object.values(attrs).some(isGraph);
+  !isAbsent(op.body) && isAbsent(op.form) && Object.values(attrs).some(isGraph);
 
 /** The graph with the bodies of such composites in their places, at any depth. */
 export function open(graph: Graph): Graph {

@@ -32,6 +32,7 @@ const isNumbered = (node: Node): boolean => /^\d+$/.test(String(node.attrs["labe
 /** Joins single all-reduces into buckets and gives every collective a label. */
 export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
   const order = topological(graph.outputs);
+  if (!order.some((node) => communicationOf(node) !== undefined)) return graph;
   const bucketOf = new Map<Node, Node[]>();
   for (const group of candidates(order).values()) {
     // Readiness: the order in which the values that are reduced were made.

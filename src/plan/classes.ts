@@ -15,6 +15,9 @@ export interface DeviceClass {
   /** Numbers of the devices, ascending. */
   readonly devices: readonly number[];
   readonly local: Graph;
+  /** Indices of the plan's inputs that the graph takes, where those are not all; the same of its outputs. */
+  readonly inputs?: readonly number[];
+  readonly outputs?: readonly number[];
 }
 
 /** The graph of each class of devices, that of device 0 first. */

@@ -5,16 +5,15 @@
  * its values have one pattern, and one format. Costs are those of the whole graph with the pattern in either format, by the
  * machine's roofline. They go by the declared capacity, as shapes are all that is known; a mesh divides both alike.
  */
+import { costOfTasks, type Machine, tasksOf } from "../cost/index.ts";
 import { mapGraph } from "../ir/graph.ts";
-import { parameterOp } from "../ir/leaf.ts";
-import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, type TensorType } from "../ir/shape.ts";
+import type { Attrs, Graph, Node } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { formatRules, isByEntries, simplify } from "../passes/index.ts";
 import { rewriteGraph } from "../rewrite/index.ts";
-import type { Machine } from "./machine.ts";
 
 /** The format of a matrix that is given by entries. */
 export interface ValueFormat {
@@ -95,13 +94,6 @@ function inFormat(graph: Graph, byEntries: (pattern: string) => boolean): Graph 
   return mapGraph(rewriteGraph(left, formatRules), expanded);
 }
 
-/** Roofline of each node by itself. */
-function secondsOf(graph: Graph, { flops, memory }: Machine): number {
-  return topological(graph.outputs).reduce((total, { op, inputs, types, attrs }) => {
-    const isView = !isAbsent(op.lower) && op.lower.kind === "view";
-    if (op === parameterOp || isView) return total;
-    const given = inputs.flatMap((input) => input.types);
-    const bytes = [...given, ...types].reduce((sum, type) => sum + bytesOf(type), 0);
-    return total + Math.max(op.cost(given, types, attrs) / flops, bytes / memory);
-  }, 0);
-}
+/** By work alone: small matrices, whose cost is that of calls, are in the format of large ones. */
+const secondsOf = (graph: Graph, machine: Machine): number =>
+  costOfTasks(tasksOf(graph), { ...machine, call: 0 }).seconds;

@@ -1,5 +1,6 @@
 /** @module Planning: meshes, layouts, and the graph that each device runs. */
-export { type BucketSizes, defaultBuckets } from "./buckets.ts";
+export { collectiveSeconds, type Link, type Machine, machineFor, type Traffic } from "../cost/index.ts";
+export { type BucketSizes, defaultBuckets, formBuckets } from "./buckets.ts";
 export type { DeviceClass } from "./classes.ts";
 export type { Hints, Strategy, Windowed } from "./decision.ts";
 export type { ValueFormat } from "./formats.ts";
@@ -22,7 +23,6 @@ export {
   shardedOn,
   withPlacement,
 } from "./layout.ts";
-export { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
 export {
   axisGroup,
   coordinatesOf,
@@ -40,13 +40,14 @@ export * from "./pipeline/index.ts";
 export {
   collectivesOf,
   type Plan,
+  type PlanLayouts,
+  type PlannedPipeline,
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  type Traffic,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
-export { parsePlan, printPlan } from "./print.ts";
+export { parseAnyPlan, parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
 export { formatStrategy, strategiesOf } from "./strategy.ts";

@@ -1,5 +1,6 @@
 /** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
 
+import { type Machine, sendSeconds } from "../cost/index.ts";
 import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
@@ -10,8 +11,6 @@ import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
 import { isAll } from "../passes/match.ts";
 import { sourceOf } from "../passes/row-facts.ts";
-import { touchedRows } from "../passes/touched-rows.ts";
-import { type BucketSizes, formBuckets } from "./buckets.ts";
 import type { Decision, OwnedPlan, Strategy } from "./decision.ts";
 import { anyMoves, exchangeAttrs } from "./exchange.ts";
 import {
@@ -23,7 +22,6 @@ import {
   sameLayout,
   withPlacement,
 } from "./layout.ts";
-import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
@@ -36,7 +34,8 @@ const remakeDepth = 4;
 export interface LocalTarget {
   readonly mesh: Mesh;
   readonly machine: Machine;
-  readonly buckets: BucketSizes;
+  /** What each graph goes through when it is made, those of bodies first. */
+  readonly finish: (local: Graph) => Graph;
   /** The device's, where devices are not alike; then collectives are numbered, so that all devices' are the same. */
   readonly coordinates?: readonly number[];
 }
@@ -61,7 +60,7 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
       outputs: graph.outputs.map((node, index) => localizer.obtain(node, outputs[index] as Layout)),
     };
   });
-  return touchedRows(formBuckets(pruned(local), target.buckets));
+  return target.finish(pruned(local));
 }
 
 /** The same graph in a fresh trace: nodes that were tried and not used are dropped. */
@@ -272,7 +271,9 @@ class Localizer {
     const scattered = becomes("shard");
     if (!scattered && !(becomes("replicate") && isOfLookups(node, remakeDepth))) return undefined;
     // Sums of whole values go together with others', so that to leave them must save more than the way to begin.
-    const beginning = scattered ? 0 : 2 * this.machine.latency;
+    const begin = (axis: string): number => sendSeconds({ axis, rounds: 2, bytes: 0 }, this.machine);
+    const summed = this.mesh.axes.filter((_axis, index) => own[index]?.kind === "partial");
+    const beginning = scattered ? 0 : summed.reduce((total, { name }) => total + begin(name), 0);
     if (this.remakeSeconds(node, layout, remakeDepth) + beginning >= this.moveSeconds(node, layout)) return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
     const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));

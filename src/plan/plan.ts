@@ -1,22 +1,33 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
+import { costOfTasks, type Machine, machineFor, type Traffic, tasksOf } from "../cost/index.ts";
 import { communicationOf } from "../ir/communication.ts";
-import { controlOf } from "../ir/control.ts";
-import { inputSpecs, mapGraph } from "../ir/graph.ts";
+import { inputSpecs, mapGraph, narrowGraph } from "../ir/graph.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, sameType, type TensorType } from "../ir/shape.ts";
+import { range, sameType, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type BucketSizes, defaultBuckets } from "./buckets.ts";
+import { formBuckets } from "./buckets.ts";
 import { type DeviceClass, deviceClasses } from "./classes.ts";
 import type { Decision } from "./decision.ts";
 import { decideFormats, type ValueFormat } from "./formats.ts";
-import { formatLayout, type Layout, localType, replicate, replicated, resolved } from "./layout.ts";
-import { collectiveSeconds, defaultMachine, type Machine } from "./machine.ts";
-import { coordinatesOf, deviceCount, formatMesh, type Mesh } from "./mesh.ts";
+import {
+  formatLayout,
+  type Layout,
+  localType,
+  replicate,
+  replicated,
+  resolved,
+  sameLayout,
+  shard,
+  withPlacement,
+} from "./layout.ts";
+import { coordinatesOf, deviceCount, formatMesh, type Mesh, type MeshAxis } from "./mesh.ts";
+import { microAxis, type Schedule } from "./pipeline/schedule.ts";
+import type { ScheduleCosts } from "./pipeline/simulate.ts";
 import { propagate } from "./propagate.ts";
 
 /** An input or output of a plan: its global type and its layout. */
@@ -24,16 +35,39 @@ export interface PlannedValue {
   readonly name: string;
   readonly type: TensorType;
   readonly layout: Layout;
+  /** The layout that an input is used in, where that is another. */
+  readonly used?: Layout | undefined;
+  /** In a pipeline: the stage that holds it; undefined: every stage does. */
+  readonly stage?: number | undefined;
 }
 
-/** Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. */
-export interface Plan {
+/** How the micro-batches of a plan run through its stages. */
+export interface PlannedPipeline {
+  readonly schedule: Schedule;
+  /** Times for the order of actions; undefined: a backward pass takes twice a forward pass. */
+  readonly costs?: ScheduleCosts | undefined;
+  /** For each input whether its rows are cut into micro-batches. */
+  readonly batch: readonly boolean[];
+}
+
+/** What decides a plan besides the graph: where inputs and outputs live, and how a pipeline runs. */
+export interface PlanLayouts {
   readonly name: string;
+  /** Fingerprint of the graph that was planned, where the plan is to be compared with it. */
+  readonly source?: string;
   readonly mesh: Mesh;
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
   /** Of the matrices that are given by entries. */
   readonly formats: readonly ValueFormat[];
+  readonly pipeline?: PlannedPipeline | undefined;
+}
+
+/**
+ * Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. In a pipeline it is the graph of one
+ * micro-batch on all stages, with what is done once.
+ */
+export interface Plan extends PlanLayouts {
   readonly local: Graph;
   /** The graphs of all devices: one class where all parts are alike. */
   readonly classes: readonly DeviceClass[];
@@ -47,21 +81,89 @@ export interface PlanOptions {
    * that what is gathered lives only as long as one op needs it (fully sharded training, Rajbhandari et al., "ZeRO",
    * 2020). Undefined: as it is kept.
    */
-  readonly uses?: readonly (Layout | undefined)[];
+  readonly uses?: readonly (Layout | undefined)[] | undefined;
   /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
-  readonly buckets?: BucketSizes;
+  readonly machine?: Machine | undefined;
+  /** What the graph of each class of devices goes through, and before it the bodies in it; default: collectives form buckets. */
+  readonly finish?: ((local: Graph) => Graph) | undefined;
 }
 
 /**
- * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed.
+ * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed. Where inputs or outputs are each to be at one
+ * coordinate of an axis (`O(1)`), the devices there make what is theirs, and nothing is exchanged on that axis.
  *
- * @throws HeddleError `layout` when a given layout does not fit its value.
+ * @throws HeddleError `layout` when a given layout does not fit its value, or an output needs an input that is elsewhere.
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
-  const machine = options.machine ?? defaultMachine;
+  const axis = mesh.axes.findIndex((_axis, place) =>
+    [...(options.inputs ?? []), ...(options.outputs ?? [])].some((layout) => layout?.[place]?.kind === "only"),
+  );
+  return axis < 0 ? planTogether(source, mesh, options) : planApart(source, mesh, options, axis);
+}
+
+/** A plan for each coordinate of an axis, of the inputs and outputs that are there. */
+function planApart(source: Graph, mesh: Mesh, options: PlanOptions, axis: number): Plan {
+  const isAt = (layout: Layout | undefined, coordinate: number): boolean => {
+    const placement = layout?.[axis];
+    return placement?.kind !== "only" || placement.coordinate === coordinate;
+  };
+  const within = (layout: Layout | undefined): Layout | undefined => layout && withPlacement(layout, axis, replicate);
+  const restored = (value: PlannedValue, wanted: Layout | undefined): PlannedValue => {
+    const placement = wanted?.[axis];
+    return placement?.kind === "only" ? { ...value, layout: withPlacement(value.layout, axis, placement) } : value;
+  };
+  const inputs: PlannedValue[] = [];
+  const outputs: PlannedValue[] = [];
+  const parts = range((mesh.axes[axis] as MeshAxis).size).map((coordinate) => {
+    const given = [...source.inputs.keys()].filter((index) => isAt(options.inputs?.[index], coordinate));
+    const made = [...source.outputs.keys()].filter((index) => isAt(options.outputs?.[index], coordinate));
+    checkThere(source, given, made, options);
+    const plan = planGraph(narrowGraph(source, given, made), mesh, {
+      ...options,
+      inputs: given.map((index) => within(options.inputs?.[index])),
+      uses: given.map((index) => within(options.uses?.[index])),
+      outputs: made.map((index) => within(options.outputs?.[index])),
+      outputNames: made.map((index) => options.outputNames?.[index] ?? `out${index}`),
+    });
+    plan.inputs.forEach((value, place) => {
+      inputs[given[place] as number] ??= restored(value, options.inputs?.[given[place] as number]);
+    });
+    plan.outputs.forEach((value, place) => {
+      outputs[made[place] as number] ??= restored(value, options.outputs?.[made[place] as number]);
+    });
+    const classes = plan.classes.flatMap((one): DeviceClass[] => {
+      const devices = one.devices.filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
+      const [own, results] = [one.inputs ?? [...given.keys()], one.outputs ?? [...made.keys()]];
+      const indices = {
+        inputs: own.map((at) => given[at] as number),
+        outputs: results.map((at) => made[at] as number),
+      };
+      return devices.length === 0 ? [] : [{ devices, local: one.local, ...indices }];
+    });
+    return { formats: plan.formats, classes };
+  });
+  const classes = parts.flatMap((part) => part.classes);
+  const { local } = classes[0] as DeviceClass;
+  return { name: source.name, mesh, inputs, outputs, formats: parts[0]?.formats ?? [], local, classes };
+}
+
+/** @throws HeddleError `layout` naming an input that outputs need and that is elsewhere. */
+function checkThere(graph: Graph, given: readonly number[], made: readonly number[], { inputs }: PlanOptions): void {
+  const needed = new Set(topological(made.map((index) => graph.outputs[index] as Node)));
+  const index = graph.inputs.findIndex((input, place) => needed.has(input) && !given.includes(place));
+  if (index < 0) return;
+  throw elsewhere(`input '${inputSpecs(graph)[index]?.name}'`, inputs?.[index] as Layout);
+}
+
+const elsewhere = (what: string, layout: Layout): HeddleError =>
+  new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
+    hint: "call replicate(x) on every worker first",
+  });
+
+function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
+  const machine = machineFor(deviceCount(mesh), options.machine);
   const formatted = decideFormats(source, machine);
   const graph = expandUnplannable(formatted.graph);
   const specs = inputSpecs(graph);
@@ -74,6 +176,10 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
     const use = resolvedLayout(type, options.uses?.[index] ?? layout, mesh);
     checkLayout(`input '${name}' in use`, type, use, mesh);
     return use;
+  });
+  const taken = inputs.map((value, index): PlannedValue => {
+    const used = uses[index] as Layout;
+    return sameLayout(used, value.layout) ? value : { ...value, used };
   });
   const wanted = graph.outputs.map(({ types }, index): Layout | undefined => {
     const layout = options.outputs?.[index];
@@ -91,12 +197,12 @@ export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}):
   const layouts = (values: readonly PlannedValue[]): Layout[] => values.map(({ layout }) => layout);
   const classes = deviceClasses(
     { graph, decisions, inputs: layouts(inputs), outputs: layouts(outputs) },
-    { mesh, machine, buckets: options.buckets ?? defaultBuckets },
+    { mesh, machine, finish: options.finish ?? ((local) => formBuckets(local)) },
   );
   return {
     name: graph.name,
     mesh,
-    inputs,
+    inputs: taken,
     outputs,
     formats: formatted.formats,
     local: (classes[0] as DeviceClass).local,
@@ -132,10 +238,7 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
   }
   if (layout.some((placement) => placement.kind === "partial"))
     throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
-  if (layout.some((placement) => placement.kind === "only"))
-    throw new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
-      hint: "call replicate(x) on every worker first",
-    });
+  if (layout.some((placement) => placement.kind === "only")) throw elsewhere(what, layout);
   localType(type, layout, mesh);
 }
 
@@ -148,10 +251,33 @@ export function verifyPlan(plan: Plan): void {
   const devices = plan.classes.flatMap((one) => one.devices).sort((one, other) => one - other);
   if (devices.length !== deviceCount(plan.mesh) || devices.some((device, index) => device !== index))
     throw new HeddleError("verify", `plan '${plan.name}': not every device is in one class`);
-  for (const one of plan.classes) verifyClass(plan, one);
+  const whole = overTime(plan);
+  for (const one of plan.classes) verifyClass(whole, one);
 }
 
-function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
+/** A pipeline's plan as its local graph sees it: with the micro-batches as one more axis of the mesh. */
+function overTime(plan: Plan): Plan {
+  const { mesh, pipeline } = plan;
+  if (pipeline === undefined) return plan;
+  const time = { name: microAxis, size: pipeline.schedule.microBatches, isTime: true };
+  const extended = (values: readonly PlannedValue[], batch: readonly boolean[]): PlannedValue[] =>
+    values.map((value, index) => ({
+      ...value,
+      layout: [...value.layout, batch[index] === true ? shard(0) : replicate],
+    }));
+  return {
+    ...plan,
+    mesh: { axes: [...mesh.axes, time] },
+    inputs: extended(plan.inputs, pipeline.batch),
+    outputs: extended(plan.outputs, []),
+  };
+}
+
+/** The values of a list that a class of devices has. */
+const chosen = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
+  indices === undefined ? list : indices.map((index) => list[index] as Item);
+
+function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
   verifyGraph(local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
     if (values.length !== nodes.length)
@@ -162,7 +288,7 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
     values.forEach(({ name, type, layout }, index) => {
       const node = nodes[index] as Node;
       const fits = (device: number): boolean =>
-        sameType(localType(type, layout, plan.mesh, coordinatesOf(plan.mesh, device)), node.types[0] as TensorType);
+        sameType(localType(type, layout, mesh, coordinatesOf(mesh, device)), node.types[0] as TensorType);
       if (!devices.every(fits)) {
         throw new HeddleError(
           "verify",
@@ -171,14 +297,14 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
       }
     });
   };
-  compare("input", plan.inputs, local.inputs);
-  compare("output", plan.outputs, local.outputs);
-  for (const { node } of collectivesWithin(local)) {
-    const axis = plan.mesh.axes.find(({ name }) => name === node.attrs["axis"]);
+  compare("input", chosen(plan.inputs, inputs), local.inputs);
+  compare("output", chosen(plan.outputs, outputs), local.outputs);
+  for (const node of nodesWithin(local).filter(isCollective)) {
+    const axis = mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
         "verify",
-        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(plan.mesh)}`,
+        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(mesh)}`,
       );
     }
   }
@@ -187,49 +313,10 @@ function verifyClass(plan: Plan, { devices, local }: DeviceClass): void {
 const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** The collectives of a plan, in order; those inside a loop once. */
-export const collectivesOf = (plan: Plan): Node[] => collectivesWithin(plan.local).map(({ node }) => node);
+export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);
 
-/** What one collective sends. */
-export interface Traffic {
-  /** Name of the op. */
-  readonly name: string;
-  readonly axis: string;
-  readonly label: string;
-  /** Number of tensors in it. */
-  readonly values: number;
-  /** Bytes of its local inputs. */
-  readonly payload: number;
-  /** Bytes that each device sends, in all iterations of the loops around it (one of a loop that a condition ends). */
-  readonly sent: number;
-  /** Predicted time of all iterations, in seconds, on the machine that plans assume. */
-  readonly seconds: number;
-}
-
-/** The collectives of a graph and of those that its ops own, and how often each runs. */
-function collectivesWithin(graph: Graph, times = 1): { readonly node: Node; readonly times: number }[] {
-  return topological(graph.outputs).flatMap((node) => {
-    const control = controlOf(node);
-    const inner = times * (control?.kind === "loop" ? (control.length ?? 1) : 1);
-    const owned = Object.values(node.attrs).filter(isGraph);
-    return [...(isCollective(node) ? [{ node, times }] : []), ...owned.flatMap((one) => collectivesWithin(one, inner))];
-  });
-}
-
-/** What each collective of a plan sends on a device (default: the first), in order. */
-export function trafficOf(plan: Plan, device = 0): Traffic[] {
-  const own = plan.classes.find(({ devices }) => devices.includes(device));
-  return collectivesWithin((own ?? plan).local).map(({ node, times }) => {
-    const types = node.inputs.map((input) => input.types[0] as TensorType);
-    const payload = types.reduce((total, type) => total + bytesOf(type), 0);
-    const sent = times * (communicationOf(node)?.traffic(types, node.attrs).bytes ?? 0);
-    return {
-      name: node.op.name,
-      axis: String(node.attrs["axis"]),
-      label: String(node.attrs["label"]),
-      values: node.inputs.length,
-      payload,
-      sent,
-      seconds: times * collectiveSeconds(defaultMachine, node.op.name, types, node.attrs),
-    };
-  });
+/** What each collective of a plan sends on a device (default: the first), in order. @param machine default: as plans assume */
+export function trafficOf(plan: Plan, device = 0, machine?: Machine): Traffic[] {
+  const { local } = plan.classes.find(({ devices }) => devices.includes(device)) ?? plan;
+  return [...costOfTasks(tasksOf(local), machineFor(deviceCount(plan.mesh), machine)).collectives];
 }

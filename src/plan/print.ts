@@ -1,13 +1,16 @@
 /** @module Text of plans, and reading it back. */
 import { parseGraph } from "../ir/parse.ts";
-import { printGraph } from "../ir/print.ts";
+import { printGraph, quoted, unquoted } from "../ir/print.ts";
 import { formatType, parseType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { canonicalJson, type Plain, parseCanonicalJson } from "../util/text.ts";
 import type { DeviceClass } from "./classes.ts";
 import type { ValueFormat } from "./formats.ts";
 import { formatLayout, parseLayout } from "./layout.ts";
 import { deviceCount, formatMesh, mesh, parseMesh } from "./mesh.ts";
-import type { Plan, PlannedValue } from "./plan.ts";
+import { orderGrid, parseSchedule } from "./pipeline/schedule.ts";
+import type { ScheduleCosts } from "./pipeline/simulate.ts";
+import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts";
 
 /**
  * Prints a plan: its mesh, the layout of each input and output (one placement per axis), the graph of one device.
@@ -18,71 +21,138 @@ import type { Plan, PlannedValue } from "./plan.ts";
  * output loss: f32[] R
  * ```
  *
- * Matrices given by entries have a line each: `format f32[400,300] of 900 entries: entries` (or `dense`).
+ * An input that is used in another layout than it is kept in has `used` and that one after its layout. `of 1f2e3d` after the name is the fingerprint of the planned graph, where it is known. Matrices given by entries have a line each:
+ * `format f32[400,300] of 900 entries: entries` (or `dense`).
  *
- * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them.
+ * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them; `inputs 0 1` and `outputs 2` name
+ * what such a graph takes and makes, where that is not all.
+ *
+ * In a pipeline, values have their stage (`stage 1`) and `batch` where their rows are cut into micro-batches, the schedule stands as a
+ * grid before the graph, and the graph is that of one micro-batch.
  */
 export function printPlan(plan: Plan): string {
-  const line = (kind: string) => (value: PlannedValue) =>
-    `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd();
+  const graphs = plan.classes.map((one) => `${classText(one, plan)}${printGraph(one.local)}`);
+  return `${printLayouts(plan)}\n${graphs.join("\n")}`;
+}
+
+/** {@link printPlan} without graphs: what decides them, for people to edit. It is read back by {@link parseLayouts}. */
+export function printLayouts({ name, source, mesh: axes, inputs, outputs, formats, pipeline }: PlanLayouts): string {
+  const line = (kind: string) => (value: PlannedValue, index: number) => {
+    const stage = value.stage === undefined ? "" : ` stage ${value.stage}`;
+    const used = value.used === undefined ? "" : ` used ${formatLayout(value.used)}`;
+    const batch = kind === "input" && pipeline?.batch[index] === true ? " batch" : "";
+    return (
+      `${kind} ${value.name}: ${formatType(value.type)} ${formatLayout(value.layout)}`.trimEnd() + used + stage + batch
+    );
+  };
   const head = [
-    `plan @${plan.name} on ${formatMesh(plan.mesh)}`,
-    ...plan.inputs.map(line("input")),
-    ...plan.outputs.map(line("output")),
-    ...plan.formats.map(({ type, capacity, format }) => `format ${formatType(type)} of ${capacity} entries: ${format}`),
+    `plan @${quoted(name)}${source === undefined ? "" : ` of ${source}`} on ${formatMesh(axes)}`,
+    ...inputs.map(line("input")),
+    ...outputs.map(line("output")),
+    ...formats.map(({ type, capacity, format }) => `format ${formatType(type)} of ${capacity} entries: ${format}`),
+    ...(pipeline === undefined ? [] : pipelineLines(pipeline)),
   ];
-  const graphs =
-    plan.classes.length === 1
-      ? [printGraph(plan.local)]
-      : plan.classes.map(({ devices, local }) => `devices ${devices.join(" ")}\n${printGraph(local)}`);
-  return `${head.join("\n")}\n\n${graphs.join("\n")}`;
+  return `${head.join("\n")}\n`;
+}
+
+function pipelineLines({ schedule, costs }: PlannedPipeline): string[] {
+  const said = costs === undefined ? [] : [`costs ${canonicalJson(costs as unknown as Plain)}`];
+  const { name, stages, microBatches } = schedule;
+  return [...said, `schedule ${name} stages=${stages} microBatches=${microBatches}`, orderGrid(schedule, () => false)];
+}
+
+function classText({ devices, inputs, outputs }: DeviceClass, { classes }: Plan): string {
+  if (classes.length === 1) return "";
+  const those = (what: string, indices: readonly number[] | undefined): string =>
+    indices === undefined ? "" : `${[what, ...indices].join(" ")}\n`;
+  return `${those("devices", devices)}${those("inputs", inputs)}${those("outputs", outputs)}`;
 }
 
 /** The inverse of {@link printPlan}. @throws HeddleError `parse`. */
 export function parsePlan(text: string): Plan {
   const end = text.indexOf("\n\n");
-  const [first, ...lines] = text.slice(0, end).split("\n");
-  const head = /^plan @(\S+) on (\S*)$/.exec(first ?? "");
-  if (end < 0 || head === null) throw new HeddleError("parse", "line 1: expected 'plan @name on mesh'");
-  const inputs: PlannedValue[] = [];
-  const outputs: PlannedValue[] = [];
-  const formats: ValueFormat[] = [];
-  lines.forEach((line, index) => {
-    const said = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
-    const matrix = said === null ? undefined : parseType(said[1] as string);
-    if (said !== null && matrix !== undefined) {
-      formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
-      return;
-    }
-    const match = /^(input|output) (.*): (\S+)((?: \S+)*)$/.exec(line);
-    const type = match === null ? undefined : parseType(match[3] as string);
-    if (match === null || type === undefined)
-      throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
-    (match[1] === "input" ? inputs : outputs).push({
-      name: match[2] as string,
-      type,
-      layout: parseLayout(match[4] as string),
-    });
+  const layouts = parseLayouts(text);
+  if (end < 0) throw new HeddleError("parse", "the plan has no graph", { hint: "parseLayouts reads one without" });
+  const classes = parseClasses(text.slice(end + 2), deviceCount(layouts.mesh));
+  return { ...layouts, local: (classes[0] as DeviceClass).local, classes };
+}
+
+/** Reads the text of a plan, with graphs or without. @throws HeddleError `parse`. */
+export const parseAnyPlan = (text: string): Plan | PlanLayouts =>
+  /\n\n(graph|devices) /.test(text) ? parsePlan(text) : parseLayouts(text);
+
+/** The inverse of {@link printLayouts}; graphs that follow are left out. @throws HeddleError `parse`. */
+export function parseLayouts(text: string): PlanLayouts {
+  const [first = "", ...lines] = (text.split("\n\n")[0] as string).trimEnd().split("\n");
+  const head = /^plan @("(?:[^"\\]|\\.)*"|\S*)(?: of (\S+))? on (\S*)$/.exec(first);
+  if (head === null) throw new HeddleError("parse", "line 1: expected 'plan @name on mesh'");
+  const values: Values = { inputs: [], outputs: [], formats: [], batch: [] };
+  const grid = lines.findIndex((line) => line.startsWith("schedule "));
+  let costs: ScheduleCosts | undefined;
+  lines.slice(0, grid < 0 ? lines.length : grid).forEach((line, index) => {
+    if (line.startsWith("costs ")) costs = parseCanonicalJson(line.slice("costs ".length)) as unknown as ScheduleCosts;
+    else if (!parseValue(line, values)) throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
   });
-  const axes = head[2] === "" ? mesh({}) : parseMesh(head[2] as string);
-  const classes = parseClasses(text.slice(end + 2), deviceCount(axes));
+  const { inputs, outputs, formats, batch } = values;
   return {
-    name: head[1] as string,
-    mesh: axes,
-    inputs,
-    outputs,
-    formats,
-    local: (classes[0] as DeviceClass).local,
-    classes,
+    name: unquoted(head[1] as string),
+    ...(head[2] === undefined ? {} : { source: head[2] }),
+    mesh: head[3] === "" ? mesh({}) : parseMesh(head[3] as string),
+    ...{ inputs, outputs, formats },
+    ...(grid < 0 ? {} : { pipeline: { schedule: parseSchedule(lines.slice(grid).join("\n")), costs, batch } }),
   };
+}
+
+/** What the lines of a plan's head say. */
+interface Values {
+  readonly inputs: PlannedValue[];
+  readonly outputs: PlannedValue[];
+  readonly formats: ValueFormat[];
+  readonly batch: boolean[];
+}
+
+function parseValue(line: string, { inputs, outputs, formats, batch }: Values): boolean {
+  const said = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
+  const matrix = said === null ? undefined : parseType(said[1] as string);
+  if (said !== null && matrix !== undefined) {
+    formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
+    return true;
+  }
+  const match =
+    /^(input|output) (.*): (\S+)((?: [RSPO]\S*)*)(?: used((?: [RSPO]\S*)*))?(?: stage (\d+))?( batch)?$/.exec(line);
+  const type = match === null ? undefined : parseType(match[3] as string);
+  if (match === null || type === undefined) return false;
+  const value = {
+    ...{ name: match[2] as string, type, layout: parseLayout(match[4] as string) },
+    ...(match[5] === undefined ? {} : { used: parseLayout(match[5]) }),
+    ...(match[6] === undefined ? {} : { stage: Number(match[6]) }),
+  };
+  (match[1] === "input" ? inputs : outputs).push(value);
+  if (match[1] === "input") batch.push(match[7] !== undefined);
+  return true;
 }
 
 function parseClasses(text: string, count: number): DeviceClass[] {
   const all = Array.from({ length: count }, (_unused, device) => device);
   if (!text.startsWith("devices ")) return [{ devices: all, local: parseGraph(text) }];
   return text.split(/\n(?=devices [\d ]+\n)/).map((section): DeviceClass => {
-    const line = section.indexOf("\n");
-    const devices = section.slice("devices ".length, line).split(" ").map(Number);
-    return { devices, local: parseGraph(section.slice(line + 1)) };
+    const graph = section.search(/^graph /m);
+    const indices = new Map(
+      section
+        .slice(0, graph)
+        .trimEnd()
+        .split("\n")
+        .map((line) => {
+          const [what, ...numbers] = line.split(" ");
+          return [what, numbers.map(Number)] as const;
+        }),
+    );
+    const [inputs, outputs] = [indices.get("inputs"), indices.get("outputs")];
+    return {
+      devices: indices.get("devices") ?? [],
+      local: parseGraph(section.slice(graph)),
+      ...(inputs === undefined ? {} : { inputs }),
+      ...(outputs === undefined ? {} : { outputs }),
+    };
   });
 }

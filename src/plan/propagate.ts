@@ -5,6 +5,8 @@
  * replicated stays so unless an op needs a part of it. Among the strategies that fit, the cheapest by the machine's
  * rates is taken.
  */
+import { type Machine, sendSeconds, workSeconds } from "../cost/index.ts";
+import { bytesTouched } from "../cost/tasks.ts";
 import { controlOf } from "../ir/control.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
@@ -14,7 +16,6 @@ import { decideControl } from "./control.ts";
 import type { Decision, Strategy, Windowed } from "./decision.ts";
 import { anyMoves, movesAt } from "./exchange.ts";
 import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
-import type { Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { axisSeconds } from "./redistribute.ts";
@@ -102,7 +103,13 @@ function cheapest(
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
   for (const strategy of candidates) {
-    let seconds = (flops * largestShare(strategy, axis)) / machine.flops;
+    const share = largestShare(strategy, axis);
+    const bytes = bytesTouched(
+      node,
+      heldBytes(walk.inputs, strategy.inputs, share),
+      sum(heldBytes(walk.outputs, strategy.outputs, share)),
+    );
+    let seconds = workSeconds({ flops: flops * share, bytes }, machine);
     current.forEach((placement, input) => {
       seconds += move(walk.inputs[input] as TensorType, placement, strategy.inputs[input] as Placement);
     });
@@ -110,6 +117,7 @@ function cheapest(
       seconds += windowSeconds(
         (window.side === "input" ? walk.inputs : walk.outputs)[window.operand] as TensorType,
         window,
+        axis,
         machine,
       );
     if (wished !== undefined) seconds += move(walk.outputs[0] as TensorType, strategy.outputs[0] as Placement, wished);
@@ -122,11 +130,17 @@ function cheapest(
 function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
   if (letter === undefined) return 1;
   if (sizes === undefined) return 1 / axis.size;
-  return Math.max(...sizes) / sizes.reduce((sum, size) => sum + size, 0);
+  return Math.max(...sizes) / sum(sizes);
 }
 
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** Bytes of each value on the device that has most of it. */
+const heldBytes = (types: readonly TensorType[], placements: readonly Placement[], share: number): number[] =>
+  types.map((type, index) => bytesOf(type) * (placements[index]?.kind === "shard" ? share : 1));
+
 /** Seconds to send the device that lacks most what it lacks of its window. */
-function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, machine: Machine): number {
+function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, axis: MeshAxis, machine: Machine): number {
   if (sizes === undefined) return 0;
   const parts = intervals(sizes);
   if (!anyMoves(parts, wanted)) return 0;
@@ -134,7 +148,7 @@ function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, machi
   const rows = wanted.map((_window, place) =>
     movesAt(wanted, parts, place, true).sends.reduce((sum, [peer, , count]) => sum + (peer === 0 ? 0 : count), 0),
   );
-  return machine.latency + (Math.max(...rows) * row) / machine.bandwidth;
+  return sendSeconds({ axis: axis.name, rounds: 1, bytes: Math.max(...rows) * row }, machine);
 }
 
 /** Whether a strategy goes on with a split, or with contributions, that some input has already. */

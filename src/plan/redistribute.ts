@@ -1,4 +1,5 @@
 /** @module Changes of layout: a shortest path over the legal steps, each at most one collective on one axis. */
+import { collectiveSeconds, type Machine, workSeconds } from "../cost/index.ts";
 import type { Attrs } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -13,7 +14,6 @@ import {
   samePlacement,
   withPlacement,
 } from "./layout.ts";
-import { collectiveSeconds, type Machine } from "./machine.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals, type Sizes, sizesOn } from "./partition.ts";
 
@@ -114,7 +114,7 @@ function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
       if (axis.isTime === true && collective !== undefined && collective.op !== "allReduce") return never;
       // Taking one's own part moves it once in memory.
       return collective === undefined
-        ? bytesOf(local) / axis.size / machine.memory
+        ? workSeconds({ flops: 0, bytes: bytesOf(local) / axis.size }, machine)
         : collectiveSeconds(machine, collective.op, [local], collective.attrs);
     }),
   );

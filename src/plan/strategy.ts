@@ -2,6 +2,7 @@
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { flopsOf } from "../ir/walk.ts";
 import type { Hints, Strategy } from "./decision.ts";
 import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
@@ -168,7 +169,5 @@ const cheapPerElement = 32;
  * Whether an op is cheap: its parts are then made anew rather than cut from the whole or sent, and it follows the layout that is
  * wanted of its result.
  */
-export function isCheap(node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean {
-  const inputs = node.inputs.flatMap((input) => input.types);
-  return node.op.cost(inputs, node.types, node.attrs) <= cheapPerElement * sizeOf(node.shape);
-}
+export const isCheap = (node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean =>
+  flopsOf(node) <= cheapPerElement * sizeOf(node.shape);

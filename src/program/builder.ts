@@ -5,10 +5,9 @@ import { invariant } from "../util/errors.ts";
 import type { Program, ProgramAxis, Step, ValueId, WorkStep } from "./program.ts";
 import { splitGraph, withFrees } from "./split.ts";
 
-/** The program of the devices at one coordinate of the stage axis. */
-export interface RankProgram {
+/** A program, and which of the plan's inputs it takes and which of its outputs it makes, by their indices. */
+export interface PartProgram {
   readonly program: Program;
-  /** For each input of the program its index among all inputs; the same of the outputs. */
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
@@ -75,7 +74,7 @@ export class ProgramBuilder {
   }
 
   /** The program. `holds` says which outputs of the whole this rank has. */
-  finish(outputKey: (index: number) => string, holds: (output: number) => boolean): RankProgram {
+  finish(outputKey: (index: number) => string, holds: (output: number) => boolean): PartProgram {
     const outputs = [...this.source.outputs.keys()].filter(holds);
     const wanted = [
       ...this.entries.flatMap((entry) =>

@@ -3,6 +3,7 @@
 import type { Reduction } from "../ir/equation.ts";
 import type { Attrs } from "../ir/node.ts";
 import { parseGraph } from "../ir/parse.ts";
+import { unquoted } from "../ir/print.ts";
 import { parseType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type Plain, parseCanonicalJson } from "../util/text.ts";
@@ -32,11 +33,11 @@ class ProgramReader {
   }
 
   read(): Program {
-    const head = /^program @(\S+) \{$/.exec(this.lines[0] ?? "");
+    const head = /^program @("(?:[^"\\]|\\.)*"|\S*) \{$/.exec(this.lines[0] ?? "");
     if (head === null) throw this.error("expected 'program @name {'");
     for (this.line = 1; this.line < this.lines.length; this.line++) {
       const text = this.lines[this.line] as string;
-      if (text === "}") return this.program(head[1] as string);
+      if (text === "}") return this.program(unquoted(head[1] as string));
       this.statement(text.trim());
     }
     throw this.error("program ends without '}'");
@@ -62,7 +63,7 @@ class ProgramReader {
   }
 
   private input(text: string): void {
-    const match = this.match(/^input (%\d+) (\S+) (.*)$/, text);
+    const match = this.match(/^input (%\d+) (\S+) ?(.*)$/, text);
     this.define(`${match[1]} ${match[2]}`);
     this.inputs.push({ name: match[3] as string, type: this.values.at(-1) as TensorType });
   }

@@ -14,51 +14,56 @@ import { apply, isGraph } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import * as emit from "../ops/emit.ts";
 import { formBuckets } from "../plan/buckets.ts";
+import { localType } from "../plan/layout.ts";
 import {
   type Action,
+  assignStages,
   formatAction,
   isAccumulation,
   microAxis,
   rankOfStages,
-  type Schedule,
-  type ScheduleCosts,
   type StagePlace,
   type Stages,
   simulate,
+  stageAxis,
 } from "../plan/pipeline/index.ts";
+import type { Plan, PlannedPipeline, PlannedValue } from "../plan/plan.ts";
 import { invariant } from "../util/errors.ts";
-import { ProgramBuilder, type RankProgram } from "./builder.ts";
-import type { ProgramAxis } from "./program.ts";
+import { type BuilderSource, type PartProgram, ProgramBuilder } from "./builder.ts";
 import { isRepeated } from "./split.ts";
 import { verifyTransfers } from "./transfers.ts";
 
-/** What the programs of a pipeline are made of. */
-export interface PipelineSource {
-  readonly name: string;
+/** A pipeline's plan with all that follows from it and is not said in it. */
+interface PipelineSource extends BuilderSource {
   readonly stages: Stages;
-  readonly schedule: Schedule;
-  readonly costs?: ScheduleCosts;
-  /** Axes of the mesh, the stage axis among them. */
-  readonly axes: readonly ProgramAxis[];
-  readonly stageAxis: string;
-  /** For each input whether it is cut into micro-batches. */
-  readonly batch: readonly boolean[];
-  /** Names and types of inputs and outputs on one device, all micro-batches together. */
-  readonly inputs: readonly { readonly name: string; readonly type: TensorType }[];
-  readonly outputs: readonly { readonly name: string; readonly type: TensorType }[];
+  readonly pipeline: PlannedPipeline;
   /** For each output the stage that holds it; undefined: every rank does. */
   readonly outputStages: readonly (number | undefined)[];
-  /** For each output the index of the input whose buffer it takes over. */
-  readonly donated: readonly (number | undefined)[];
 }
 
 /**
- * Makes the program of each rank of a pipeline. Equal sources give equal programs.
+ * Makes the program of each rank of a pipeline. Equal plans give equal programs.
  *
- * @throws HeddleError `schedule` when the schedule cannot run.
+ * @param donated for each output the index of the input whose buffer it takes over
+ * @throws HeddleError `schedule` when the schedule cannot run; `pipeline` when a node has no place.
  */
-export function pipelinePrograms(source: PipelineSource): RankProgram[] {
-  return new PipelineWriter(source).programs();
+export function pipelinePrograms(
+  { name, mesh, inputs, outputs, local }: Plan,
+  pipeline: PlannedPipeline,
+  donated: readonly (number | undefined)[],
+): PartProgram[] {
+  const stagesOf = (values: readonly PlannedValue[]) => values.map(({ stage }) => stage);
+  const here = (values: readonly PlannedValue[]) =>
+    values.map((value) => ({ name: value.name, type: localType(value.type, value.layout, mesh) }));
+  const outputStages = stagesOf(outputs);
+  const stages = assignStages(local, {
+    stages: pipeline.schedule.stages,
+    batch: pipeline.batch,
+    inputs: stagesOf(inputs),
+    outputs: outputStages,
+  });
+  const common = { name, axes: mesh.axes, stageAxis, inputs: here(inputs), outputs: here(outputs), donated };
+  return new PipelineWriter({ ...common, stages, pipeline, outputStages }).programs();
 }
 
 /** A value that one rank makes and another needs. */
@@ -85,12 +90,12 @@ class PipelineWriter {
     this.order = topological(this.graph.outputs);
     this.users = usersOf(this.order);
     this.outputs = new Set(this.graph.outputs);
-    this.ranks = rankOfStages(source.schedule).map((rank) => rank as number);
-    this.builders = source.schedule.ranks.map(() => new ProgramBuilder(source));
+    this.ranks = rankOfStages(source.pipeline.schedule).map((rank) => rank as number);
+    this.builders = source.pipeline.schedule.ranks.map(() => new ProgramBuilder(source));
   }
 
-  programs(): RankProgram[] {
-    const { schedule, costs } = this.source;
+  programs(): PartProgram[] {
+    const { schedule, costs } = this.source.pipeline;
     const { ranks } = simulate(schedule, costs);
     ranks.forEach((_actions, rank) => {
       this.start(rank);
@@ -144,7 +149,7 @@ class PipelineWriter {
   /** What all micro-batches of a rank's stages use and none changes is made once; sums over the batch alone first. */
   private start(rank: number): void {
     const sums = this.order.filter((node) => isAccumulation(node) && this.place(node).phase === "start");
-    for (let microBatch = 0; microBatch < this.source.schedule.microBatches; microBatch++)
+    for (let microBatch = 0; microBatch < this.source.pipeline.schedule.microBatches; microBatch++)
       this.emit(rank, `start.${microBatch}`, [], { microBatch, sums });
     const made = this.order.filter((node) => {
       if (this.place(node).phase !== "start" || this.isFree(node) || node.types.length > 1) return false;
@@ -278,7 +283,7 @@ class PipelineWriter {
   }
 
   private isBatch(node: Node): boolean {
-    return node.op === parameterOp && this.source.batch[this.graph.inputs.indexOf(node)] === true;
+    return node.op === parameterOp && this.source.pipeline.batch[this.graph.inputs.indexOf(node)] === true;
   }
 
   private typeGiven(node: Node): TensorType {

@@ -1,5 +1,5 @@
 /** @module Text of programs. */
-import { printGraph } from "../ir/print.ts";
+import { printGraph, quoted } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { type BranchStep, type LoopStep, type Program, programsOf, type Step, type ValueId } from "./program.ts";
@@ -26,10 +26,10 @@ import { type BranchStep, type LoopStep, type Program, programsOf, type Step, ty
  * An output that takes over the buffer of an input ends with `<- %0`.
  */
 export function printProgram(program: Program): string {
-  const lines = [`program @${program.name} {`];
+  const lines = [`program @${quoted(program.name)} {`];
   for (const axis of program.axes) lines.push(`  axis ${axis.name} ${axis.size}`);
   program.inputs.forEach((input, id) => {
-    lines.push(`  input %${id} ${formatType(input.type)} ${input.name}`);
+    lines.push(`  input %${id} ${formatType(input.type)} ${input.name}`.trimEnd());
   });
   for (const step of program.steps) lines.push(...printStep(step, program.values));
   program.outputs.forEach((output, index) => {

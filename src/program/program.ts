@@ -89,6 +89,10 @@ export type WorkStep = RunStep | CollectiveStep | LoopStep | BranchStep;
 
 export type Step = WorkStep | FreeStep;
 
+/** Devices of the mesh that a program is for. */
+export const devicesOf = ({ axes }: Pick<Program, "axes">): number =>
+  axes.reduce((product, { size }) => product * size, 1);
+
 /** The programs that a step runs. */
 export function programsOf(step: Step): readonly Program[] {
   if (step.kind === "branch") return step.branches;

@@ -33,9 +33,9 @@ const isApart = (node: Node): boolean => isCollective(node) || controlOf(node) !
 
 /** Whether a region that needs this value makes it again instead of getting it: views and constants cost nothing. */
 export function isRepeated(node: Node): boolean {
-  const { lower } = node.op;
-  if (isAbsent(lower)) return false;
-  return lower.kind === "view" || (lower.kind === "scalar" && node.inputs.length === 0);
+  const { form } = node.op;
+  if (isAbsent(form)) return false;
+  return form.kind === "view" || (form.kind === "pointwise" && node.inputs.length === 0);
 }
 
 /** Splits a graph with one device's types into a program. Equal graphs give equal programs. */
@@ -221,12 +221,12 @@ class Splitter {
 }
 
 /** Whether a run may fail for the values that the node is given: only then it is asked where it was written. */
-const canRefuse = (node: Node): boolean => isAbsent(node.op.lower) || refusesValues(node);
+const canRefuse = (node: Node): boolean => isAbsent(node.op.form) || refusesValues(node);
 
 /** Whether the node itself refuses some values, and not only what it is made of. */
-export function refusesValues({ op: { lower, name }, dtype }: Node): boolean {
-  if (isAbsent(lower)) return false;
-  return lower.kind === "kernel" || ((name === "div" || name === "rem") && isInteger(dtype));
+export function refusesValues({ op: { form, name }, dtype }: Node): boolean {
+  if (isAbsent(form)) return false;
+  return form.kind === "kernel" || ((name === "div" || name === "rem") && isInteger(dtype));
 }
 
 /** The nodes that `results` need, inputs before users, not going past nodes that are not `inside`. */

@@ -1,4 +1,8 @@
 /** @module What runs programs: the interface that every executor has, and the memory it works on. */
+
+import type { Machine } from "../cost/index.ts";
+import type { Graph } from "../ir/node.ts";
+import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Program, ProgramAxis } from "../program/program.ts";
 
 /** Memory of one device, filled by the host or by a run. */
@@ -47,14 +51,23 @@ export interface Run {
 
 /** Local devices and the way to run programs on them. */
 export interface Executor {
-  /** `remote`: devices in waiting workers, which this process sends its programs to. */
-  readonly name: "reference" | "native" | "remote";
+  /** That of its plug-in. */
+  readonly name: string;
   /** Devices that this process addresses. */
   readonly devices: number;
+  /** Whether its devices are in other processes, so that nothing they hold can be read at once. */
+  readonly elsewhere?: boolean;
+  /** The passes of its compiles besides those that every graph goes through. */
+  readonly passes?: ExecutorPasses;
+  /** Threads per device; absent: the one that calls. */
+  readonly threads?: number;
   /** Memory of a device, by default the first. */
   allocate(bytes: number, device?: number): DeviceBuffer;
-  /** Makes a program ready; where devices are not alike, one program for each local device. */
-  compile(program: Program | readonly Program[]): Executable;
+  /**
+   * Makes a program ready; where devices are not alike, one program for each local device. `graphs` are the same work as one
+   * graph for each local device, for an executor that compiles graphs; absent for what has no one graph, as a pipeline's stages.
+   */
+  compile(program: Program | readonly Program[], graphs?: readonly Graph[]): Executable;
   /**
    * Copies the chosen rows of `source`, each of `rowBytes` bytes, one after another to the start of `target`, off the
    * event loop. Absent where the host does it as well.
@@ -79,6 +92,10 @@ export interface LocalDevice {
 export interface ExecutorOptions {
   readonly axes: readonly ProgramAxis[];
   readonly devices: readonly LocalDevice[];
+  /** Threads per device, where the executor has any; default its own choice. */
+  readonly threads?: number | undefined;
+  /** What the planner assumed of devices and links; undefined: what it assumes of any. */
+  readonly machine?: Machine | undefined;
 }
 
 /** The program of each local device. */

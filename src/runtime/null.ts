@@ -3,8 +3,9 @@
  * milliseconds.
  */
 
+import type { Cost } from "../cost/index.ts";
 import { bytesOf } from "../ir/shape.ts";
-import { countProgram, type Program, type ProgramCount } from "../program/index.ts";
+import { costOf, type Program } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type DeviceBuffer, type Executable, type Executor, type ExecutorOptions, programsFor } from "./executor.ts";
 
@@ -21,8 +22,7 @@ export interface Counts {
 }
 
 /** An executor without memory, and its counters. */
-export interface NullExecutor extends Omit<Executor, "name"> {
-  readonly name: "null";
+export interface NullExecutor extends Executor {
   readonly counts: Counts;
 }
 
@@ -57,8 +57,8 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
 }
 
 function compileEach(programs: readonly Program[], counts: Counts): Executable {
-  const each = programs.map(countProgram);
-  const sum = (of: (count: ProgramCount) => number): number => each.reduce((total, one) => total + of(one), 0);
+  const each = programs.map((program) => costOf(program));
+  const sum = (of: (cost: Cost) => number): number => each.reduce((total, one) => total + of(one), 0);
   const program = programs[0] as Program;
   return {
     program,
@@ -66,10 +66,10 @@ function compileEach(programs: readonly Program[], counts: Counts): Executable {
     calls: program.steps.length,
     run: () => {
       counts.runs++;
-      counts.operations += sum(({ operations }) => operations);
-      counts.bytesMoved += sum(({ bytesMoved }) => bytesMoved);
-      counts.bytesSent += sum(({ bytesSent }) => bytesSent);
-      counts.collectives += (each[0] as ProgramCount).collectives.reduce((total, { count }) => total + count, 0);
+      counts.operations += sum(({ flops }) => flops);
+      counts.bytesMoved += sum(({ bytes }) => bytes);
+      counts.bytesSent += sum(({ sent }) => sent);
+      counts.collectives += (each[0] as Cost).collectives.reduce((total, { times }) => total + times, 0);
       return {
         outputs: programs.map(({ outputs }) => outputs.map(({ type }) => nothing(bytesOf(type)))),
         done: Promise.resolve(),

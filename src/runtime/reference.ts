@@ -20,6 +20,8 @@ import {
   type Run,
 } from "./executor.ts";
 import { type DeviceRun, type Meeting, together } from "./meeting.ts";
+import { nativePasses } from "./passes.ts";
+import type { ExecutorPlugin } from "./registry.ts";
 
 const live = { buffers: 0, bytes: 0 };
 
@@ -29,9 +31,6 @@ function gone(bytes: number): void {
 }
 
 const collected = new FinalizationRegistry(gone);
-
-/** What buffers of reference executors hold now. */
-export const hostMemory = (): { readonly buffers: number; readonly bytes: number } => ({ ...live });
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
@@ -104,6 +103,7 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
   return {
     name: "reference",
     devices: count,
+    passes: nativePasses,
     // Typed views need alignment, which a fresh ArrayBuffer has.
     allocate: (bytes) => new HostBuffer(new Uint8Array(bytes)),
     compile: (program) => compile(programsFor(program, options.devices.length), options),
@@ -111,6 +111,15 @@ export function referenceExecutor(options: ExecutorOptions): Executor {
     close: () => undefined,
   };
 }
+
+/** The reference executor, which runs anywhere. */
+export const referencePlugin: ExecutorPlugin = {
+  name: "reference",
+  unavailable: () => undefined,
+  passes: nativePasses,
+  make: referenceExecutor,
+  memory: () => ({ liveBuffers: live.buffers, liveBytes: live.bytes, peakBytes: live.bytes }),
+};
 
 function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;

@@ -1,5 +1,6 @@
 /** @module Making tensors from numbers. */
 
+import { replicatedValue } from "../compile/value.ts";
 import {
   arrayKind,
   type BigArray,
@@ -21,7 +22,6 @@ import { shown } from "../util/show.ts";
 import { checkDType, checkShape, checkValue, notOf, whyNotOf } from "./arguments.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { checkTensor, operate, Tensor } from "./tensor.ts";
-import { replicatedValue } from "./value.ts";
 
 /** Numbers, bigints or booleans in any nesting, rows also as typed arrays; all rows of a level have one length. */
 export type NestedNumbers = number | bigint | boolean | NumberArray | readonly NestedNumbers[];
@@ -52,7 +52,7 @@ export function tensor(data: NestedNumbers, options: CreateOptions & { readonly 
   checkOptions("tensor", options, ["dtype", "shape"]);
   if (options.dtype !== undefined) checkDType("tensor", options.dtype);
   if (options.shape !== undefined) checkShape("tensor", options.shape);
-  const { flat, shape, natural } = ArrayBuffer.isView(data) ? ofTyped(data) : ofNested("tensor", data, options.dtype);
+  const { flat, shape, natural } = givenNumbers("tensor", data, options.dtype);
   const dtype = options.dtype ?? natural;
   const wanted = options.shape ?? shape;
   if (flat.length !== sizeOf(wanted))
@@ -69,8 +69,10 @@ interface Given {
   readonly natural: DType;
 }
 
-function ofTyped(array: ArrayBufferView): Given {
-  const { data, dtype } = storedIn("tensor", array);
+/** What is given as numbers, in order; @throws HeddleError `dtype` or `shape` as {@link tensor} does. */
+export function givenNumbers(what: string, numbers: NestedNumbers, named?: DType): Given {
+  if (!ArrayBuffer.isView(numbers)) return ofNested(what, numbers, named);
+  const { data, dtype } = storedIn(what, numbers);
   return { flat: data, shape: [data.length], natural: dtype };
 }
 

@@ -1,5 +1,7 @@
 /** @module Between this process's data and values on a mesh. */
 
+import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
+import { distributedValue, onRuntime, type Value } from "../compile/value.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import {
@@ -12,17 +14,15 @@ import {
   sameLayout,
 } from "../plan/index.ts";
 import type { CollectiveStep, Program } from "../program/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { checkDType, checkShape } from "./arguments.ts";
 import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
-import { meshOf } from "./runtime.ts";
 import { checkTensor, Tensor } from "./tensor.ts";
 import { traceFunction } from "./tracing.ts";
-import { distributedValue, onRuntime, type Value } from "./value.ts";
 
 /**
  * Puts host data of a whole value onto a runtime in a layout; every process gives the same data.

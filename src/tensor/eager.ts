@@ -1,15 +1,16 @@
 /** @module Eager calls: a cached program each, by types, layouts and other arguments; or a view of the operand. */
+
+import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
+import { replicatedValue, type Value } from "../compile/value.ts";
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { traceFunction } from "./tracing.ts";
-import { replicatedValue, type Value } from "./value.ts";
 import { hasParts, Permuted, type Place, placesOf, valueAt } from "./views.ts";
 
 const scalars = new Cache<Value>(256);

@@ -1,6 +1,7 @@
 /** @module Functions as text for other systems. */
+
+import { stablehloText } from "../hlo/index.ts";
 import { type Mesh, mesh as meshOfSizes } from "../plan/index.ts";
-import { stablehloText } from "../program/index.ts";
 import { checkOptions } from "../util/options.ts";
 import { type AnyFunction, type Example, planFunction } from "./transforms.ts";
 

@@ -1,11 +1,11 @@
 /** @module How a tensor shows in a REPL and in `console.log`: type and values, abbreviated as NumPy does. */
 
+import { isHere, readValueSync, type Value } from "../compile/value.ts";
 import { type DType, isFloat, isHalf, type TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { bytesOf, formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
 import { HeddleError } from "../util/errors.ts";
-import { isHere, readValueSync, type Value } from "./value.ts";
 
 /** The name of the method that Node's `util.inspect` asks; other hosts ignore it. */
 export const inspectMethod: unique symbol = Symbol.for("nodejs.util.inspect.custom") as never;

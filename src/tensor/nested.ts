@@ -2,6 +2,8 @@
  * @module Functions traced apart from the trace around them: the bodies of loops, and what transforms differentiate and
  * batch. What they use from outside is kept apart from their own inputs, also where both are the same value.
  */
+
+import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { graphFingerprint, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { type TensorType, typeOf } from "../ir/shape.ts";
@@ -10,7 +12,6 @@ import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";

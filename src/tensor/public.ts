@@ -33,11 +33,8 @@ export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
 export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
-export {
-  type CompiledPipeline,
-  compilePipeline,
-  type PipelineOptions,
-} from "./pipeline.ts";
+export type { FunctionPipeline } from "./pipeline.ts";
+export { type CompiledPlan, compilePlan, type NamedTensors } from "./plan.ts";
 export * as random from "./random.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "./remat.ts";
 export { type ResizeOptions, resize } from "./resize.ts";
@@ -57,9 +54,11 @@ export { tensorFunction } from "./tensor-function.ts";
 export type { Tensors } from "./tensors.ts";
 export {
   type CompiledFunction,
+  compilePipeline,
   type FunctionOptions,
   type JitOptions,
   jit,
+  type PipelineOptions,
   type PlannedFunction,
   planFunction,
 } from "./transforms.ts";

@@ -139,7 +139,8 @@ export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tens
 /**
  * Images `[batch, channels, height, width]` read at places `[batch, rows, columns, 2]` from -1 to 1, x before y:
  * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`; with one more dim in both also volumes, whose places are x, y, z.
- * Floats; gradients by images and, between elements, by places. 16-bit floats are computed in f32.
+ * Floats; gradients by images and, between elements, by places. 16-bit floats are computed in f32. A place that is NaN gives NaN, and so
+ * does an infinite one, but with padding `"border"`.
  *
  * @throws HeddleError `shape` and `dtype` when the two do not fit; `option` for another mode
  */

@@ -8,7 +8,7 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkDType } from "./arguments.ts";
 import { type CreateOptions, tensor } from "./create.ts";
-import { checkTensor, isTensor, operate, type Tensor } from "./tensor.ts";
+import { checkTensor, isTensor, operate, type Tensor, valuesAtHand } from "./tensor.ts";
 
 /** Options of {@link istft}, and of {@link stft}. */
 export interface SpectrumOptions {
@@ -114,9 +114,10 @@ function buildStft(...all: unknown[]): Node {
 /**
  * The signals `[…, time]` whose pieces have these spectra `[…, size / 2 + 1, pieces, 2]`: PyTorch's `istft`, the inverse of
  * {@link stft} with the same options. Pieces that overlap are weighed by their windows (Griffin and Lim, 1984), so it is the
- * nearest signal where none has just these spectra; where windows add up to 0 the result is not finite.
+ * nearest signal where none has just these spectra.
  *
- * @throws HeddleError `shape` when spectra or the window do not fit; `dtype` for integers
+ * @throws HeddleError `shape` when spectra or the window do not fit; `dtype` for integers; `value` where squares of the windows add up to
+ * no more than 1e-11, as in PyTorch (of a traced window the result is not finite there)
  */
 export function istft(x: Tensor, size: number, options: IstftOptions = {}): Tensor {
   checkTensor("istft", x);
@@ -130,12 +131,44 @@ export function istft(x: Tensor, size: number, options: IstftOptions = {}): Tens
     );
   if (options.length !== undefined) checkInteger("istft", "length", options.length, 0);
   const { window } = options;
+  checkCovered(pieces, count as number, window, options.length ?? -1);
   const operands = window === undefined ? [x] : [x, window];
   return operate("istft", buildIstft as never, operands, pieces, options.length ?? -1);
 }
 
+/** Where the signal lies in what the pieces cover: its first and past-last element. */
+function extentOf(
+  { size, hop, center }: Pieces,
+  count: number,
+  wanted: number,
+): readonly [first: number, last: number] {
+  const whole = size + hop * (count - 1);
+  const border = center ? Math.floor(size / 2) : 0;
+  return [border, Math.max(border, wanted < 0 ? whole - border : Math.min(whole, border + wanted))];
+}
+
+/** Elements that no window reaches are not in the spectra. */
+function checkCovered(pieces: Pieces, count: number, window: Tensor | undefined, wanted: number): void {
+  const { size, hop } = pieces;
+  const weights = window === undefined ? range(size).map(() => 1) : valuesAtHand(window);
+  if (weights === undefined) return;
+  const low = Math.floor((size - weights.length) / 2);
+  const squares = new Float64Array(size + hop * (count - 1));
+  for (let start = low; start < low + hop * count; start += hop)
+    for (const [at, weight] of weights.entries()) (squares[start + at] as number) += Number(weight) ** 2;
+  const [first, last] = extentOf(pieces, count, wanted);
+  const bare = squares.subarray(first, last).findIndex((square) => square <= 1e-11);
+  if (bare >= 0)
+    throw new HeddleError(
+      "value",
+      `istft: the windows of ${count} pieces of ${size}, ${hop} apart, add up to 0 at element ${bare} of the signal`,
+      { hint: "take a smaller hop, or center: true if the window is 0 at its ends" },
+    );
+}
+
 function buildIstft(...all: unknown[]): Node {
-  const [{ size, hop, center, scale }, wanted] = all.slice(-2) as [Pieces, number];
+  const [pieces, wanted] = all.slice(-2) as [Pieces, number];
+  const { size, hop, scale } = pieces;
   const [x, window] = all.slice(0, -2) as [Node, Node?];
   const last = x.shape.length - 3;
   const count = x.shape[last + 1] as number;
@@ -144,14 +177,13 @@ function buildIstft(...all: unknown[]): Node {
   const frames = ops.mul(ops.irfft(spectra, size), weight);
   const whole = size + hop * (count - 1);
   const sliding = { size, count, stride: hop, dilation: 1 };
-  const added = (pieces: Node): Node => {
-    const at = pieces.shape.length - 2;
-    return ops.foldAlong(ops.transpose(pieces, [...range(at), at + 1, at]), at, whole, sliding);
+  const added = (parts: Node): Node => {
+    const at = parts.shape.length - 2;
+    return ops.foldAlong(ops.transpose(parts, [...range(at), at + 1, at]), at, whole, sliding);
   };
   const squares = added(ops.broadcastTo(ops.square(weight), [count, size]));
-  const border = center ? Math.floor(size / 2) : 0;
-  const end = wanted < 0 ? whole - border : Math.min(whole, border + wanted);
-  const cut = (signal: Node): Node => ops.sliceDim(signal, signal.shape.length - 1, border, Math.max(border, end));
+  const [first, end] = extentOf(pieces, count, wanted);
+  const cut = (signal: Node): Node => ops.sliceDim(signal, signal.shape.length - 1, first, end);
   const signal = ops.div(cut(added(frames)), cut(squares));
   const missing = wanted < 0 ? 0 : wanted - (signal.shape.at(-1) as number);
   if (missing <= 0) return signal;

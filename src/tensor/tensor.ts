@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @module The tensor: a concrete value or a node of a function being traced; code that uses it never knows which. */
 
+import { isHere, readValue, readValueSync, type Value } from "../compile/value.ts";
 import type { BigArray, DType, TypedArray } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type Shape, type TensorType } from "../ir/shape.ts";
@@ -15,7 +16,6 @@ import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere } from "./tracing.ts";
-import { isHere, readValue, readValueSync, type Value } from "./value.ts";
 import { Permuted } from "./views.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */

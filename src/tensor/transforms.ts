@@ -1,22 +1,24 @@
 /** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
 
+import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
+import type { CompileOptions } from "../compile/options.ts";
+import { checkMachine, type Machine } from "../cost/index.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
 import { formatLayout, type Layout, type Mesh } from "../plan/index.ts";
 import { checkMesh } from "../plan/mesh.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition } from "../util/source.ts";
-import { flattenTree, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
+import { flattenTree, isRecord, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
-import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "./compile.ts";
+import { type FunctionPipeline, pipelineOf } from "./pipeline.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, traceFunction } from "./tracing.ts";
-import type { Value } from "./value.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
 export type AnyFunction = (...inputs: any[]) => unknown;
@@ -29,12 +31,21 @@ export interface JitOptions {
    * record, by the name of a field: `jit(({ state, x }) => …, { donate: ["state"] })`.
    */
   readonly donate?: readonly (number | string)[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine;
 }
 
-interface JitEntry {
+/** A compiled function of trees. */
+interface CompiledTree {
   readonly compiled: Compiled;
   readonly captured: readonly Tensor[];
   readonly output: TreeShape;
+}
+
+/** Runs it on the leaves of its arguments. */
+function runTree({ compiled, captured, output }: CompiledTree, leaves: readonly Tensor[]): unknown {
+  const values = [...leaves, ...captured].map(({ value }) => value);
+  return unflattenTree(output, runCompiled(compiled, values, leaves).map(Tensor.ofValue));
 }
 
 // Beyond this many shapes of one function, the oldest is compiled again when it comes back.
@@ -48,10 +59,11 @@ const jitLimit = 64;
  * @throws HeddleError `trace` when the function reads a traced value or keeps one.
  */
 export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
-  checkOptions("jit", options, ["name", "donate"]);
+  checkOptions("jit", options, ["name", "donate", "machine"]);
+  const machine = options.machine && checkMachine("jit: machine", options.machine);
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
-  const cache = new Cache<JitEntry>(jitLimit);
+  const cache = new Cache<CompiledTree>(jitLimit);
   const donated = (options.donate ?? []).map((one) => (typeof one === "number" ? String(one) : `0.${one}`));
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
   const churn = new Churn(name, capturePosition());
@@ -67,20 +79,18 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
     let entry = cache.get(runtime, key);
     if (entry === undefined) {
       const donate = flat.paths.flatMap((path, index) => (donated.some((one) => isWithin(path, one)) ? [index] : []));
-      const traced = traceTree(name, fn, flat);
+      const traced = traceTree(name, fn, { ...flat, paths: namedPaths(flat.paths, inputs) });
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
         donate,
+        machine,
       });
       entry = { compiled, captured: traced.captured, output: traced.output };
       cache.set(runtime, key, entry);
       const warning = churn.note(flat);
       if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
     }
-    const all = [...values, ...entry.captured.map((tensor) => tensor.value)];
-    checkDonations(name, entry.compiled, all);
-    const outputs = runCompiled(entry.compiled, all, flat.leaves);
-    return unflattenTree(entry.output, outputs.map(Tensor.ofValue));
+    return runTree(entry, flat.leaves);
   };
   return run as F;
 }
@@ -103,24 +113,6 @@ function checkGiven(name: string, wanted: string, inputs: readonly unknown[], pa
     `${name}: '${field.join(".")}' is to be donated, but the first argument has no such tensors`,
     { hint: `it is ${shown(inputs[0])}` },
   );
-}
-
-/** Refuses memory that is both given away and used by another argument: which of the values it would see is undefined. */
-function checkDonations(name: string, { program, plan }: Compiled, values: readonly Value[]): void {
-  for (const given of program.donated) {
-    if (given === undefined) continue;
-    const buffer = values[given]?.shards[0];
-    const twin = values.findIndex((value, index) => index !== given && value.shards[0] === buffer);
-    if (twin < 0) continue;
-    const [left, right] = [given, twin].map((index) => `'${plan.inputs[index]?.name}'`);
-    throw new HeddleError(
-      "donation",
-      `${name}: argument ${left} is donated, and argument ${right} is the same tensor`,
-      {
-        hint: "pass a copy, such as x.add(0), or do not donate it",
-      },
-    );
-  }
 }
 
 interface Flat {
@@ -152,16 +144,30 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
 /** What {@link planFunction} and {@link compileFunction} need to know of a function. */
 export interface FunctionOptions {
   readonly name?: string;
-  /** Names of the arguments, for plans and messages; default their indices. */
-  readonly argumentNames?: readonly string[];
-  /** Layout of an input by its dotted path (`"2.x"` is field x of argument 2); undefined: replicated. */
+  /**
+   * Names of the arguments, with which the paths of inputs begin; default their indices. The paths of a function of one record begin with
+   * the names of its fields, if nothing is said.
+   */
+  readonly argumentNames?: readonly string[] | undefined;
+  /** Layout of an input by its dotted path (`"batch.x"`); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
   /** Layout an input is used in, by its path, where that is another than it is kept in; see `PlanOptions.uses`. */
   readonly uses?: (path: string) => Layout | undefined;
   /** Layout of an output by its path; undefined: as it comes. */
   readonly outputLayouts?: (path: string) => Layout | undefined;
-  /** Arguments whose memory the outputs may take over. */
-  readonly donate?: readonly number[];
+  /** Arguments whose memory the outputs may take over: by index, or what is at a path (`"params"`). */
+  readonly donate?: readonly (number | string)[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine | undefined;
+  /** Makes it a pipeline, on a mesh with an axis `stage`. */
+  readonly pipeline?: FunctionPipeline | undefined;
+  /**
+   * A plan to go by, read from its text: one with graphs (`parsePlan`) is run as it is; of one without (`parseLayouts`) the layouts and
+   * the schedule are taken, before what else is said here.
+   */
+  readonly plan?: CompileOptions["plan"] | undefined;
+  /** Is told of each pass of the compile. */
+  readonly onPass?: CompileOptions["onPass"] | undefined;
 }
 
 /** A function that is planned, with the form of its result. */
@@ -172,14 +178,17 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-/** `"6.x"` with the name of argument 6: `"batch.x"`. */
-function withName(path: string, names: readonly string[] | undefined): string {
-  const [index, ...rest] = path.split(".") as [string, ...string[]];
-  return [names?.[Number(index)] ?? index, ...rest].join(".");
+/** `"6.x"` with the name of argument 6: `"batch.x"`; of a function of one record `"0.batch.x"` is the same. */
+function namedPaths(paths: readonly string[], inputs: readonly unknown[], names?: readonly string[]): string[] {
+  const isRecordAlone = names === undefined && inputs.length === 1 && isRecord(inputs[0]);
+  return paths.map((path) => {
+    const [index, ...rest] = path.split(".") as [string, ...string[]];
+    return (isRecordAlone ? rest : [names?.[Number(index)] ?? index, ...rest]).join(".");
+  });
 }
 
 /** Traces a function on its example, with what its compile is told. */
-export function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
+function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
   checkFunction(options.name ?? "compileFunction", fn);
   if (!Array.isArray(example))
     throw new HeddleError(
@@ -187,20 +196,25 @@ export function prepare(fn: AnyFunction, example: readonly Example[], options: F
       `${options.name ?? fn.name}: the example is an array of arguments, got ${shown(example)}`,
     );
   const flat = flattenTree(example, isTensorType);
-  const named = flat.paths.map((path) => withName(path, options.argumentNames));
+  const named = namedPaths(flat.paths, example, options.argumentNames);
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
-  const donated = new Set(options.donate ?? []);
+  const isDonated = (path: string, name: string): boolean =>
+    (options.donate ?? []).some((one) => (typeof one === "number" ? isWithin(path, `${one}`) : isWithin(name, one)));
   return {
     flat,
     named,
     traced,
     compile: {
-      inputs: [...flat.paths.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
-      uses: flat.paths.map((path) => options.uses?.(path)),
+      inputs: [...named.map((path) => options.layouts?.(path)), ...traced.captured.map(() => undefined)],
+      uses: named.map((path) => options.uses?.(path)),
       outputs: traced.names.map((path) => options.outputLayouts?.(path)),
       outputNames: traced.names,
-      donate: flat.paths.flatMap((path, index) => (donated.has(Number(path.split(".")[0])) ? [index] : [])),
-    },
+      donate: flat.paths.flatMap((path, index) => (isDonated(path, named[index] as string) ? [index] : [])),
+      machine: options.machine && checkMachine(`${options.name ?? fn.name}: machine`, options.machine),
+      pipeline: options.pipeline && pipelineOf(traced.graph, named, traced.names, options.pipeline),
+      plan: options.plan,
+      onPass: options.onPass,
+    } satisfies CompileOptions,
   };
 }
 
@@ -232,6 +246,7 @@ export function compileFunction<F extends AnyFunction>(
 ): CompiledFunction<F> {
   const { flat, traced, compile } = prepare(fn, example, options);
   const compiled = compileGraph(traced.graph, runtime, compile);
+  const entry = { compiled, captured: traced.captured, output: traced.output };
   const expected = treeKey(flat.shape);
   return {
     ...compiled,
@@ -241,10 +256,25 @@ export function compileFunction<F extends AnyFunction>(
       const given = flattenTree(inputs, isTensor);
       if (treeKey(given.shape) !== expected)
         throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
-      const all = [...given.leaves, ...traced.captured].map((leaf) => leaf.value);
-      checkDonations(traced.graph.name, compiled, all);
-      const outputs = runCompiled(compiled, all, given.leaves);
-      return unflattenTree(traced.output, outputs.map(Tensor.ofValue)) as ReturnType<F>;
+      return runTree(entry, given.leaves) as ReturnType<F>;
     },
   };
 }
+
+/** What {@link compilePipeline} needs to know. */
+export interface PipelineOptions extends Omit<FunctionOptions, "pipeline">, FunctionPipeline {}
+
+/**
+ * Compiles a function as a pipeline for a runtime whose mesh has an axis `stage`: {@link compileFunction} with its option `pipeline`. The
+ * result is that of the function on the whole batch: means are over all rows, and dropout takes the bits of the row in the whole batch. A
+ * parameter and what belongs to it stay on the devices of their stage; other results are on every stage.
+ *
+ * @param example the arguments of the whole batch, as tensors or types
+ * @throws HeddleError `pipeline` or `schedule` when the stages or the schedule do not fit.
+ */
+export const compilePipeline = <F extends AnyFunction>(
+  fn: F,
+  example: readonly Example[],
+  runtime: Runtime,
+  options: PipelineOptions,
+): CompiledFunction<F> => compileFunction(fn, example, runtime, { ...options, pipeline: options });

@@ -3,17 +3,18 @@
  * shares the operand's memory. Of a transposition only the order of dims is noted: the operation that takes it reads by
  * strides, as it would in a compiled function.
  */
+
+import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
+import type { Value } from "../compile/value.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { denseOrder, isContiguous, permuteView, type View, wholeView } from "../ir/kernel.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { Cache } from "./cache.ts";
-import { type Compiled, compileGraph, runCompiled } from "./compile.ts";
 import { traceFunction } from "./tracing.ts";
-import type { Value } from "./value.ts";
 
 /** Where a result lies in the memory of the one operand. */
 export interface Place {
@@ -40,9 +41,9 @@ export function placesOf({ inputs, outputs }: Graph): readonly Place[] | undefin
 function viewOf(node: Node): View | undefined {
   const { op, inputs, attrs } = node;
   if (op.name === "parameter") return wholeView(node, node);
-  if (inputs.length !== 1 || isAbsent(op.lower) || op.lower.kind !== "view") return undefined;
+  if (inputs.length !== 1 || isAbsent(op.form) || op.form.kind !== "view") return undefined;
   const input = viewOf(inputs[0] as Node);
-  return input === undefined ? undefined : op.lower.view(input, attrs, node);
+  return input === undefined ? undefined : op.form.view(input, attrs, node);
 }
 
 function placeOf(view: View): Place | undefined {

@@ -3,10 +3,8 @@ import { createHash } from "node:crypto";
 import type { Column, Dataset } from "../data/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { printPlan } from "../plan/index.ts";
-import { printPipeline, printProgram } from "../program/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import { columnNames } from "./functions.ts";
-import type { CompiledStep } from "./programs.ts";
 import type { RunParts } from "./run.ts";
 
 /**
@@ -25,10 +23,11 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
+    `machine: ${JSON.stringify(settings.machine ?? runtime.machine ?? null)}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
       (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,
     ),
-    stepText(programs.step(data.batchSizes[0] as number)),
+    printPlan(programs.step(data.batchSizes[0] as number).plan),
   ];
   await runtime.processes.agree("program", lines.join("\n"));
 }
@@ -60,8 +59,3 @@ function sampledSteps(count: number): number[] {
   if (count > 0 && !steps.includes(count - 1)) steps.push(count - 1);
   return steps;
 }
-
-const stepText = (step: CompiledStep): string =>
-  "compiled" in step
-    ? printPlan(step.plan)
-    : printPipeline(step.plan) + step.plan.ranks.map(({ program }) => printProgram(program)).join("");

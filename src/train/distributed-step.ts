@@ -3,6 +3,7 @@
  * split by rows and the state where it is kept, updated in place.
  */
 import { createHash } from "node:crypto";
+import type { Machine } from "../cost/index.ts";
 import { type BatchesOptions, type Column, columnDType, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import { readSafetensors } from "../io/index.ts";
 import { savedBy } from "../io/safetensors.ts";
@@ -13,7 +14,7 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { scopeKey } from "../nn/index.ts";
 import { learningRateAt, type Schedule } from "../optim/index.ts";
 import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -74,6 +75,8 @@ export interface DistributedStepOptions<
   readonly mesh?: Mesh;
   /** Where the state lives, by its paths (`"params.0.weight"`), as `train`'s `layout`; default whole on every device. */
   readonly layout?: LayoutRule | readonly LayoutRule[];
+  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  readonly machine?: Machine;
 }
 
 /** A step on every worker, and the state that it changes. */
@@ -131,7 +134,7 @@ export function distributedStep<
   Number extends string = never,
 >(options: DistributedStepOptions<State, Told, Name, Number>): Promise<DistributedStep<State, Told, Name>> {
   return called(async () => {
-    checkOptions("distributedStep", options, ["state", "step", "numbers", "seed", "mesh", "layout"]);
+    checkOptions("distributedStep", options, ["state", "step", "numbers", "seed", "mesh", "layout", "machine"]);
     checkInteger("distributedStep", "seed", options.seed ?? 0, 0);
     if (typeof options.step !== "function")
       throw new HeddleError("option", `distributedStep: step must be a function, got ${shown(options.step)}`);
@@ -147,6 +150,14 @@ export function distributedStep<
 }
 
 type AnyBatch = { readonly [name: string]: Tensor };
+
+/** What a compiled function is given, by name. */
+interface Given<State> {
+  readonly state: State;
+  readonly batch: AnyBatch;
+  readonly given?: AnyBatch;
+  readonly key?: Tensor;
+}
 
 /** A compiled function of the state, and what it was compiled for. */
 type Compiled = CompiledFunction<(...inputs: unknown[]) => unknown>;
@@ -232,8 +243,10 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     return called(() =>
       this.inOrder(async () => {
         const columns = this.placed(batch);
-        const program = await this.compiledFor(fn, [this.state, columns], ["state", "batch"], []);
-        return program.run(this.state, columns) as Result;
+        const given = { state: this.state, batch: columns };
+        const work = (one: Given<State>): unknown => fn(one.state, one.batch as StepBatch<Name>);
+        const program = await this.compiledFor(fn, given, { name: fn.name || "evaluate", work });
+        return program.run(given) as Result;
       }),
     );
   }
@@ -254,21 +267,23 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       name,
       scalar(wide, learningRateAt({ name: `distributedStep: ${name}`, learningRate }, steps)),
     ]);
-    const given = { ...Object.fromEntries(numbers), step: scalar("i32", steps) } as { [name: string]: Tensor };
-    const program = await this.compiledFor(this.taken, [this.state, columns, given, this.key], stepArguments, [0]);
+    const scalars = { ...Object.fromEntries(numbers), step: scalar("i32", steps) } as { [name: string]: Tensor };
+    const given = { state: this.state, batch: columns, given: scalars, key: this.key };
+    const name = this.options.step.name || "step";
+    const program = await this.compiledFor(this, given, { name, work: this.taken, donate: ["state"] });
     reportToLauncher({ type: "progress", step: steps + 1 });
     runtime.processes?.setStep(steps + 1);
-    const { state, ...told } = program.run(this.state, columns, given, this.key) as Told;
+    const { state, ...told } = program.run(given) as Told;
     this.state = state;
     this.steps++;
-    for (const one of Object.values(given)) one.dispose();
+    for (const one of Object.values(scalars)) one.dispose();
     return told;
   }
 
   /** The user's step, with a key of its own, and a state of the same form. */
-  private readonly taken = (state: State, batch: StepBatch<Name>, given: AnyBatch, key: Tensor): Told => {
+  private readonly taken = ({ state, batch, given, key }: Required<Given<State>>): Told => {
     const all = { ...given, key: random.foldIn(key, given["step"] as Tensor) } as unknown as StepGiven<Number>;
-    const told = this.options.step(state, batch, all);
+    const told = this.options.step(state, batch as StepBatch<Name>, all);
     this.checkState(told?.state, told);
     return told;
   };
@@ -310,16 +325,15 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     return Object.fromEntries(entries.map(([name, column]) => [name, split(column)]));
   }
 
-  /** The program for these types; workers that come to one for the first time compare theirs. */
+  /** The program of a function for these types; workers that come to one for the first time compare theirs. */
   private async compiledFor(
-    // biome-ignore lint/suspicious/noExplicitAny: whatever is compiled is given what it was compiled for
-    fn: (...inputs: any[]) => unknown,
-    inputs: readonly unknown[],
-    argumentNames: readonly string[],
-    donate: readonly number[],
+    fn: object,
+    given: Given<State>,
+    // biome-ignore lint/suspicious/noExplicitAny: it is given what it is compiled for
+    { name, work, donate = [] }: { name: string; work: (given: any) => unknown; donate?: readonly string[] },
   ): Promise<Compiled> {
-    const batch = inputs[1] as AnyBatch;
-    const key = JSON.stringify(Object.entries(batch).map(([name, { shape, dtype }]) => [name, dtype, shape]));
+    const { batch } = given;
+    const key = JSON.stringify(Object.entries(batch).map(([column, { shape, dtype }]) => [column, dtype, shape]));
     const known = this.compiled.get(fn) ?? new Map<string, Compiled>();
     this.compiled.set(fn, known);
     const found = known.get(key);
@@ -327,13 +341,12 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     const everywhere = replicated(meshOf(this.runtime));
     const rows = Object.values(batch)[0]?.shape[0] as number;
     const kept = (path: string): Layout => (path.startsWith("state.") ? this.layoutOf(path.slice(6)).kept : everywhere);
-    const program = compileFunction(fn, inputs, this.runtime, {
-      name: fn === this.taken ? this.options.step.name || "step" : fn.name || "evaluate",
-      argumentNames,
+    const program = compileFunction(work, [given], this.runtime, {
+      name,
       donate,
-      layouts: (path) =>
-        path.startsWith("1.") ? batchLayout(meshOf(this.runtime), rows) : kept(path.replace(/^0\./, "state.")),
-      uses: (path) => (path.startsWith("0.") ? this.layoutOf(path.slice(2)).used : undefined),
+      machine: this.options.machine,
+      layouts: (path) => (path.startsWith("batch.") ? batchLayout(meshOf(this.runtime), rows) : kept(path)),
+      uses: (path) => (path.startsWith("state.") ? this.layoutOf(path.slice(6)).used : undefined),
       outputLayouts: donate.length === 0 ? () => everywhere : kept,
     }) as Compiled;
     await this.runtime.processes?.agree("program", printPlan(program.plan));
@@ -418,8 +431,6 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     if (this.rank === 0) console.log(text);
   }
 }
-
-const stepArguments = ["state", "batch", "given", "key"];
 
 /** Where a file of {@link DistributedStep.save} has the number of steps. */
 const stepsKey = "heddle.steps";

@@ -3,7 +3,7 @@
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
@@ -19,10 +19,13 @@ import type { Settings } from "./options.ts";
 export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly wish?: TensorType } {
   const shape = mesh.axes.map(({ size }) => size);
   if (settings.pipeline !== undefined || shape.every((size) => size === 1)) return {};
+  // A plan that is given is of a step with it, or of one without.
+  const wish = { wish: { shape, dtype: settings.dtype } };
+  if (settings.plan !== undefined) return settings.plan.inputs.some(({ name }) => name === "end.wish") ? wish : {};
   const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
   const state = stateLayouts(settings, types, mesh);
   const speaks = shape.every((size, place) => size === 1 || batch[place]?.kind === "shard" || state.isSplit(place));
-  return speaks ? { wish: { shape, dtype: settings.dtype } } : {};
+  return speaks ? wish : {};
 }
 
 /** Each device holds its own wish. */

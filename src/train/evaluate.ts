@@ -64,7 +64,7 @@ export async function evaluateDataset(
       const refused = (error: unknown): unknown =>
         refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);
-      const outcome = attempt(() => program.run(params, state, batch.columns), refused);
+      const outcome = attempt(() => program.run({ params, state, batch: batch.columns }), refused);
       const read = async (): Promise<void> =>
         tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows));
       flight.add({
@@ -100,7 +100,10 @@ export async function predictDataset(
   let rows = 0;
   for await (const batch of feed.batches(dataset, { columns: namesIn(settings.input), seed: settings.seed })) {
     await flight.room();
-    const made = flattenTree(programs.prediction(dataset, batch.rows).run(params, state, batch.columns), isTensor);
+    const made = flattenTree(
+      programs.prediction(dataset, batch.rows).run({ params, state, batch: batch.columns }),
+      isTensor,
+    );
     for (const output of made.leaves) checkRows(output, batch);
     form = made;
     rows += batch.rows;

@@ -12,10 +12,10 @@ import {
   resolved,
   shardedOn,
   sizesOn,
+  stageAxis,
 } from "../plan/index.ts";
-import { stageAxis } from "../program/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import type { Runtime } from "../runtime/runtime.ts";
 import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
 import { columnType } from "./functions.ts";
 

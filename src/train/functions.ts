@@ -182,10 +182,13 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
   }
 }
 
+/** What an evaluation or a prediction is given. */
+export type ForwardInput = Pick<TrainState, "params" | "state"> & { readonly batch: BatchColumns };
+
 /** Loss and metrics of a batch, without dropout. */
 export function evaluationFunction(settings: Settings, dataset: Dataset, metrics: Metrics) {
   const { loss, dtype, input, target } = settings;
-  return function evaluate(params: Tensors, state: Tensors, batch: BatchColumns): BatchOutcome {
+  return function evaluate({ params, state, batch }: ForwardInput): BatchOutcome {
     const [x, t] = [seen(input, batch, dataset, dtype), seen(target, batch, dataset, dtype)];
     const { y } = applied(settings, { params, state }, x, { train: false });
     const { value, terms } = batchLoss(loss, y, t, { rows: rowWeights(settings, dataset, batch) });
@@ -196,7 +199,7 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
 /** The model's outputs for a batch of stored inputs. */
 export function predictionFunction(settings: Settings, dataset: Dataset) {
   const { dtype, input } = settings;
-  return function predict(params: Tensors, state: Tensors, batch: BatchColumns): OneOrMore<Tensor> {
+  return function predict({ params, state, batch }: ForwardInput): OneOrMore<Tensor> {
     return applied(settings, { params, state }, seen(input, batch, dataset, dtype), { train: false }).y;
   };
 }

@@ -9,9 +9,9 @@ import {
   only,
   replicated,
   shardedOn,
+  stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { stageAxis } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
@@ -48,13 +48,13 @@ export function wholeLayouts(mesh: Mesh): StateLayouts {
 }
 
 /**
- * Applies rules, the first that has something to say of a parameter. What is of a stage of a pipeline is kept there only.
+ * Applies rules, the first that has something to say of a parameter; a given plan comes before them. What is of a stage of a pipeline is kept there only.
  *
  * @throws HeddleError `option` for a name that no parameter has or an axis that is nearly one of the mesh, `layout` for a dim that cannot be split so, `pipeline`
  * for a parameter without a stage.
  */
 export function stateLayouts(
-  { layoutRules: rules, pipeline }: Pick<Settings, "layoutRules" | "pipeline">,
+  { layoutRules: rules, pipeline, plan }: Pick<Settings, "layoutRules" | "pipeline" | "plan">,
   types: ModelTypes,
   mesh: Mesh,
 ): StateLayouts {
@@ -70,10 +70,15 @@ export function stateLayouts(
   /** The layout on the devices of the stage that holds a parameter. */
   const held = (name: string, layout: Layout): Layout =>
     holder === undefined || stage < 0 ? layout : withPlacement(layout, stage, only(holder(name)));
+  const planned = new Map(
+    plan?.inputs.map(({ name, layout, used }): [string, Both] => [name, { kept: layout, used: used ?? layout }]),
+  );
   const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index]?.shape]));
   const layouts = new Map(
     leaves.leaves.map((type, index): [string, Both] => {
       const name = leaves.paths[index] as string;
+      const given = planned.get(`params.${name}`);
+      if (given !== undefined) return [name, given];
       const both = placedBy(rules, { name, ...type }, mesh, pipeline !== undefined);
       return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
@@ -88,6 +93,7 @@ export function stateLayouts(
     const kept = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
     both.set(`optimizer.${path}`, { kept, used: kept });
   });
+  for (const [path, given] of planned) if (/^(optimizer|state)\./.test(path)) both.set(path, given);
   return {
     kept: (path) => both.get(path)?.kept ?? everywhere,
     used: (path) => both.get(path)?.used,

@@ -1,36 +1,16 @@
 /** @module What a training holds in memory on one device, part by part, before anything runs. */
 
+import { holdsPart } from "../compile/value.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
-import { localType, type Plan, type PlannedValue } from "../plan/index.ts";
-import type { PipelinePlan, Program } from "../program/index.ts";
+import { coordinatesOf, localType, type Plan } from "../plan/index.ts";
+import type { DeviceProgram, Program } from "../program/index.ts";
+import type { TrainingMemory } from "../report/memory.ts";
 import { allocatedBytes } from "../runtime/native/allocation.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
-
-/** Bytes on one device; `dataset` once per process, since the devices of a process share it. */
-export interface TrainingMemory {
-  readonly parameters: number;
-  readonly optimizer: number;
-  /** State of layers, such as running means. */
-  readonly state: number;
-  /** The device's rows of all batches that are there at once. */
-  readonly batches: number;
-  /** How many batches those are: under way, handed over, and read ahead. */
-  readonly batchCount: number;
-  /** Key; of every run under way step, learning rate, loss and metrics. */
-  readonly scalars: number;
-  /** The arena: intermediate values of a run, of the program that needs most; undefined when not known before the run. */
-  readonly step: number | undefined;
-  /** What the allocator takes more than was asked for, over all that is counted above. */
-  readonly rounding: number;
-  /** The columns of training and evaluation data from which batches are gathered; 0 where the host gathers them. */
-  readonly dataset: number;
-  /** The same columns as they were read, in the memory of JavaScript. */
-  readonly host: number;
-}
 
 /** What one device holds of a program's inputs and makes new as outputs. */
 export interface DeviceShare {
@@ -48,20 +28,13 @@ export interface DeviceNeeds {
   readonly workBytes: number | undefined;
 }
 
-/** The largest share of a device. */
-export const shareOf = (plan: Plan, { outputs, donated }: Program): DeviceShare => ({
-  inputs: plan.inputs.map((value) => ({ name: value.name, bytes: localBytes(value, plan) })),
-  results: freshResults(outputs, donated),
-});
-
-/** The share of a rank of a pipeline. Every rank holds whole batches, also columns that its stages do not read. */
-export function stageShare(plan: PipelinePlan, rank: number): DeviceShare {
-  const { program } = plan.ranks[rank] as PipelinePlan["ranks"][number];
-  const held = plan.inputs.filter(({ layout }) =>
-    layout.every((placement) => placement.kind !== "only" || placement.coordinate === rank),
-  );
+/** The share of the devices that run a program. Every rank of a pipeline holds whole batches, also columns that its stages do not read. */
+export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
+  const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
-    inputs: held.map(({ name, type, layout }) => ({ name, bytes: bytesOf(localType(type, layout, plan.mesh)) })),
+    inputs: inputs
+      .filter(({ layout }) => holdsPart(layout, coordinates))
+      .map(({ name, type, layout }) => ({ name, bytes: bytesOf(localType(type, layout, mesh)) })),
     results: freshResults(program.outputs, program.donated),
   };
 }
@@ -120,16 +93,6 @@ function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes)
   const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(made);
   return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
-
-/** Bytes of a value's part on one device. */
-export const localBytes = ({ type, layout }: PlannedValue, plan: Plan): number =>
-  bytesOf(localType(type, layout, plan.mesh));
-
-/** All on one device but the dataset. */
-export const deviceBytes = (memory: TrainingMemory): number => {
-  const { parameters, optimizer, state, batches, scalars, rounding, step = 0 } = memory;
-  return parameters + optimizer + state + batches + scalars + rounding + step;
-};
 
 /** Bytes of each column that a run reads: training and evaluation may share them. */
 function columnBytes(settings: Settings): number[] {

@@ -1,5 +1,6 @@
 /** @module The options of `train`, checked. */
 
+import { checkMachine, type Machine } from "../cost/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -7,8 +8,8 @@ import type { Loss, LossOptions } from "../losses/index.ts";
 import type { CountedMetric, Metrics } from "../metrics/index.ts";
 import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
-import type { Mesh } from "../plan/index.ts";
-import type { PipelinePlanOptions } from "../program/index.ts";
+import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
+import { type ExecutorName, executorNames } from "../runtime/registry.ts";
 import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -45,7 +46,7 @@ export interface PipelineTraining {
   /** Parts of a batch that are under way one after the other; a batch that they do not divide is cut into fewer. */
   readonly microBatches: number;
   /** Order of forward and backward passes; default `"1f1b"`. */
-  readonly schedule?: PipelinePlanOptions["schedule"];
+  readonly schedule?: PipelineOptions["schedule"];
 }
 
 /** Bounds of gradients. */
@@ -136,8 +137,13 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * stage, and the other workers on an axis `data`. The result is the same.
    */
   readonly pipeline?: PipelineTraining;
+  /**
+   * What the planner assumes of devices and links, such as `heddle machine` measures; default that of `--machine`, or what it
+   * assumes of any. The same on every worker.
+   */
+  readonly machine?: Machine;
   /** Default: native where it loads, else reference; `heddle run --executor` wins. */
-  readonly executor?: "native" | "reference";
+  readonly executor?: ExecutorName;
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
@@ -191,6 +197,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "mesh",
   "layout",
   "pipeline",
+  "machine",
   "executor",
   "report",
   "nan",
@@ -215,6 +222,8 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
   readonly layoutRules: readonly LayoutRule[];
+  /** What the step goes by, in the place of rules. */
+  readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
 }
 
@@ -239,7 +248,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
-  if (options.executor !== undefined) oneOf("executor", options.executor, ["native", "reference"]);
+  if (options.executor !== undefined) oneOf("executor", options.executor, executorNames());
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
@@ -265,6 +274,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
     layoutRules: Array.isArray(layout) ? layout : [layout as LayoutRule],
     resumeFrom: resumeFrom(options),
+    ...(options.machine === undefined ? {} : { machine: checkMachine("train: machine", options.machine) }),
   };
 }
 

@@ -5,13 +5,14 @@ import {
   localType,
   type Mesh,
   mesh as makeMesh,
+  makeSchedule,
   parseMesh,
   rankOfStages,
   type Schedule,
   type ScheduleMaker,
+  stageAxis,
 } from "../plan/index.ts";
-import { makeSchedule, stageAxis } from "../program/index.ts";
-import { isOnStage, isTensor, type PipelineOptions, replicate, type Tensor } from "../tensor/index.ts";
+import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -71,7 +72,7 @@ export function pipelineOptions(
   mesh: Mesh,
   rows: number,
   parameters: readonly string[],
-): Pick<PipelineOptions, "stages" | "batch" | "microBatches" | "schedule"> {
+): FunctionPipeline {
   const stageOf = stageOfParameters(pipeline, parameters);
   const [each] = localType({ dtype: "i32", shape: [rows] }, batchLayout(mesh, rows), mesh).shape;
   return {
@@ -105,9 +106,9 @@ function scheduleOf(pipeline: PipelineTraining): Schedule {
 }
 
 /** The values of a training on every device. Communicates where some are on one stage; every worker must call it. */
-export function wholeState(values: TrainState): TrainState {
+export function wholeState<Values extends Partial<TrainState>>(values: Values): Values {
   const { leaves, shape } = flattenTree(values, isTensor);
   if (!leaves.some(isOnStage)) return values;
   const whole = leaves.map((leaf: Tensor) => (isOnStage(leaf) ? replicate(leaf) : leaf));
-  return unflattenTree(shape, whole) as TrainState;
+  return unflattenTree(shape, whole) as Values;
 }

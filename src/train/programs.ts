@@ -3,20 +3,14 @@ import type { Column, Dataset } from "../data/index.ts";
 import { isTensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
-import type { Program } from "../program/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
-  type CompiledPipeline,
-  compileByStage,
   compileFunction,
-  compilePipeline,
+  type FunctionOptions,
   meshOf,
   type PlannedFunction,
-  type PlannedPipeline,
-  planByStage,
   planFunction,
-  planPipelineFunction,
 } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
@@ -31,8 +25,9 @@ import {
   type ModelTypes,
   predictionFunction,
 } from "./functions.ts";
+import { checkFed } from "./given.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
-import type { PipelineTraining, Settings } from "./options.ts";
+import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
 
@@ -41,87 +36,62 @@ type EvaluationFunction = ReturnType<typeof evaluationFunction>;
 type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
-/** The arguments of a step, in order. */
-const stepArguments = ["params", "optimizer", "state", "key", "step", "learningRate", "batch", "end"];
-const forwardArguments = ["params", "state", "batch"];
-
 /** Layouts of inputs by their paths: batches by row, all else as the state is kept. */
-function inputLayouts(names: readonly string[], state: StateLayouts, batch: Layout, wish?: Layout) {
-  const stateOf = <Of>(path: string, of: (path: string) => Of): Of => {
-    const [index, ...rest] = path.split(".");
-    return of([names[Number(index)], ...rest].join("."));
-  };
-  return {
-    layouts: (path: string) => {
-      if (path.startsWith(`${names.indexOf("batch")}.`)) return batch;
-      return wish !== undefined && path.startsWith(`${names.indexOf("end")}.`) ? wish : stateOf(path, state.kept);
-    },
-    uses: (path: string) => stateOf(path, state.used),
-  };
-}
+const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
+  layouts: (path: string): Layout => {
+    if (path.startsWith("batch.")) return batch;
+    return wish !== undefined && path.startsWith("end.") ? wish : state.kept(path);
+  },
+  uses: state.used,
+});
 
 /** What the planner is told of a step. */
-function stepOptions(mesh: Mesh, rows: number, state: StateLayouts) {
+function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
-    ...inputLayouts(stepArguments, state, batchLayout(mesh, rows), wishLayout(mesh)),
+    machine: settings.machine,
+    ...inputLayouts(state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
-    argumentNames: stepArguments,
-    // Parameters, optimizer state and state are updated in place.
-    donate: [0, 1, 2],
+    // They are updated in place.
+    donate: ["params", "optimizer", "state"],
+    pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
+    plan: rows === wholeRows(settings) ? settings.plan : undefined,
   };
 }
 
 function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
-  return [
-    params,
-    optimizer,
-    state,
-    keyType,
-    { shape: [], dtype: "i32" },
-    { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
-    batchTypes(settings.data, columnNames(settings, settings.data), rows),
-    wishTypes(mesh, settings, types),
-  ];
+  const step = {
+    ...{ params, optimizer, state, key: keyType, step: { shape: [], dtype: "i32" } },
+    learningRate: { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
+    batch: batchTypes(settings.data, columnNames(settings, settings.data), rows),
+    end: wishTypes(mesh, settings, types),
+  };
+  return [step];
 }
 
-/** Plans a step for a mesh that need not exist; by default for a whole batch. */
+const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
+
+/** Plans a step, as a pipeline where the settings ask for one, for a mesh that need not exist; by default for a whole batch. */
 export function planStep(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
   rows = wholeRows(settings),
+  onPass?: FunctionOptions["onPass"],
 ): PlannedFunction {
-  const example = stepExample(settings, types, mesh, rows);
-  const layouts = stateLayouts(settings, types, mesh);
-  return planFunction(stepFunction(settings, types), example, mesh, stepOptions(mesh, rows, layouts));
-}
-
-const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
-
-/** Plans a step as the pipeline that the settings ask for. */
-export function planPipelineStep(
-  settings: Settings,
-  pipeline: PipelineTraining,
-  types: ModelTypes,
-  mesh: Mesh,
-  rows = wholeRows(settings),
-): PlannedPipeline {
-  const layouts = stateLayouts(settings, types, mesh);
-  const options = {
-    ...stepOptions(mesh, rows, layouts),
-    ...pipelineOptions(pipeline, mesh, rows, parameterPaths(types)),
-  };
-  return planPipelineFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
+  const options = { ...stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh)), onPass };
+  return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 /** Plans the making of the first values. */
-export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): readonly Program[] {
-  const options = initialiserOptions(stateLayouts(settings, types, mesh));
-  if (settings.pipeline !== undefined)
-    return planByStage(initialiser(settings), [keyType], mesh, options).map(({ planned }) => planned.program);
-  return planFunction(initialiser(settings), [keyType], mesh, options).programs;
+export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
+  return planFunction(
+    initialiser(settings),
+    [keyType],
+    mesh,
+    initialiserOptions(settings, stateLayouts(settings, types, mesh)),
+  );
 }
 
 /** Plans the evaluation of so many rows. */
@@ -131,43 +101,50 @@ export function planEvaluation(
   types: ModelTypes,
   mesh: Mesh,
   rows: number,
-): PlannedFunction | PlannedPipeline {
+): PlannedFunction {
   const fn = evaluationFunction(settings, dataset, types.metrics);
-  const layouts = stateLayouts(settings, types, mesh);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-  const options = forwardOptions("evaluate", mesh, rows, layouts);
-  if (settings.pipeline === undefined) return planFunction(fn, example, mesh, options);
-  const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
-  return planPipelineFunction(fn, example, mesh, { ...options, ...staged });
+  const options = evaluationOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  return planFunction(fn, example, mesh, options);
 }
 
 /** The first values where they are kept. */
-const initialiserOptions = (layouts: StateLayouts) => ({
+const initialiserOptions = ({ machine }: Settings, layouts: StateLayouts) => ({
   name: "initialise",
+  machine,
   argumentNames: ["seed"],
   outputLayouts: layouts.kept,
 });
 
 function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly string[], rows: number): unknown[] {
   const { params, state } = types.state;
-  return [params, state, batchTypes(dataset, columns, rows)];
+  return [{ params, state, batch: batchTypes(dataset, columns, rows) }];
 }
 
 /** What the planner is told of an evaluation or a prediction. */
-function forwardOptions(name: string, mesh: Mesh, rows: number, layouts: StateLayouts) {
+function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const everywhere = replicated(mesh);
   return {
     name,
-    argumentNames: forwardArguments,
-    ...inputLayouts(forwardArguments, layouts, batchLayout(mesh, rows)),
+    machine,
+    ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
+  };
+}
+
+/** What the planner is told of an evaluation, which goes through the stages of a pipeline. */
+function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
+  const { pipeline } = settings;
+  return {
+    ...forwardOptions("evaluate", settings, mesh, rows, layouts),
+    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
   };
 }
 
 const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
 
-/** A step that is compiled: by one program for all devices, or as a pipeline. */
-export type CompiledStep = CompiledFunction<StepFunction> | CompiledPipeline<StepFunction>;
+/** A step that is compiled. */
+export type CompiledStep = CompiledFunction<StepFunction>;
 
 /** Compiles the programs of a run on a runtime and keeps them. */
 export class Programs {
@@ -177,7 +154,7 @@ export class Programs {
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private readonly steps = new Map<number, CompiledStep>();
-  private readonly evaluations = new Map<string, Pick<CompiledFunction<EvaluationFunction>, "run">>();
+  private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
   constructor(settings: Settings, types: ModelTypes, runtime: Runtime) {
@@ -188,37 +165,33 @@ export class Programs {
   }
 
   /** Makes the first values, each where it is kept. */
-  initialise(): Pick<CompiledFunction<Initialiser>, "run"> {
-    const fn = initialiser(this.settings);
-    const options = initialiserOptions(this.layouts);
-    if (this.settings.pipeline === undefined) return compileFunction(fn, [keyType], this.runtime, options);
-    return compileByStage(fn, [keyType], this.runtime, options);
+  initialise(): CompiledFunction<Initialiser> {
+    return compileFunction(
+      initialiser(this.settings),
+      [keyType],
+      this.runtime,
+      initialiserOptions(this.settings, this.layouts),
+    );
   }
 
   step(rows: number): CompiledStep {
     return remembered(this.steps, rows, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const step = stepFunction(settings, types);
+      const options = stepOptions(settings, types, mesh, rows, this.layouts);
+      if (options.plan !== undefined) checkFed(options.plan, options.layouts);
       const example = stepExample(settings, types, mesh, rows);
-      const options = stepOptions(mesh, rows, this.layouts);
-      if (settings.pipeline === undefined) return compileFunction(step, example, runtime, options);
-      const staged = pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types));
-      return compilePipeline(step, example, runtime, { ...options, ...staged });
+      return compileFunction(stepFunction(settings, types), example, runtime, options);
     });
   }
 
-  /** Loss and metrics of a batch; of a pipeline through its stages. */
-  evaluation(dataset: Dataset, rows: number): Pick<CompiledFunction<EvaluationFunction>, "run"> {
+  /** Loss and metrics of a batch. */
+  evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
     const { settings, types, runtime, layouts } = this;
     return remembered(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
-      const mesh = meshOf(runtime);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-      const options = forwardOptions("evaluate", mesh, rows, layouts);
-      if (settings.pipeline === undefined) return compileFunction(fn, example, runtime, options);
-      const staged = pipelineOptions(forwardOnly(settings.pipeline), mesh, rows, parameterPaths(types));
-      return compilePipeline(fn, example, runtime, { ...options, ...staged });
+      return compileFunction(fn, example, runtime, evaluationOptions(settings, types, meshOf(runtime), rows, layouts));
     });
   }
 
@@ -230,7 +203,7 @@ export class Programs {
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
       const example = forwardExample(types, dataset, namesIn(settings.input), rows);
-      return compileFunction(fn, example, runtime, forwardOptions("predict", mesh, rows, layouts));
+      return compileFunction(fn, example, runtime, forwardOptions("predict", settings, mesh, rows, layouts));
     });
   }
 }

@@ -5,7 +5,7 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { learningRateAt, schedules } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describeStep } from "../util/faults.ts";
@@ -21,6 +21,7 @@ import { type Callbacks, type EpochRecord, type StepRecord, Tally, type TrainCon
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
 import { attempt, refusedIn } from "./refused.ts";
@@ -220,17 +221,17 @@ export class Run {
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
-    const scalars = [this.scalar("i32", step), this.rates(step)] as const;
+    const scalars = { step: this.scalar("i32", step), learningRate: this.rates(step) };
     reportToLauncher({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const inputs = [params, optimizer, state, this.key, ...scalars, batch.columns, wishes] as const;
+    const given = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
     // Counted as all that users are told: from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown =>
       refusedIn(error, { training: { ...record, epochs: settings.epochs } }, batch, settings);
-    const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(...inputs), refused);
+    const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(given), refused);
     this.values = values;
     const { tally } = position;
     this.flight.add({
@@ -256,7 +257,7 @@ export class Run {
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];
-        for (const tensor of [...scalars, ...ends, loss, ...Object.values(metrics)]) tensor.dispose();
+        for (const tensor of [...Object.values(scalars), ...ends, loss, ...Object.values(metrics)]) tensor.dispose();
       },
     });
     position.steps++;
@@ -314,6 +315,8 @@ export class Run {
     const { settings } = parts;
     const values = copier.copy(this.values);
     const seen = { ...values, params: evaluated(settings, values.params, values.optimizer) };
+    const predict = (input: Parameters<Snapshot["predict"]>[0]) =>
+      predictWith(parts, wholeState({ params: seen.params, state: seen.state }), input);
     return {
       steps: this.position.steps,
       params: values.params,
@@ -322,7 +325,7 @@ export class Run {
       optimizerState: values.optimizer,
       evaluate: (dataset) =>
         copier.together("an evaluation", () => evaluateDataset(parts, seen, batched(dataset, settings.data))),
-      predict: (input) => copier.together("a prediction", async () => (await predictWith(parts, seen, input)) as never),
+      predict: (input) => copier.together("a prediction", async () => (await predict(input)) as never),
       dispose: () => disposeState(values),
     };
   }

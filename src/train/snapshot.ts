@@ -48,14 +48,11 @@ export class Copier {
 
   /** Enqueues a copy, each part where it is kept. Nothing is exchanged: one worker may do so alone. */
   copy(values: TrainState): TrainState {
-    const { types, runtime, programs, settings } = this.parts;
-    if (settings.pipeline !== undefined)
-      throw new HeddleError("pipeline", "train: a pipeline's values are on its stages, of which no snapshot is taken");
+    const { types, runtime, programs } = this.parts;
     this.program ??= compileFunction(inOrder, [inOrder(types.state)], runtime, {
       name: "snapshot",
-      argumentNames: [""],
-      layouts: (path) => programs.layouts.kept(path.replace(/^\d+\./, "")),
-      outputLayouts: (path) => programs.layouts.kept(path),
+      layouts: programs.layouts.kept,
+      outputLayouts: programs.layouts.kept,
     });
     return this.program.run(inOrder(values));
   }

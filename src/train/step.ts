@@ -26,21 +26,31 @@ import { trainedPart, wholeTree } from "./trainable.ts";
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 
+/** What a step is given. */
+export type StepInput = TrainState & {
+  readonly key: Tensor;
+  /** Steps taken before. */
+  readonly step: Tensor;
+  readonly learningRate: Tensor;
+  readonly batch: BatchColumns;
+  readonly end: StepEnd;
+};
+
 /** What a step tells. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
 
 /** The function of a step. */
 export function stepFunction(settings: Settings, types: MetricTypes) {
-  return function trainStep(
-    params: Tensors,
-    kept: Tensors,
-    state: Tensors,
-    key: Tensor,
-    step: Tensor,
-    learningRate: Tensor,
-    batch: BatchColumns,
-    end: StepEnd,
-  ): StepOutcome {
+  return function trainStep({
+    params,
+    optimizer: kept,
+    state,
+    key,
+    step,
+    learningRate,
+    batch,
+    end,
+  }: StepInput): StepOutcome {
     const before = unpackKept(settings, kept);
     const stepKey = random.foldIn(key, step);
     const {

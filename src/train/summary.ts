@@ -1,13 +1,15 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
+import type { Machine } from "../cost/index.ts";
 import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
-import { countProgram, type Program } from "../program/index.ts";
+import { costOf, type Program } from "../program/index.ts";
+import { deviceBytes, type TrainingMemory } from "../report/memory.ts";
+import { formatOperations } from "../report/plan.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
 import type { ModelTypes } from "./functions.ts";
-import { deviceBytes, type TrainingMemory } from "./memory.ts";
 import type { LayoutRule } from "./rules.ts";
 import { splitInputs } from "./unused.ts";
 
@@ -23,6 +25,8 @@ export interface SummaryInput {
   readonly executor: string;
   readonly threads: number;
   readonly memory: TrainingMemory;
+  /** What the plan was made for; default: what plans assume. */
+  readonly machine?: Machine | undefined;
 }
 
 /** The five lines. */
@@ -109,12 +113,7 @@ function work({ plan, program, types }: SummaryInput): Line {
     (total, { shape }) => total + sizeOf(shape),
     0,
   );
-  const { operations } = countProgram(program);
+  const { flops } = costOf(program);
   const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
-  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(operations)} per step${each}`];
-}
-
-/** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */
-export function formatOperations(count: number): string {
-  return formatBytes(count).replace(/B$/, "FLOP").replace("K", "k");
+  return ["model", `${formatCount(parameters)} parameters; ${formatOperations(flops)} per step${each}`];
 }

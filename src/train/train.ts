@@ -3,9 +3,12 @@ import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
-import { printPipeline } from "../program/index.ts";
+import type { DeviceProgram } from "../program/index.ts";
+import { printPipeline } from "../report/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { profiledSteps } from "../runtime/index.ts";
-import { defaultThreads, localRuntime, type Runtime } from "../runtime/runtime.ts";
+import { executorNamed } from "../runtime/registry.ts";
+import { localRuntime } from "../runtime/runtime.ts";
 import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -20,6 +23,7 @@ import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
+import { withGivenPlan } from "./given.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
@@ -57,11 +61,11 @@ export function train(options: TrainOptions | RecordTrainOptions): Promise<Train
 async function trained(options: TrainOptions): Promise<TrainResult> {
   const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
   const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
-  const settings = { ...given, ...evaluate };
+  const settings = withGivenPlan({ ...given, ...evaluate });
   const types = modelTypes(settings);
   checkLastBatch(settings, types);
   const { plan: planned } = readEnvironment();
-  if (planned !== undefined) return planAndEnd(settings, types, parseMesh(planned));
+  if (planned !== undefined) return planAndEnd(settings, types, planned.split(";").map(parseMesh));
   // Ranks of several processes agree first, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? settings.signal : undefined);
@@ -99,7 +103,7 @@ export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
-  const settings = resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" });
+  const settings = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
   const types = modelTypes(settings);
   const runtime = await connectAs(settings);
   const { signal } = new AbortController();
@@ -127,8 +131,8 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
-  if (world > 1 && executor === "reference") {
-    throw new HeddleError("executor", `train: the reference executor runs in one process, not in ${world} workers`, {
+  if (world > 1 && executor !== undefined && executorNamed(executor).join === undefined) {
+    throw new HeddleError("executor", `train: the ${executor} executor runs in one process, not in ${world} workers`, {
       hint: "leave out --workers",
     });
   }
@@ -210,11 +214,11 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
   const step = programs.step(rows);
-  if (!("compiled" in step)) {
-    for (const line of printPipeline(step.plan).trimEnd().split("\n")) reporter.line(line);
+  if (step.plan.pipeline !== undefined) {
+    for (const line of printPipeline(step.plan, step.programs).trimEnd().split("\n")) reporter.line(line);
     return;
   }
-  const { plan, program, compiled } = step;
+  const { plan, program, programs: parts, compiled } = step;
   const native = runtime.executor.name === "native";
   const workBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
@@ -223,8 +227,12 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     types,
     processes: runtime.world,
     executor: runtime.executor.name,
-    threads: native ? defaultThreads(runtime.local.length) : 1,
-    memory: trainingMemory(settings, { step: shareOf(plan, program), evaluation: undefined, workBytes }),
+    threads: runtime.executor.threads ?? 1,
+    memory: trainingMemory(settings, {
+      step: shareOf(plan, parts[0] as DeviceProgram),
+      evaluation: undefined,
+      workBytes,
+    }),
   });
   for (const line of lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);

@@ -2,16 +2,10 @@
 
 import { formatType } from "../ir/shape.ts";
 import type { Plan, PlannedValue } from "../plan/index.ts";
+import type { UnusedAxis } from "../report/plan.ts";
 import { formatCount, listed } from "../util/text.ts";
 import { dataAxis } from "./feed.ts";
 import type { LayoutRule } from "./rules.ts";
-
-/** An axis along which every device does the same work. */
-export interface UnusedAxis {
-  readonly axis: string;
-  readonly size: number;
-  readonly reason: string;
-}
 
 /** The inputs of a step that are split, but for each device's own wish to end. */
 export const splitInputs = (plan: Plan): PlannedValue[] =>

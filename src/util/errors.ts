@@ -114,8 +114,10 @@ export function refusedBy({ name, says }: Speaker, error: unknown, where?: strin
 /** The same error, in an iteration of a loop. */
 export function inIteration(count: number, error: unknown): unknown {
   const place = error instanceof HeddleError ? refusals.get(error) : undefined;
-  if (!(error instanceof HeddleError) || error.fault === undefined || place === undefined) return error;
-  return refused({ ...error.fault, iterations: [count, ...(error.fault.iterations ?? [])] }, place, error);
+  const fault = error instanceof HeddleError ? error.fault : undefined;
+  // What names no function is of the loop itself.
+  if (fault?.by === undefined || place === undefined) return error;
+  return refused({ ...fault, iterations: [count, ...(fault.iterations ?? [])] }, place, error);
 }
 
 /** Runs the body of a function that users call; errors of what it is made of name it. */

@@ -5,9 +5,14 @@
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
 
+const planForms = ["summary", "layouts", "graph", "program", "passes", "json", "stablehlo"] as const;
+
+/** What of a plan is printed; `after:simplify` is the graph after that pass. */
+export type PlanForm = (typeof planForms)[number] | `after:${string}`;
+
 /** What the environment says, as {@link meanings} has it; undefined where it says nothing (an empty variable counts as none). */
 export interface Environment {
-  readonly executor: "native" | "reference" | undefined;
+  readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
   readonly isa: "scalar" | "avx2" | "avx512" | undefined;
   readonly jit: "on" | "off" | undefined;
@@ -20,10 +25,12 @@ export interface Environment {
   readonly transport: "auto" | "tcp" | "shared" | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
+  readonly machine: string | undefined;
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
   readonly plan: string | undefined;
-  readonly planAs: "summary" | "graph" | "program" | "json" | "stablehlo" | undefined;
+  readonly planAs: PlanForm | undefined;
+  readonly planFile: string | undefined;
   readonly profile: string | undefined;
   readonly data: string | undefined;
   readonly runId: string | undefined;
@@ -69,6 +76,11 @@ const meshText: Reader<string> = {
   read: (value) => (new RegExp(`^${axis}(,${axis})*$`, "i").test(value) ? value : undefined),
 };
 
+const meshTexts: Reader<string> = {
+  legal: "a mesh such as data=2, or several with ; between them",
+  read: (value) => (value.split(";").every((one) => meshText.read(one) !== undefined) ? value : undefined),
+};
+
 const units = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
 const byteCount: Reader<number> = {
@@ -84,7 +96,10 @@ const text: Reader<string> = { legal: "text", read: (value) => value };
 
 /** Each variable and its legal values. */
 const readers = {
-  HEDDLE_EXECUTOR: oneOf("native", "reference", "auto"),
+  HEDDLE_EXECUTOR: {
+    legal: "native, reference, auto, or the name of an executor that the program registers",
+    read: (value) => (/^[a-z][\w-]*$/i.test(value) ? value : undefined),
+  } satisfies Reader<string>,
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
@@ -97,13 +112,19 @@ const readers = {
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
+  HEDDLE_MACHINE: text,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
     read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
   } satisfies Reader<string>,
   HEDDLE_WORKERS_SECRET: text,
-  HEDDLE_PLAN: meshText,
-  HEDDLE_PLAN_AS: oneOf("summary", "graph", "program", "json", "stablehlo"),
+  HEDDLE_PLAN: meshTexts,
+  HEDDLE_PLAN_AS: {
+    legal: `${planForms.join(", ")}, or after: and the name of a pass`,
+    read: (value) =>
+      planForms.some((form) => form === value) || /^after:\w+$/.test(value) ? (value as PlanForm) : undefined,
+  } satisfies Reader<PlanForm>,
+  HEDDLE_PLAN_FILE: text,
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
@@ -123,7 +144,9 @@ type Name = keyof typeof readers;
 
 /** What each variable says. Those with `run` are set by Heddle's commands for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
-  HEDDLE_EXECUTOR: { says: "what computes: the native core or, slowly, the reference executor; `auto` is the default" },
+  HEDDLE_EXECUTOR: {
+    says: "what computes: the native core, slowly the reference executor, or one that the program registers; `auto` is the default",
+  },
   HEDDLE_NATIVE: { says: "`off` leaves the native core out" },
   HEDDLE_ISA: { says: "the instruction set that native kernels use; default the best of the processor" },
   HEDDLE_JIT: { says: "`off` leaves generated kernels out" },
@@ -142,10 +165,18 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     says: "which collectives are under way beside the computation: with `on` (the default) those where it pays, with `all` those that can be, with `off` none",
   },
   HEDDLE_MESH: { says: "the mesh where a program names none, as `--mesh`" },
+  HEDDLE_MACHINE: {
+    says: "what plans assume of the devices and links, as JSON, which `--machine` reads from a file",
+    by: "run",
+  },
   HEDDLE_WORKERS: { says: "addresses of waiting workers, which this process then drives, as `--on`" },
   HEDDLE_WORKERS_SECRET: { says: "what a driver and waiting workers know of each other" },
-  HEDDLE_PLAN: { says: "the mesh of a plan to print instead of training", by: "run" },
+  HEDDLE_PLAN: {
+    says: "the mesh of a plan to print instead of training; several with `;` between them are ranked",
+    by: "run",
+  },
   HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
+  HEDDLE_PLAN_FILE: { says: "the text of the plan that a training goes by, as `--plan`" },
   HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
   HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },
@@ -207,10 +238,12 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     transport: value("HEDDLE_TRANSPORT"),
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
+    machine: value("HEDDLE_MACHINE"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),
     planAs: value("HEDDLE_PLAN_AS"),
+    planFile: value("HEDDLE_PLAN_FILE"),
     profile: value("HEDDLE_PROFILE"),
     data: value("HEDDLE_DATA"),
     runId: value("HEDDLE_RUN_ID"),

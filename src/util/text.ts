@@ -69,3 +69,10 @@ export function formatTable(rows: readonly (readonly string[])[], right: readonl
     return `  ${cells.join("  ")}`.trimEnd();
   });
 }
+
+/** `0.00123` → `"1.23 ms"`. */
+export function formatTime(seconds: number): string {
+  if (seconds === 0) return "0 s";
+  const [scale, unit] = seconds < 1e-3 ? [1e6, "us"] : seconds < 1 ? [1e3, "ms"] : [1, "s"];
+  return `${(seconds * scale).toPrecision(3)} ${unit}`;
+}

@@ -32,7 +32,7 @@ describe("options", () => {
     {
       args: [],
       want: {
-        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...eager, "start"],
+        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...eager, "start", "plans"],
         threads: [1, 2],
         seconds: 10,
       },

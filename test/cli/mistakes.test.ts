@@ -23,7 +23,11 @@ const mistakes: Mistake[] = [
   { args: ["run", workerScript, "--worker", "2"], status: 2, says: /Did you mean --workers\?/ },
   { args: ["run", workerScript, "--workers", "two"], status: 2, says: /It must be a whole number from 1 to 1024/ },
   { args: ["run", workerScript, "--workers", "0"], status: 2, says: /It must be a whole number from 1 to 1024/ },
-  { args: ["run", workerScript, "--executor", "gpu"], status: 2, says: /Allowed choices are native, reference/ },
+  {
+    args: ["run", trains, "--executor", "gpu"],
+    status: 1,
+    says: /there is no executor 'gpu'\n.*there are native, reference/s,
+  },
   { args: ["run", "no/such/file.ts"], status: 2, says: /^heddle: there is no file no\/such\/file\.ts/ },
   { args: ["run", root], status: 2, says: /^heddle: .* is a folder, not a file/ },
   { args: ["plan", trains], status: 2, says: /required option '-m, --mesh <axes>' not specified/ },
@@ -41,7 +45,6 @@ const mistakes: Mistake[] = [
     [
       ["HEDDLE_ISA", "mmx", "scalar, avx2 or avx512"],
       ["HEDDLE_NATIVE", "maybe", "on or off"],
-      ["HEDDLE_EXECUTOR", "gpu", "native, reference or auto"],
       ["HEDDLE_THREADS", "0", "a whole number from 1 to 1024"],
       ["HEDDLE_TIMEOUT", "1 h", "a whole number from 1 to 86400"],
       ["HEDDLE_RESUME", "yes", "0 or 1"],

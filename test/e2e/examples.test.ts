@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { data } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
 import { missing } from "../native/evaluate.ts";
 import { heddle } from "./command.ts";
@@ -17,6 +18,10 @@ const cases: readonly Case[] = [
   [
     "run autograph.ts",
     /roots 1\.414 3\.000 1000\.\d+ 0\.000\nsteps \d+ \d+ \d+ 0\nslopes Float32Array\(1\) \[ -1 \] .* 1 \]\n$/,
+  ],
+  [
+    "run extend/executor.ts",
+    /loss 0\.0\d+, of the reference executor too: true\n.*take \d\.\d ms\nreference: dense\nabacus: entries\n$/,
   ],
   ["run extend/kernel.ts", /differs by 0\ngradient 0\.000 0\.786 1\.000 0\.786\nbatch 4\n$/],
   ["run extend/layer.ts", /after 200 steps 0\.0\d+\n$/],
@@ -39,7 +44,6 @@ const cases: readonly Case[] = [
   ["run karate.ts", /\n3[234] of 34 members are on the side/],
   ["run keras-convnet.ts -- --small", /accuracy on the test images: [5-9]\d\.\d\d %\n$/],
   ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
-  ["run serve-http.ts -- --small", /[34]\d\d of 500 digits are right, in \d+ batches\n$/],
   ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   [
     "run own-loop.ts --workers 2 -- --small",
@@ -53,6 +57,7 @@ const cases: readonly Case[] = [
   ["run mlp.ts --workers 2 --mesh data=2:1", /(9\d|100)\.\d % of the points/],
   ["plan mnist.ts --mesh data=2", /all-reduce/],
   ["run parameter-server.ts", /gives the same bits\n$/],
+  ["run plan.ts --workers 4 --mesh data=2,model=2", /others? (?:is|are) alike\n[\s\S]*step 200: loss 0\.05\d+\n/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
   ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
@@ -78,13 +83,35 @@ describe.skipIf(missing !== undefined)("examples", () => {
     expect(status).toBe(0);
   });
 
+  test("heddle run serve-http.ts -- --small", async () => {
+    const started = heddle(["run", "examples/serve-http.ts", "--", "--small"]);
+    try {
+      const [, port] = await started.seen(/listening .*port: (\d+)/);
+      const post = (body: Uint8Array): Promise<Response> =>
+        fetch(`http://127.0.0.1:${port}`, { method: "POST", body: body as Uint8Array<ArrayBuffer> });
+      const { columns } = data.mnist("test").take(200);
+      const images = (await columns.get("x")?.load()) as Uint8Array;
+      const labels = (await columns.get("y")?.load()) as ArrayLike<number>;
+      const right = await Promise.all(
+        Array.from({ length: 200 }, async (_unused, index) => {
+          const reply = await post(images.slice(index * 784, (index + 1) * 784));
+          return ((await reply.json()) as { digit: number }).digit === labels[index];
+        }),
+      );
+      expect(right.filter(Boolean).length).toBeGreaterThan(140);
+      expect((await post(new Uint8Array(3))).status).toBe(400);
+    } finally {
+      started.process.kill();
+    }
+  });
+
   test("all of them are here", () => {
     const all = readdirSync(fileURLToPath(new URL("../../examples", import.meta.url)), {
       recursive: true,
       encoding: "utf8",
     });
     const files = all.filter((file) => file.endsWith(".ts"));
-    const named = new Set(cases.map(([command]) => command.split(" ")[1]));
+    const named = new Set(["serve-http.ts", ...cases.map(([command]) => command.split(" ")[1])]);
     // Data that examples share.
     expect(files.filter((file) => !named.has(file)).sort()).toEqual(["mail.ts", "scenes.ts", "spirals.ts"]);
   });

@@ -6,7 +6,9 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import type { ProfileReport } from "../../src/cli/profile-report.ts";
 import type { TraceEvent } from "../../src/cli/profile-trace.ts";
+import { parseMachine } from "../../src/cost/index.ts";
 import { loadNative } from "../../src/runtime/index.ts";
+import { heddle } from "../cli/heddle-process.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "heddle-profile-test-"));
@@ -86,5 +88,24 @@ describe.skipIf("error" in loadNative())("heddle profile", () => {
     const result = profile(file, ...flags);
     expect(result.status).toBe(status);
     expect(result.stderr).toContain(says);
+  });
+});
+
+describe.skipIf("error" in loadNative())("heddle machine", () => {
+  test("measures what plans can be made by", { timeout: 60_000 }, () => {
+    const file = join(folder, "machine.json");
+    const { status, stdout, stderr } = heddle(["machine", "--threads", "1", "--out", file]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: `heddle: the figures are in ${file}\n` });
+    const machine = parseMachine(readFileSync(file, "utf8"), file);
+    expect(JSON.parse(stdout)).toEqual(machine);
+    const { flops, memory, latency, bandwidth, call } = machine;
+    for (const rate of [flops, memory, bandwidth]) expect(rate).toBeGreaterThan(1e7);
+    for (const seconds of [latency, call]) expect(seconds).toBeLessThan(0.1);
+    const home = mkdtempSync(join(folder, "home-"));
+    const missing = heddle(["plan", join(root, "examples/mlp.ts"), "--mesh", "data=2", "--machine", "measured"], {
+      HOME: home,
+    });
+    expect(missing).toMatchObject({ status: 2, stdout: "" });
+    expect(missing.stderr).toMatch(/have not been measured here\n.*heddle machine --threads \d+ measures them/);
   });
 });

@@ -161,7 +161,7 @@ export function planGolden({
   const on: Mesh = mesh(axes);
   const names = Object.keys(inputs);
   const layout = (path: string): Layout | undefined => {
-    const split = inputs[names[Number(path.split(".")[0])] as string]?.[1];
+    const split = inputs[path.split(".")[0] as string]?.[1];
     return split === undefined ? undefined : shardedOn(on, split);
   };
   return planFunction(
@@ -172,7 +172,7 @@ export function planGolden({
       name,
       argumentNames: names,
       layouts: layout,
-      uses: (path) => (gathered.includes(names[Number(path)] as string) ? shardedOn(on, {}) : undefined),
+      uses: (path) => (gathered.includes(path) ? shardedOn(on, {}) : undefined),
       outputLayouts: (path) => (outputs[path] === undefined ? undefined : shardedOn(on, outputs[path])),
       donate,
     },

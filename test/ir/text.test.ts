@@ -33,8 +33,7 @@ const applyBody = defineOp<{ body: Graph }>({
   localize: absent("of a test"),
   cost: () => 0,
   reference: (inputs, { body }, _outputs, context) => context.evaluate(body, inputs).map((output) => output.data),
-  lower: absent("of a test"),
-  stablehlo: absent("not part of this test"),
+  form: absent("of a test"),
 });
 
 describe("text of graphs", () => {

@@ -124,6 +124,11 @@ test("errors", () => {
   expect(() => losses.mse(output, target, { reductions: "sum" } as never)).toThrow(/did you mean 'reduction'/);
 });
 
+test.each([1e-3, 1e10, 1e25])("the angle of vectors of length %d", async (size) => {
+  const [one, other] = [tensor([[size, 2 * size]]), tensor([[2 * size, size]])];
+  expect(await losses.cosineEmbedding(one, other, tensor([1])).item()).toBeCloseTo(0.2, 5);
+});
+
 test("the cosine of vectors whose squares' product is beyond f32", async () => {
   const [x, y] = [tensor([[3e12, 4e12]]), tensor([[4e12, 3e12]])];
   const loss = (a: Tensor): Tensor => losses.cosineEmbedding(a, y, tensor([1]), { reduction: "sum" });

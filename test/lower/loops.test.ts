@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, inputSpecs, type Node, traceGraph } from "../../src/ir/index.ts";
 import { checkLowered, lowerProgram, printLowered } from "../../src/lower/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { splitGraph, verifyProgram } from "../../src/program/index.ts";
 import { controlTable } from "../ops/rows/control.ts";
@@ -50,12 +50,12 @@ describe("lowered loops compute what their graphs say", () => {
     const row = controlTable.find((one) => `${one.op}: ${one.title}` === name);
     const inputs = row === undefined ? samples(graph) : rowInputs(row);
     compare(graph, inputs, row === undefined ? 1e-12 : 1e-6, donated);
-    compare(runPasses(graph).graph, inputs, row === undefined ? 1e-12 : 1e-6, donated);
+    compare(runPasses(graph), inputs, row === undefined ? 1e-12 : 1e-6, donated);
   });
 
   test("on two devices", () => {
     const axes = mesh({ data: 2 });
-    const graph = runPasses(recurrentStates()).graph;
+    const graph = runPasses(recurrentStates());
     const plan = planGraph(graph, axes, { inputs: [shardedOn(axes, { data: 1 })] });
     const lowered = lowerProgram(splitGraph(plan.local, axes.axes), { slots: 2 });
     checkLowered(lowered, [2]);
@@ -97,7 +97,7 @@ describe("lowered loops compute what their graphs say", () => {
       const attrs = { body, length: 8, carries: 1, slices: 1, reverse: false };
       return ops.scan([ops.full("f32", [4], 0), x], attrs).slice(0, 1);
     });
-    const lowered = lowerProgram(splitGraph(runPasses(graph).graph, []), { slots: 1 });
+    const lowered = lowerProgram(splitGraph(runPasses(graph), []), { slots: 1 });
     expect(printLowered(lowered)).toMatchInlineSnapshot(`
       "lowered @sum: 3 calls, arena 192 B
       0 fused const [4] -> f32
@@ -123,7 +123,7 @@ describe("lowered loops compute what their graphs say", () => {
       const body = traceGraph("chain", specs, (_i, value) => [chain(value as Node)]);
       return ops.scan([x], { body, length: 3, carries: 1, slices: 0, reverse: false }).slice(0, 1);
     });
-    const lowered = lowerProgram(splitGraph(runPasses(graph).graph, []), { slots: 1 });
+    const lowered = lowerProgram(splitGraph(runPasses(graph), []), { slots: 1 });
     expect(lowered.arenaBytes).toBeLessThan(4 * 64 * 64 * 4);
   });
 });

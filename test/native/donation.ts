@@ -1,8 +1,8 @@
 /** @module Ops and their gradients with an output in the buffer of each input that fits, in turn: the same bits as without. */
 import { afterAll, describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../../src/ir/graph.ts";
 import { dtypes, formatType, type Graph, type HostTensor, type Node, sizeOf } from "../../src/ir/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, planGraph } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor } from "../../src/runtime/executor.ts";
@@ -104,7 +104,7 @@ async function run(
 
 async function checkDonations(executor: Executor, list: readonly Case[]): Promise<void> {
   const inputs = list.flatMap((one) => one.inputs);
-  const local = planGraph(runPasses(joined(list)).graph, mesh({})).classes[0]?.local as Graph;
+  const local = planGraph(runPasses(joined(list)), mesh({})).classes[0]?.local as Graph;
   const expected = await run(executor, local, inputs, []);
   // Where each case's outputs and inputs begin, and its pairs.
   let [output, input] = [0, 0];

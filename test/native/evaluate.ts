@@ -1,6 +1,7 @@
 /** Evaluates graphs on the native executor, on one device. */
+
+import { runPasses } from "../../src/compile/index.ts";
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, type Plan, planGraph } from "../../src/plan/index.ts";
 import type { DeviceBuffer, Executor } from "../../src/runtime/executor.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
@@ -28,7 +29,7 @@ function planned(graph: Graph, passes: boolean): Plan {
   const known = plans[passes ? "compiled" : "plain"];
   let plan = known.get(graph);
   if (plan === undefined) {
-    plan = planGraph(passes ? runPasses(graph).graph : withOpenLoops(graph), mesh({}));
+    plan = planGraph(passes ? runPasses(graph) : withOpenLoops(graph), mesh({}));
     known.set(graph, plan);
   }
   return plan;

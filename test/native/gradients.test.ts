@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import { dtypes, type HostTensor, inputSpecs, sizeOf } from "../../src/ir/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";
@@ -12,7 +12,7 @@ const sizes = { batch: 128, side: 28, channels: [32, 64], kernel: 5, classes: 10
 
 describe.skipIf(missing !== undefined)("the first step's gradients in f32", () => {
   test("two devices agree with one to 1e-5 of each tensor's norm", async () => {
-    const graph = runPasses(leNetGradient(sizes)).graph;
+    const graph = runPasses(leNetGradient(sizes));
     const random = randomFrom(5);
     const inputs = inputSpecs(graph).map(({ name, type }): HostTensor => {
       const fan = Math.sqrt(sizeOf(type.shape.slice(1)));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { type Layout, mesh, type Plan, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { powerIteration, recurrentStates, recurrentStep } from "../plan/loops.ts";
@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)("virtual devices on the native executor",
       const inputs = dims.map((split): Layout | undefined =>
         split === undefined ? undefined : shardedOn(axes, split),
       );
-      const plan = planGraph(runPasses(graph).graph, axes, { inputs });
+      const plan = planGraph(runPasses(graph), axes, { inputs });
       const values = samples(graph);
       const expected = evaluateGraph(graph, values);
       const one = await onNative(1)(plan, values);

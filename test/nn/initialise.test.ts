@@ -2,6 +2,7 @@
 import { evalShape, nn, random, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
 import { inverseErf } from "../../src/nn/initialise.ts";
+import { beyond } from "../../src/nn/normal-tail.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { expectClose } from "../support/close.ts";
 
@@ -69,6 +70,42 @@ test("the inverse of the error function", async () => {
   // Near the ends a number of f32 is not near enough.
   expectClose(await values(inverseErf(tensor(x))), expected, 2e-4);
   expect((await values(inverseErf(tensor([-1, 1])))).map(Number.isFinite)).toEqual([true, true]);
+});
+
+// By mpmath: where the share u of the distribution between low and high lies beyond low.
+const shares = [0, 1 / 1024, 0.125, 0.5, 0.875, 1023 / 1024];
+test.each([
+  [
+    3,
+    3.5,
+    [0, 0.00024628236177431093, 0.033109339113906275, 0.15910822614059597, 0.372616649082147, 0.49875246416026936],
+  ],
+  [4, 40, [0, 0.000231212730447465, 0.03148865165007509, 0.16110427859788082, 0.4673943172263943, 1.4133457173166806]],
+  [6, 9, [0, 0.000158647418174078, 0.0216453869290211, 0.11156506179518726, 0.32906768280730475, 1.0396719747346366]],
+  [
+    30,
+    31,
+    [0, 3.253190396471315e-5, 0.004445788518869687, 0.023070467827308927, 0.06915841826211981, 0.22991412372781372],
+  ],
+])("normal numbers from %d to %d", async (low, high, expected) => {
+  for (const [dtype, tolerance] of [
+    ["f64", 2e-14],
+    ["f32", 5e-7],
+  ] as const)
+    expectClose(await values(beyond(tensor(shares, { dtype }), low, high)), expected, tolerance);
+});
+
+test.each(["f32", "f64", "f16", "bf16"] as const)("truncated normal far in a tail, %s", async (dtype) => {
+  for (const [sign, bounds] of [
+    [1, { min: 7, max: 10 }],
+    [-1, { min: -8, max: -5 }],
+  ] as const) {
+    const drawn = await values(nn.init.truncatedNormal({ mean: 1, ...bounds })(key, [40, 50], dtype));
+    const mean = drawn.reduce((sum, value) => sum + value, 0) / drawn.length;
+    // SciPy's mean of both is 6.158482604 standard deviations from that of the whole.
+    expect(Math.abs(mean - (1 + sign * 6.158482604))).toBeLessThan(0.02);
+    expect(new Set(drawn).size).toBeGreaterThan(dtype === "bf16" ? 20 : dtype === "f16" ? 100 : 1900);
+  }
 });
 
 test.each([

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { stablehloText } from "../../src/hlo/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import { isAbsent, type Node } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
 import { Trace } from "../../src/ir/trace.ts";
 import { topological } from "../../src/ir/walk.ts";
 import { call, evaluateGraph, matmul } from "../../src/ops/index.ts";
-import { stablehloText } from "../../src/program/index.ts";
 import { batchings, batchSize, onBatch, runBatched } from "../support/batch.ts";
 import { baseRows, rowGraph } from "./table.ts";
 

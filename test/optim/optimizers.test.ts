@@ -147,6 +147,17 @@ test("adam's bias correction is exact in f32 at the first steps", async () => {
   expect(await updated.w.item()).toBeCloseTo(0.9, 6);
 });
 
+test.each([1e-25, 1e25])("adafactor's steps are relative to parameters of %d, in f32 as in f64", async (size) => {
+  const stepped = async (dtype: "f32" | "f64"): Promise<number[]> => {
+    const optimizer = optim.adafactor({ learningRate: 0.5, epsilons: [undefined, 0] });
+    const params = { w: tensor([size, -2 * size, size / 2], { dtype }) };
+    const grads = { w: tensor([0.5, 2, -1], { dtype }) };
+    const { params: updated } = optimizer.update(grads, optimizer.init(params), params, { step: 0 });
+    return [...(await updated.w.data())].map((value) => Number(value) / size);
+  };
+  expectClose(await stepped("f32"), await stepped("f64"), 1e-6);
+});
+
 test("the state is a tree beside the parameters", () => {
   const params = { layer: tree(initial(), "f64") };
   const shapesOf = (slot: unknown): unknown =>

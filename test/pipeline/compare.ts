@@ -1,6 +1,6 @@
 /** Trains by a pipeline and on one device, and says how far apart they are. */
 import { replicated, shardedOn } from "../../src/plan/index.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
 import { distribute, meshOf, type Tensor } from "../../src/tensor/index.ts";
 import {
   compiled,

@@ -1,8 +1,20 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { checkLowered, lowerProgram } from "../../src/lower/index.ts";
+import type { DeviceProgram } from "../../src/program/index.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
+import { random, type Tensor, tensor } from "../../src/tensor/index.ts";
 import { apart, closeAll, farthest, pipelined, whole } from "./compare.ts";
-import { compiled, convolutional, type Network, optimizers, perceptron, withDropout } from "./networks.ts";
+import {
+  batch,
+  compiled,
+  convolutional,
+  type Network,
+  optimizers,
+  perceptron,
+  type State,
+  start,
+  withDropout,
+} from "./networks.ts";
 
 process.env["HEDDLE_EXECUTOR"] = "native";
 afterAll(closeAll);
@@ -38,6 +50,26 @@ describe.skipIf("error" in loadNative())("on the native executor, a pipeline", (
     expect(await by("1f1b")).toEqual(await by("gpipe"));
   });
 
+  it("leaves what was donated as it was where a micro-batch fails before the update", async () => {
+    const network = perceptron();
+    const optimizer = optimizers()["momentum"] as never;
+    const { runtime, pipeline } = compiled(network, optimizer, "f32", { schedule: "1f1b", executor: "native" });
+    const { x, y } = batch(0, network, "f32");
+    const wrong = tensor(
+      [...(await y.data())].map((label, row) => (row === 15 ? 99 : Number(label))),
+      { dtype: "i32" },
+    );
+    const run = ({ params, slots }: State, labels: Tensor) =>
+      pipeline.run(params, slots, random.key(3), tensor(0, { dtype: "i32" }), x, labels);
+    // On the pipeline's own devices, so that nothing is copied there.
+    const before = run(start(network, optimizer, "f32"), y) as State;
+    const weight = (before.params as { 0: { weight: Tensor } })[0].weight;
+    const values = await weight.data();
+    await expect(run(before, wrong as Tensor).loss.item()).rejects.toThrow(/99/);
+    expect(await weight.data()).toEqual(values);
+    runtime.close();
+  });
+
   it("needs less memory by 1f1b than by gpipe", () => {
     const arena = (schedule: "gpipe" | "1f1b", rank: number): number => {
       const { runtime, pipeline } = compiled(convolutional(), optimizers()["momentum"] as never, "f32", {
@@ -45,9 +77,7 @@ describe.skipIf("error" in loadNative())("on the native executor, a pipeline", (
         microBatches: 8,
       });
       runtime.close();
-      const lowered = lowerProgram((pipeline.plan.ranks[rank] as (typeof pipeline.plan.ranks)[number]).program, {
-        slots: 1,
-      });
+      const lowered = lowerProgram((pipeline.programs[rank] as DeviceProgram).program, { slots: 1 });
       checkLowered(lowered, [2]);
       return lowered.arenaBytes;
     };

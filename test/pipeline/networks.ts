@@ -5,9 +5,10 @@ import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from ".
 import type { Layer } from "../../src/nn/layer.ts";
 import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
 import { mesh as makeMesh } from "../../src/plan/index.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
-  type CompiledPipeline,
+  type CompiledFunction,
   compileFunction,
   compilePipeline,
   isTensor,
@@ -130,14 +131,14 @@ export function compiled(
   optimizer: Optimizer,
   dtype: Precision,
   { schedule, microBatches = 4, mesh = { stage: 2 }, executor = "reference" }: PipelineChoice,
-): { runtime: Runtime; pipeline: CompiledPipeline<Step> } {
+): { runtime: Runtime; pipeline: CompiledFunction<Step> } {
   const axes = makeMesh(mesh).axes;
   const runtime = localRuntime({ axes, executor, threads: 1 });
   const layout = axes.map(({ name }) =>
     name === "data" ? { kind: "shard" as const, dim: 0 } : { kind: "replicate" as const },
   );
   const whole = axes.map(() => ({ kind: "replicate" as const }));
-  const isBatch = (path: string): boolean => path === "x" || path === "y" || path === "4" || path === "5";
+  const isBatch = (path: string): boolean => path === "x" || path === "y";
   const pipeline = compilePipeline(stepOf(network, optimizer), example(network, optimizer, dtype), runtime, {
     argumentNames,
     microBatches,

@@ -1,21 +1,37 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
-import { formatLayout, gpipe, mesh as makeMesh, oneFOneB, only, parseLayout, shard } from "../../src/plan/index.ts";
 import {
+  formatLayout,
+  gpipe,
+  mesh as makeMesh,
+  oneFOneB,
+  only,
+  parseLayout,
+  parsePlan,
+  printPlan,
+  type Schedule,
+  shard,
+  simulate,
+  verifyPlan,
+} from "../../src/plan/index.ts";
+import {
+  cutPlan,
+  type DeviceProgram,
   type Program,
   parseProgram,
-  printPipeline,
   printProgram,
   type Step,
   verifyProgram,
   verifyTransfers,
 } from "../../src/program/index.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import { printPipeline } from "../../src/report/index.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   compileFunction,
   compilePipeline,
   type PipelineOptions,
-  planPipelineFunction,
+  planFunction,
   replicate,
   type Tensor,
   type Tensors,
@@ -43,16 +59,16 @@ const outline = ({ steps }: Program): string =>
     .join(" ");
 
 const planOf = (schedule: "gpipe" | "1f1b", microBatches = 4) =>
-  compiled(perceptron(), optimizers()["momentum"] as never, "f32", { schedule, microBatches }).pipeline.plan;
+  compiled(perceptron(), optimizers()["momentum"] as never, "f32", { schedule, microBatches }).pipeline;
 
 describe("the programs of a pipeline", () => {
   // The test's step also returns the gradients, which every stage is sent after the update.
   it("follow the schedule, with what travels between", () => {
-    expect(planOf("gpipe").ranks.map(({ program }) => outline(program))).toEqual([
+    expect(planOf("gpipe").programs.map(({ program }) => outline(program))).toEqual([
       "0F0 0F0→1 0F1 0F1→1 0F2 0F2→1 0F3 0F3→1 1→1B0 0B0 1→1B1 0B1 1→1B2 0B2 1→1B3 0B3 update update.0→1 1→update.0",
       "0→0F0 1F0 0→0F1 1F1 0→0F2 1F2 0→0F3 1F3 1B0 1B0→0 1B1 1B1→0 1B2 1B2→0 1B3 1B3→0 update 0→update.0 update.0→0",
     ]);
-    expect(planOf("1f1b").ranks.map(({ program }) => outline(program))).toEqual([
+    expect(planOf("1f1b").programs.map(({ program }) => outline(program))).toEqual([
       "0F0 0F0→1 0F1 0F1→1 1→1B0 0B0 0F2 0F2→1 1→1B1 0B1 0F3 0F3→1 1→1B2 0B2 1→1B3 0B3 update update.0→1 1→update.0",
       "0→0F0 1F0 0→0F1 1B0 1B0→0 1F1 1B1 0→0F2 1B1→0 1F2 1B2 0→0F3 1B2→0 1F3 1B3 1B3→0 update 0→update.0 update.0→0",
     ]);
@@ -60,14 +76,34 @@ describe("the programs of a pipeline", () => {
 
   it("are whole, and read back from their text", () => {
     for (const schedule of ["gpipe", "1f1b"] as const)
-      for (const { program } of planOf(schedule).ranks) {
+      for (const { program } of planOf(schedule).programs) {
         verifyProgram(program);
         expect(printProgram(parseProgram(printProgram(program)))).toBe(printProgram(program));
       }
   });
 
+  it("follow from the plan as it is read back from its text", () => {
+    const unlike = compiled(perceptron(), optimizers()["adam"] as never, "f32", {
+      schedule: "gpipe",
+      mesh: { stage: 2, data: 2 },
+      microBatches: 2,
+    }).pipeline;
+    for (const { plan, programs } of [planOf("gpipe"), planOf("1f1b"), unlike]) {
+      const read = parsePlan(printPlan(plan));
+      verifyPlan(read);
+      expect(printPlan(read)).toBe(printPlan(plan));
+      // Inside, values are named by their numbers in the trace, of which a text knows nothing.
+      const plain = (list: readonly DeviceProgram[]) =>
+        list.map(({ program, ...part }) => ({
+          ...part,
+          text: printProgram({ ...program, donated: [] }).replaceAll(/\b(v|sum)\d+:/g, "$1:"),
+        }));
+      expect(plain(cutPlan(read))).toEqual(plain(programs));
+    }
+  });
+
   it("hold only the parameters of their stage", () => {
-    const names = planOf("1f1b").ranks.map(({ program }) =>
+    const names = planOf("1f1b").programs.map(({ program }) =>
       program.inputs.map(({ name }) => name).filter((name) => name.startsWith("params")),
     );
     expect(names).toEqual([
@@ -81,14 +117,15 @@ describe("the programs of a pipeline", () => {
       ["gpipe", gpipe],
       ["1f1b", oneFOneB],
     ] as const) {
-      const plan = planOf(schedule, 8);
-      expect(plan.simulation.peakLive).toEqual(make === gpipe ? [8, 8] : [2, 1]);
-      expect(plan.ranks.map(({ program }) => mostKept(program))).toEqual(plan.simulation.peakLive);
+      const { plan, programs } = planOf(schedule, 8);
+      const { peakLive } = simulate(plan.pipeline?.schedule as Schedule);
+      expect(peakLive).toEqual(make === gpipe ? [8, 8] : [2, 1]);
+      expect(programs.map(({ program }) => mostKept(program))).toEqual(peakLive);
     }
   });
 
   it("are refused when they do not agree, with the steps marked", () => {
-    const programs = planOf("1f1b").ranks.map(({ program }) => program);
+    const programs = planOf("1f1b").programs.map(({ program }) => program);
     const [one, other] = programs as [Program, Program];
     const transfers = one.steps.filter(({ kind }) => kind === "collective");
     const early = one.steps.map((step) => {
@@ -105,7 +142,8 @@ describe("the programs of a pipeline", () => {
   });
 
   it("print as a plan", () => {
-    expect(printPipeline(planOf("1f1b")).split("\n").slice(5, 11).join("\n")).toMatchInlineSnapshot(`
+    const { plan, programs } = planOf("1f1b");
+    expect(printPipeline(plan, programs).split("\n").slice(5, 11).join("\n")).toMatchInlineSnapshot(`
       "schedule 1f1b stages=2 microBatches=4
       time    0   1   2   3 4   5   6   7   8   9   10  11  12 13  14
       rank 0  0F0 0F1 .   . 0B0 =   0F2 0B1 =   0F3 0B2 =   .  0B3 =
@@ -240,6 +278,9 @@ const losses: { readonly [name: string]: readonly [Loss, boolean] } = {
   ],
 };
 
+const planned = (step: (...inputs: never[]) => unknown, mesh: { [axis: string]: number }, pipeline: PipelineOptions) =>
+  planFunction(step, [weights(), x, y], makeMesh(mesh), { ...pipeline, pipeline });
+
 describe("stages", () => {
   it.each(Object.keys(losses))("give what one device gives: %s", async (name) => {
     const [loss, clip] = losses[name] as (typeof losses)[string];
@@ -264,7 +305,7 @@ describe("stages", () => {
   });
 
   const plan = (loss: Loss, more: Partial<PipelineOptions> = {}, mesh: { [axis: string]: number } = { stage: 3 }) =>
-    planPipelineFunction(trainStep(loss), [weights(), x, y], makeMesh(mesh), options(more));
+    planned(trainStep(loss), mesh, options(more));
 
   it.each([
     [
@@ -320,13 +361,12 @@ describe("stages", () => {
     [
       "an output with a row for every row",
       () =>
-        planPipelineFunction(
+        planned(
           (params: Tensors, inputs: Tensor, labels: Tensor) => ({
             ...trainStep(chained)(params, inputs, labels),
             rows: inputs.matmul((params as { a: Tensor }).a),
           }),
-          [weights(), x, y],
-          makeMesh({ stage: 3 }),
+          { stage: 3 },
           options(),
         ),
       /output 'rows' has a row for every row of the batch/,
@@ -355,7 +395,7 @@ describe("stages", () => {
   });
 
   it("keeps what an optimizer holds for a parameter where the parameter is", () => {
-    const stages = planOf("1f1b").inputs.flatMap(({ name, stage }) =>
+    const stages = planOf("1f1b").plan.inputs.flatMap(({ name, stage }) =>
       name.startsWith("slots") ? [`${name} ${stage}`] : [],
     );
     expect(stages).toEqual([

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type Node, range, type Shape, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { type Layout, type Mesh, mesh, parseLayout, planGraph, trafficOf, verifyPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
 import { samples } from "./networks.ts";
@@ -150,7 +150,7 @@ describe.each(executors)("$name", ({ make }) => {
         }),
     );
     const axes = mesh({ a: 2, b: 2 }, { shares: { b: [2, 1] } });
-    await check(runPasses(graph).graph, axes, [parseLayout("S(0) S(2:6+3)"), undefined], make);
+    await check(runPasses(graph), axes, [parseLayout("S(0) S(2:6+3)"), undefined], make);
   });
 });
 

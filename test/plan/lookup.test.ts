@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { passesAfterPlanning, runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, type Node, printGraph, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { formatLayout, type Mesh, mesh, parseLayout, planGraph, trafficOf, verifyPlan } from "../../src/plan/index.ts";
@@ -65,6 +66,7 @@ describe.each(executors)("a table split by rows, $name", ({ make }) => {
     const plan = planGraph(graph, axes, {
       inputs: [parseLayout(table), undefined, parseLayout(ids)],
       outputs: [undefined, parseLayout(table), undefined, undefined],
+      finish: (local) => runPasses(local, passesAfterPlanning),
     });
     verifyPlan(plan);
     const given = values(rows, 8);

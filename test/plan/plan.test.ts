@@ -1,13 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { type Graph, type HostTensor, topological } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
+import { formBuckets } from "../../src/plan/buckets.ts";
 import {
   cheapestPath,
   collectivesOf,
-  defaultMachine,
   formatLayout,
   type Layout,
   localType,
+  machineFor,
   mesh,
   parseLayout,
   parseMesh,
@@ -162,7 +163,7 @@ describe("traffic", () => {
     const axes = mesh({ data: 2 });
     const plan = planGraph(graph, axes, {
       inputs: [shardedOn(axes, { data: 0 }), shardedOn(axes, { data: 0 })],
-      buckets: { first: 1, others: 300 },
+      finish: (local) => formBuckets(local, { first: 1, others: 300 }),
     });
     const floats = trafficOf(plan).filter((traffic) => traffic.payload !== 4);
     expect(floats.length).toBeGreaterThan(2);
@@ -185,7 +186,7 @@ describe("redistribution", () => {
     ["R R", "S(0) S(0)", ["R→S(0) on a", "R→S(0) on b"]],
   ];
   test.each(cases)("%s to %s", (from, to, expected) => {
-    const path = cheapestPath(type, parseLayout(from), parseLayout(to), axes, defaultMachine);
+    const path = cheapestPath(type, parseLayout(from), parseLayout(to), axes, machineFor(1));
     const words = path?.steps.map(
       (step) => `${formatLayout([step.from])}→${formatLayout([step.to])} on ${axes.axes[step.axis]?.name}`,
     );
@@ -193,7 +194,7 @@ describe("redistribution", () => {
   });
 
   test("nothing leads to a partial value", () => {
-    expect(cheapestPath(type, parseLayout("R R"), parseLayout("P(sum) R"), axes, defaultMachine)).toBeUndefined();
+    expect(cheapestPath(type, parseLayout("R R"), parseLayout("P(sum) R"), axes, machineFor(1))).toBeUndefined();
   });
 });
 

@@ -10,18 +10,19 @@ import { started } from "../cli/heddle-process.ts";
 import { difference } from "../support/tensors.ts";
 import { cases, type ShardedCase } from "./scripts/sharded-cases.ts";
 
-const script = fileURLToPath(new URL("./scripts/sharded.ts", import.meta.url));
+const scriptNamed = (name: string): string => fileURLToPath(new URL(`./scripts/${name}`, import.meta.url));
 
 interface Said {
   readonly rank: number;
   readonly results?: number[][];
   readonly error?: string;
   readonly table?: number[];
+  readonly flops?: number;
 }
 
 /** What each of two workers says. */
-async function onTwoProcesses(name: string): Promise<Said[]> {
-  const { stdout, stderr } = await started(["run", script, "--workers", "2", "--", name], {
+async function onTwoProcesses(name: string, script = "sharded.ts"): Promise<Said[]> {
+  const { stdout, stderr } = await started(["run", scriptNamed(script), "--workers", "2", "--", name], {
     HEDDLE_THREADS: "1",
   }).ended;
   const text = stdout + stderr;
@@ -34,6 +35,10 @@ const onOneDevice = ({ inputs, step }: ShardedCase): HostTensor[] =>
   evaluateGraph(planFunction(step, inputs, mesh({}), { name: "whole" }).graph, inputs);
 
 describe.skipIf("error" in loadNative())("two processes", () => {
+  test("plan by the machine of rank 0", async () => {
+    expect((await onTwoProcesses("", "machine.mjs")).map(({ flops }) => flops)).toEqual([1e9, 1e9]);
+  }, 60_000);
+
   test.each(["lookup", "uneven", "shares", "halo"])(
     "%s",
     async (name) => {

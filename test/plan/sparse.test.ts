@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { runPasses } from "../../src/compile/index.ts";
 import { type Graph, type HostTensor, type Node, printGraph, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { type Mesh, mesh, type Plan, parseLayout, parsePlan, planGraph, printPlan } from "../../src/plan/index.ts";
 import { executors } from "../support/executors.ts";
 import { difference, randomFrom } from "../support/tensors.ts";
@@ -65,7 +65,7 @@ describe.each(executors)("a sparse matrix, $name", ({ make }) => {
     for (const [form, product] of Object.entries(forms)) {
       const whole = graph(product);
       const expected = ops.evaluateGraph(whole, given());
-      const plan = planGraph(runPasses(whole).graph, axes, { inputs: layouts.map(parseLayout) });
+      const plan = planGraph(runPasses(whole), axes, { inputs: layouts.map(parseLayout) });
       const results = await runPlan(plan, given(), make);
       expectAnswers(results, expected, `${form}, `);
       if (form === "A B") expect(difference((results[0] as HostTensor).data, byHand(given()), 1e-12)).toBeUndefined();
@@ -74,7 +74,7 @@ describe.each(executors)("a sparse matrix, $name", ({ make }) => {
 });
 
 test.each(Object.entries(forms))("%s and its gradients never make the dense matrix", (_form, product) => {
-  const plan = planGraph(runPasses(graph(product)).graph, mesh({}));
+  const plan = planGraph(runPasses(graph(product)), mesh({}));
   const made = printGraph(plan.local);
   expect(made).not.toMatch(/f64\[(40,36|36,40|1440)\]/);
 });
@@ -84,7 +84,7 @@ test("an op without a rule gets the dense matrix", () => {
   const dense = traceGraph("dense", specs, (values, where, at) => [
     ops.tanh(ops.sparse(values as Node, where as Node, at as Node, [height, width])),
   ]);
-  const plan = planGraph(runPasses(dense).graph, mesh({}), {});
+  const plan = planGraph(runPasses(dense), mesh({}), {});
   expect(printPlan(plan)).toMatch(/tanh .* : f64\[40,36\]/);
 });
 
@@ -105,7 +105,7 @@ function source(capacity: number, inner: number, [height, width]: readonly [numb
 }
 
 const planned = (capacity: number, inner: number, shape: readonly [number, number] = [400, 300]): Plan =>
-  planGraph(runPasses(source(capacity, inner, shape)).graph, mesh({ a: 2 }), {
+  planGraph(runPasses(source(capacity, inner, shape)), mesh({ a: 2 }), {
     inputs: ["S(0)", "S(0)", "S(0)", "R"].map(parseLayout),
   });
 

@@ -133,6 +133,7 @@ test("importing the library loads nothing that is for terminals or for the comma
     format: "esm",
     packages: "external",
     platform: "node",
+    conditions: ["heddle-source"],
     write: false,
     metafile: true,
   });
@@ -158,7 +159,7 @@ test("bundlers keep every module that defines ops, and what is told of the versi
   };
   expect(version).toBe(manifest.version);
   // A call or a loop at the beginning of a line is done for its effect, and so is a constant made by a function that registers.
-  const effect = /^for \(|^(?:export const \w+[^=]*= )?(?:define\w*|enter|register)(?:<[^(]*)?\(/m;
+  const effect = /^for \(|^(?:export const \w+[^=]*= )?(?:define\w*|enter|register\w*|\w+Rules\.define)(?:<[^(]*)?\(/m;
   for (const name of readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })) {
     if (!name.endsWith(".ts") || !effect.test(readFileSync(join(root, "src", name), "utf8"))) continue;
     const kept = manifest.sideEffects.some((path) => [`./src/${name}`, `./src/${dirname(name)}/*.ts`].includes(path));

@@ -30,7 +30,7 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
       "src/ir/node.ts": 'import { x } from "../util/errors.ts";\nexport const y = x;',
       "src/program/program.ts": "export const p = 1;",
       "src/lower/lower.ts": 'import { p } from "../program/program.ts";\nexport const q = p;',
-      "src/runtime/files.ts": 'import { readFileSync } from "node:fs";\nexport const r = readFileSync;',
+      "src/runtime/native/files.ts": 'import { readFileSync } from "node:fs";\nexport const r = readFileSync;',
       "src/cli/main.ts": 'export const main = () => import("./run.ts");',
       "src/cli/run.ts": 'import "../launch/local.ts";',
       "src/launch/local.ts": "export {};",
@@ -56,9 +56,19 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: [/^src\/program\/a\.ts:1: program may not import lower/],
   },
   {
-    name: "node: left of the runtime",
-    files: { "src/plan/plan.ts": 'import { cpus } from "node:os";\nexport const c = cpus;' },
-    problems: [/^src\/plan\/plan\.ts:1: plan may not import node:os/],
+    name: "what needs Node in what runs in a browser",
+    files: {
+      "src/plan/plan.ts": 'import { cpus } from "node:os";\nexport const c = cpus;',
+      "src/tensor/a.ts": 'import type { N } from "../runtime/native/n.ts";\nimport "../launcher-messages/b.ts";',
+      "src/launcher-messages/b.ts": "export {};",
+      "src/runtime/native/n.ts": "export type N = 1;",
+      "src/runtime/registry.ts": 'import "./native/n.ts";',
+    },
+    problems: [
+      /^src\/plan\/plan\.ts:1: may not import node:os: the module runs in a browser/,
+      /^src\/runtime\/registry\.ts:1: may not import \.\/native\/n\.ts: the module runs in a browser/,
+      /^src\/tensor\/a\.ts:2: may not import \.\.\/launcher-messages\/b\.ts: the module runs in a browser/,
+    ],
   },
   {
     name: "an import inside a function",

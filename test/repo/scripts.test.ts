@@ -13,6 +13,7 @@ test.each([
   { script: "test.mjs", args: ["--only", "all"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "test.mjs", args: ["test/launch"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "pack.mjs", args: [], status: 1, says: "use: node scripts/pack.mjs --out <folder> [--check]" },
+  { script: "try-cross.mjs", args: ["--all"], status: 1, says: "use: npm run test:cross [-- --write]" },
   { script: "try-runtimes.mjs", args: ["--all"], status: 1, says: "use: npm run test:runtimes [-- --write]" },
 ])("scripts/$script $args is refused", ({ script, args, status, says }) => {
   const result = spawnSync(process.execPath, [`scripts/${script}`, ...args], { cwd: root, encoding: "utf8" });
@@ -34,6 +35,27 @@ test("an addon is looked at before it is packed: its processor and its C library
   expect(mismatch(library(183, ""), gnu)).toBe("made for machine 183, not for x64");
   expect(mismatch(library(62, "GLIBC_2.17"), { cpu: "x64", libc: "musl" })).toBe("linked with glibc, not with musl");
   expect(mismatch(Buffer.from("MZ".padEnd(20)), gnu)).toBe("no library of Linux");
+});
+
+test("numbers of two machines are compared bit by bit, a NaN with any other", async () => {
+  const { differences } = (await import(new URL("../../scripts/cross/compare.mjs", import.meta.url).href)) as {
+    readonly differences: (ours: readonly object[], theirs: readonly object[]) => readonly object[];
+  };
+  const row = (name: string, ...values: number[]): object => {
+    return { name, results: [["f32", Buffer.from(Float32Array.from(values).buffer).toString("base64")]] };
+  };
+  const negativeNaN = { name: "nan", results: [["f32", Buffer.from([0, 0, 0xc0, 0xff]).toString("base64")]] };
+  expect(
+    differences(
+      [row("same", 1, 2), row("near", 1, 3), row("far", 0), row("nan", Number.NaN), row("zero", 0)],
+      [row("same", 1, 2), row("near", 1, 3.5), row("far", 2), negativeNaN, row("zero", -0)],
+    ),
+  ).toEqual([
+    { name: "far", apart: 2 },
+    { name: "near", apart: 0.125 },
+    { name: "zero", apart: Number.MIN_VALUE },
+  ]);
+  expect(() => differences([row("one", 1)], [])).toThrow("1 rows here, 0 there");
 });
 
 test("packing asks for a build where dist is not that of the sources", () => {

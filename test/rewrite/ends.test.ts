@@ -1,17 +1,18 @@
 /** Rules come to an end: each use of one lowers the order of its pass, on every op and on convolutions of every layout. */
 import { describe, expect, it } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
+import { passesBeforePlanning, runPasses } from "../../src/compile/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import * as ops from "../../src/ops/index.ts";
-import { formatRules, runPasses, simplifyOrder, standardPasses } from "../../src/passes/index.ts";
+import { formatRules, simplifyOrder } from "../../src/passes/index.ts";
 import { pathOrder, RewriteTrace, rewriteGraph, rule } from "../../src/rewrite/index.ts";
-import { baseRows, rowGraph, rows } from "../ops/table.ts";
+import { baseRows, type Row, rowGraph, rows } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
 
-const passed = (graph: Graph): Graph => runPasses(graph, standardPasses, { check: true }).graph;
+const passed = (graph: Graph): Graph => runPasses(graph, passesBeforePlanning, { check: true });
 
 /** All orders of these letters. */
 const orders = (letters: string): string[] =>
@@ -31,6 +32,40 @@ function layouts(spatial: number, count = Number.POSITIVE_INFINITY): string[] {
     (index) =>
       `${at(x, index)},${at(kernel, Math.floor(index / x.length))}->${at(x, Math.floor(index / x.length ** 2))}`,
   );
+}
+
+/**
+ * A row with each of its floats made by a convolution in this layout, of kernels of one tap: in the row's shape where that has as
+ * many dims, else through a reshape.
+ */
+function behindConvolutions(row: Row, layout: string, spatial: number): Graph {
+  const [image, kernel, out] = layout.split(/,|->/) as [string, string, string];
+  const list = <T>(value: T): T[] => Array.from({ length: spatial }, () => value);
+  const attrs = { strides: list(1), inputDilation: list(1), kernelDilation: list(1), padding: list([0, 0]) };
+  const plain = rowGraph(row);
+  const made = plain.inputs.map(({ dtype, shape }) => {
+    if (dtype !== "f32" && dtype !== "f64") return [{ dtype, shape }];
+    const wanted =
+      shape.length === spatial + 2
+        ? shape
+        : [...out].map((letter) => (letter === "f" ? shape.reduce((n, m) => n * m, 1) : 1));
+    const sizeOf = (letter: string): number => wanted[out.indexOf("oi".includes(letter) ? "f" : letter)] as number;
+    return [
+      { dtype, shape: [...image].map(sizeOf) },
+      { dtype, shape: [...kernel].map((letter) => ("oi".includes(letter) ? sizeOf(letter) : 1)) },
+    ];
+  });
+  const specs = made.flat().map((type, index) => ({ name: `x${index}`, type }));
+  return traceGraph(row.op, specs, (...nodes) => {
+    let next = 0;
+    const inputs = made.map(({ length }, index) => {
+      const [x, weights] = nodes.slice(next, next + length) as [Node, Node?];
+      next += length;
+      if (weights === undefined) return x;
+      return ops.reshape(ops.call("conv", [x, weights], { layout, ...attrs }), plain.inputs[index]?.shape as number[]);
+    });
+    return row.build?.(...inputs) ?? [ops.call(row.op, inputs, row.attrs)];
+  });
 }
 
 /** What a network does around a convolution: the image and a shared value come in, in the user's layout. */
@@ -90,6 +125,20 @@ describe("passes come to an end", () => {
 
   it("on every op", () => {
     for (const row of rows) passed(rowGraph(row));
+  });
+
+  it.each([1, 2, 3])("on every op behind convolutions of any layout, of %i spatial dims", (spatial) => {
+    const all = layouts(spatial, 500);
+    let moved = 0;
+    for (const [index, row] of baseRows.entries()) {
+      // Nothing to convolve.
+      if (row.inputs.some(({ shape }) => shape.includes(0))) continue;
+      const graph = behindConvolutions(row, all[(index * 7) % all.length] as string, spatial);
+      const after = passed(graph);
+      verifyGraph(after);
+      if (after !== graph) moved++;
+    }
+    expect(moved).toBeGreaterThan(300);
   });
 
   it("on the gradient of every op", () => {

@@ -131,8 +131,7 @@ describe("rewriteGraph", () => {
       localize: absent("of a test"),
       cost: () => 0,
       reference: absent("of a test"),
-      lower: absent("of a test"),
-      stablehlo: absent("not part of this test"),
+      form: absent("of a test"),
     });
     const body = traceGraph("body", [vector("x")], (x) => [neg(neg(x))]);
     const trace = new RewriteTrace();

@@ -27,10 +27,10 @@ import {
   zerosLike,
 } from "heddle";
 import { describe, expect, it } from "vitest";
+import { runPasses } from "../../src/compile/index.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
 import { type Shape, sizeOf } from "../../src/ir/shape.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
-import { runPasses } from "../../src/passes/index.ts";
 import { Tensor as TensorClass } from "../../src/tensor/tensor.ts";
 import { traceFunction } from "../../src/tensor/tracing.ts";
 import { randoms } from "../support/trees.ts";
@@ -171,7 +171,7 @@ function run(fn: Fn, x: HostTensor, passes = false): HostTensor {
   const captured = (traced.captured as Tensor[]).map((one): HostTensor => {
     return { dtype: one.dtype, shape: one.shape, data: one.dataSync() };
   });
-  const graph = passes ? runPasses(traced.graph).graph : traced.graph;
+  const graph = passes ? runPasses(traced.graph) : traced.graph;
   return evaluateGraph(graph, [x, ...captured])[0] as HostTensor;
 }
 

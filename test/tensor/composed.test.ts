@@ -307,6 +307,16 @@ describe("mistakes", () => {
       /^stft: window must be a vector of at most 4 numbers in f64/,
     ],
     ["spectra of another size", () => istft(randoms([3, 4, 2], 1), 8), /^istft: takes spectra \[..., 5, pieces, 2\]/],
+    [
+      "windows with gaps",
+      () => istft(randoms([3, 4, 2], 1), 4, { hop: 5 }),
+      /^istft: the windows of 4 pieces of 4, 5 apart, add up to 0 at element 2 of the signal/,
+    ],
+    [
+      "a window that is 0 at the signal's start",
+      () => istft(randoms([3, 4, 2], 1), 4, { center: false, window: tensor([0, 0.5, 1, 0.5], { dtype: "f64" }) }),
+      /add up to 0 at element 0 of the signal/,
+    ],
     ["no spacing", () => fftfreq(4, 0), /^fftfreq: spacing must not be 0/],
     [
       "responses of integers",

@@ -1,7 +1,7 @@
 import { expectClose } from "heddle/testing";
 import { describe, expect, it } from "vitest";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
-import { countProgram } from "../../src/program/index.ts";
+import { costOf } from "../../src/program/index.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   add,
@@ -204,7 +204,7 @@ describe("scan", () => {
     const { program } = planFunction(valueAndGrad(loss), [zeros([4, 4]), zeros([100, 8, 4])], axes, {
       layouts: (path) => (path === "1" ? shardedOn(axes, { data: 1 }) : undefined),
     });
-    expect(countProgram(program).collectives.map(({ op, count }) => `${op} ${count}`)).toEqual(["allReduce 1"]);
+    expect(costOf(program).collectives.map(({ name, times }) => `${name} ${times}`)).toEqual(["allReduce 1"]);
   });
 
   it("names the carry whose type changes, and the line", () => {

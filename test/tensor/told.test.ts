@@ -23,7 +23,7 @@ const others = [
     "meshOf",
     "evalShape",
   ],
-  ...["compileByStage", "compileFunction", "compilePipeline", "planByStage", "planFunction", "planPipelineFunction"],
+  ...["compileFunction", "compilePipeline", "compilePlan", "planFunction"],
   ...[
     "jit",
     "grad",

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { type Shape, sizeOf } from "../../src/ir/shape.ts";
-import { memory } from "../../src/runtime/memory.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
-import { localRuntime, type Runtime } from "../../src/runtime/runtime.ts";
+import { memory } from "../../src/runtime/registry.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import { concat, distribute, expandDims, jit, moveDim, split, squeeze, type Tensor } from "../../src/tensor/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Evaluation, mesh, type Snapshot, type Tensor, train } from "heddle";
+import { type Evaluation, mesh, type Snapshot, type Tensor, type TrainOptions, train } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { isTensor } from "../../src/tensor/index.ts";
@@ -19,17 +19,22 @@ const seen = bars(33, { seed: 4 });
 const executors = ["reference", ...("error" in loadNative() ? [] : ["native"])] as ("reference" | "native")[];
 
 describe.each(executors)("%s", (executor) => {
-  test.each([1, 2])(
-    "beside steps on %i devices: bits of a training that ended there; none of the steps changes",
-    async (devices) => {
-      const given = { model: convnet(), executor, epochs: 1, mesh: mesh({ data: devices }) };
+  const spread: [string, Partial<TrainOptions>][] = [
+    ["1 device", { mesh: mesh({ data: 1 }) }],
+    ["2 devices", { mesh: mesh({ data: 2 }) }],
+    ["2 stages", { mesh: mesh({ stage: 2 }), pipeline: { stages: { 0: 0, 4: 1, 7: 1 }, microBatches: 2 } }],
+  ];
+  test.each(spread)(
+    "beside steps on %s: bits of a training that ended there; none of the steps changes",
+    async (what, more) => {
+      const given = { model: convnet(), executor, epochs: 1, ...more };
       let snapshot: Snapshot | undefined;
       const beside: Promise<unknown>[] = [];
       const watched = await train(
         options({
           ...given,
           data: rows.batch(16),
-          checkpoint: { directory: join(folder, `${executor}-${devices}`), every: 4 },
+          checkpoint: { directory: join(folder, `${executor}-${what}`), every: 4 },
           callbacks: {
             onStep: ({ step }, control) => {
               if (step !== 3) return;

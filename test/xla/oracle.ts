@@ -1,8 +1,9 @@
 /** @module XLA on the CPU as an evaluator of graphs: a Python process that is fed StableHLO text and arrays. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { stablehloText } from "../../src/hlo/index.ts";
 import { bytesOf, type DType, dtypes, type Graph, type HostTensor, type Shape, sizeOf } from "../../src/ir/index.ts";
-import { type ProgramAxis, stablehloText } from "../../src/program/index.ts";
+import type { ProgramAxis } from "../../src/program/index.ts";
 import type { Evaluate } from "../support/row.ts";
 
 /** Devices that XLA is told the processor is. */

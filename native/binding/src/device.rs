@@ -37,6 +37,12 @@ impl NativeProgram {
     pub fn arena_bytes(&self) -> f64 {
         self.program.total_bytes() as f64
     }
+
+    /// What the steps of a program access, a line each: `name role space low high`.
+    #[napi]
+    pub fn accesses(env: Env, json: String) -> Result<Vec<String>> {
+        guarded(|| Ok(Program::accesses(&json)?)).map_err(|failure| failure.raise(&env))
+    }
 }
 
 #[napi(object)]

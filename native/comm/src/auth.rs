@@ -12,8 +12,7 @@
 use std::net::TcpStream;
 use std::time::Instant;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
+use hmac_sha256::{HMAC, Hash};
 
 use crate::AuthReason;
 use crate::net::{Cut, random, read_by, write_by};
@@ -50,7 +49,7 @@ pub(crate) struct Scope {
 impl Scope {
     /// A scope of the store (no epoch) or of one world.
     pub(crate) fn new(secret: &[u8], run_id: &str, world: Option<(u64, &str)>) -> Self {
-        let mut hash = Sha256::new();
+        let mut hash = Hash::new();
         hash.update((run_id.len() as u64).to_le_bytes());
         hash.update(run_id);
         if let Some((epoch, name)) = world {
@@ -67,8 +66,8 @@ impl Scope {
         u64::from_le_bytes(self.run[..8].try_into().expect("eight bytes"))
     }
 
-    fn mac(&self, side: &str, hello: &[u8; HELLO], challenge: &[u8; CHALLENGE]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes a key of any length");
+    fn mac(&self, side: &str, hello: &[u8; HELLO], challenge: &[u8; CHALLENGE]) -> HMAC {
+        let mut mac = HMAC::new(&self.secret);
         mac.update(side.as_bytes());
         mac.update(hello);
         mac.update(challenge);
@@ -141,14 +140,17 @@ pub(crate) fn greet(
     if challenge[8] != OK {
         return Err(reason(challenge[8]));
     }
-    let proof = scope.mac("client", &hello, &challenge).finalize().into_bytes();
+    let proof = scope.mac("client", &hello, &challenge).finalize();
     write_by(stream, &proof, deadline).map_err(|cut| broken(&cut))?;
     let mut welcome = [0; 33];
     read_by(stream, &mut welcome, deadline).map_err(|cut| broken(&cut))?;
-    if welcome[0] != OK {
-        return Err(reason(welcome[0]));
+    let [said, mac @ ..] = welcome;
+    if said != OK {
+        return Err(reason(said));
     }
-    scope.mac("server", &hello, &challenge).verify_slice(&welcome[1..]).map_err(|_| AuthReason::WrongSecret)?;
+    if !scope.mac("server", &hello, &challenge).finalize_verify(&mac) {
+        return Err(AuthReason::WrongSecret);
+    }
     Ok(read_identity(me.role, &challenge[12..16], &challenge[16..24]))
 }
 
@@ -176,10 +178,10 @@ pub(crate) fn answer(
     let identity = claim?;
     let mut proof = [0; 32];
     read_by(stream, &mut proof, deadline).map_err(|cut| broken(&cut))?;
-    let proven = scope.mac("client", &hello, &challenge).verify_slice(&proof).is_ok();
+    let proven = scope.mac("client", &hello, &challenge).finalize_verify(&proof);
     let mut welcome = [0; 33];
     if proven {
-        welcome[1..].copy_from_slice(&scope.mac("server", &hello, &challenge).finalize().into_bytes());
+        welcome[1..].copy_from_slice(&scope.mac("server", &hello, &challenge).finalize());
     } else {
         welcome[0] = status(AuthReason::WrongSecret);
     }
@@ -196,4 +198,22 @@ fn check_hello(hello: &[u8; HELLO], scope: &Scope) -> Result<Identity, AuthReaso
     }
     let role = role(hello[10]).ok_or(AuthReason::WrongPeer)?;
     Ok(read_identity(role, &hello[12..16], &hello[16..24]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn scopes_and_proofs_are_those_of_the_standards() {
+        // By Python's hashlib and hmac; the key is longer than a block.
+        let scope = Scope::new("secret".repeat(20).as_bytes(), "run", Some((7, "world")));
+        assert_eq!(hex(&scope.run), "55a8dcbddc61be308550866854b79371");
+        let mac = scope.mac("server", &[0; HELLO], &[1; CHALLENGE]);
+        assert_eq!(hex(&mac.finalize()), "c70be484c03135c64108157f94387e82738d119202daf555379d0cee1a81c806");
+    }
 }

@@ -16,13 +16,13 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use hmac_sha256::Hash;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
     socket_with, sockopt,
 };
-use sha2::{Digest, Sha256};
 
 use crate::net::{Cut, Waker, random, read_by, sleep, write_by};
 use crate::transport::{NONCE, Segment, SharedLink, Side, ring_bytes};
@@ -63,11 +63,11 @@ impl Memories {
 fn host() -> [u8; 32] {
     let read = |path: &str| std::fs::read(path).unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes());
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     hash.update(b"heddle host\0");
     hash.update(read("/proc/sys/kernel/random/boot_id"));
     hash.update(namespace.unwrap_or_default());
-    hash.finalize().into()
+    hash.finalize()
 }
 
 /// Agrees with every peer; the links must be blocking, and fresh.

@@ -5,7 +5,7 @@ use crate::exec::{Run, Step};
 use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::program::{BranchJson, LoopJson, StepJson};
-use crate::verify::{At, Checker};
+use crate::verify::{At, Checker, Region};
 use crate::{bail, Error, Result};
 use serde_json::Value;
 
@@ -26,6 +26,8 @@ pub(crate) struct Reader<'a> {
     pub depth: usize,
     pub generate: Generate,
     pub flights: Flights,
+    /// The accesses of all steps, where somebody asks for them.
+    pub log: Option<Vec<Region>>,
 }
 
 impl Reader<'_> {
@@ -64,7 +66,7 @@ impl Reader<'_> {
     }
 
     fn checker(&mut self) -> Checker<'_> {
-        Checker::new(self.spaces, self.written, self.generate, &mut self.flights)
+        Checker::new(self)
     }
 }
 

@@ -74,7 +74,8 @@ pub struct Avx2;
 pub struct Avx512;
 
 impl Level for Scalar {
-    const FMA: bool = false;
+    /// Every arm64 processor fuses a product with a sum, which gives the bits of AVX2 and AVX-512.
+    const FMA: bool = cfg!(target_arch = "aarch64");
 }
 impl Level for Avx2 {
     const FMA: bool = true;

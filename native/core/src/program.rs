@@ -13,7 +13,7 @@ use crate::kernels::attention::json::{AttentionGradJson, AttentionJson};
 use crate::kernels::factor::FactorJson;
 use crate::kernels::fft::FftJson;
 use crate::kernels::sort::{SortJson, TopKJson};
-use crate::verify::At;
+use crate::verify::{At, Region};
 use crate::{bail, Error, Fault, Result};
 
 impl<'de> Deserialize<'de> for At {
@@ -436,6 +436,17 @@ impl Program {
     }
 
     pub fn parse_with(text: &str, generate: Generate) -> Result<Program> {
+        Program::read(text, generate, &mut None)
+    }
+
+    /// What the steps of a program access, in the order in which they are numbered: a line each, as [`Region::line`] has it.
+    pub fn accesses(text: &str) -> Result<Vec<String>> {
+        let mut log = Some(Vec::new());
+        Program::read(text, Generate::choose()?, &mut log)?;
+        Ok(log.iter().flatten().map(Region::line).collect())
+    }
+
+    fn read(text: &str, generate: Generate, log: &mut Option<Vec<Region>>) -> Result<Program> {
         let json: ProgramJson = serde_json::from_str(text).map_err(|e| Error::new(format!("program: {e}")))?;
         if json.version != 1 {
             bail!("program: version {} is not understood, this executor knows version 1", json.version);
@@ -448,10 +459,18 @@ impl Program {
             spaces.push(bytes as usize);
         }
         let mut written = vec![false; json.buffers.len()];
-        let mut reader =
-            Reader { spaces: &spaces, written: &mut written, next: 0, depth: 0, generate, flights: Flights::default() };
+        let mut reader = Reader {
+            spaces: &spaces,
+            written: &mut written,
+            next: 0,
+            depth: 0,
+            generate,
+            flights: Flights::default(),
+            log: log.take(),
+        };
         let block = reader.block(json.steps)?;
         let steps = reader.next;
+        *log = reader.log;
         let extra = block.extra();
         if extra as u64 > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");

@@ -97,7 +97,7 @@ macro_rules! scalar {
             #[inline(always)]
             unsafe fn mul_add(a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
                 for i in 0..$lanes {
-                    c[i] += a[i] * b[i];
+                    c[i] = crate::scalar::Float::mul_add::<Scalar>(a[i], b[i], c[i]);
                 }
                 c
             }

@@ -1,6 +1,7 @@
 //! Checks of a program's addresses: every access of every step is inside its buffer, aligned, and overlaps no other
 //! access of the same step that it must not.
 
+use crate::control::Reader;
 use crate::dtype::DType;
 use crate::flights::Flights;
 use crate::generate::Generate;
@@ -25,7 +26,9 @@ enum Role {
     Scratch,
 }
 
-pub(crate) struct Region {
+/// Bytes that one access of a step covers, and what for.
+#[derive(Clone)]
+pub struct Region {
     name: String,
     role: Role,
     space: u32,
@@ -43,6 +46,18 @@ impl Region {
     }
 }
 
+impl Region {
+    /// `name role space low high`, of bytes.
+    pub fn line(&self) -> String {
+        let role = match self.role {
+            Role::Read => "read",
+            Role::Write => "write",
+            Role::Scratch => "scratch",
+        };
+        format!("{} {role} {} {} {}", self.name, self.space, self.low, self.high)
+    }
+}
+
 impl std::fmt::Display for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (bytes {}..{} of space {})", self.name, self.low, self.high, self.space)
@@ -57,6 +72,8 @@ pub struct Checker<'a> {
     pub written: &'a mut [bool],
     /// Whether steps may get generated kernels.
     pub generate: Generate,
+    /// Takes the accesses of each step, where somebody asks for them.
+    log: &'a mut Option<Vec<Region>>,
 }
 
 pub fn count(shape: &[usize]) -> Result<usize> {
@@ -86,8 +103,9 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(spaces: &'a [usize], written: &'a mut [bool], generate: Generate, flights: &'a mut Flights) -> Self {
-        Checker { spaces, flights, regions: Vec::new(), written, generate }
+    pub(crate) fn new(reader: &'a mut Reader) -> Self {
+        let Reader { spaces, written, generate, flights, log, .. } = reader;
+        Checker { spaces, flights, regions: Vec::new(), written, generate: *generate, log }
     }
 
     /// The step's ordinal, outside of loops and branches.
@@ -180,17 +198,20 @@ impl<'a> Checker<'a> {
     }
 
     /// As `finish` with `in_place`, for a collective that is then under way until the program waits for it.
-    pub(crate) fn depart(self, flight: u32) -> Result<()> {
+    pub(crate) fn depart(mut self, flight: u32) -> Result<()> {
         self.check(true)?;
         self.flights.depart(flight, self.regions)
     }
 
     /// Refuses overlaps; with `in_place`, an output may be the same view as an input.
-    pub fn finish(self, in_place: bool) -> Result<()> {
+    pub fn finish(mut self, in_place: bool) -> Result<()> {
         self.check(in_place)
     }
 
-    fn check(&self, in_place: bool) -> Result<()> {
+    fn check(&mut self, in_place: bool) -> Result<()> {
+        if let Some(log) = self.log {
+            log.extend(self.regions.iter().cloned());
+        }
         self.flights.check(&self.regions)?;
         for (i, a) in self.regions.iter().enumerate() {
             for b in &self.regions[..i] {

@@ -1,10 +1,12 @@
 /** @module Pipeline parallelism as a plan: stages, micro-batches, schedules. */
-export { isAccumulation, type MicroOptions, type MicroPlan, microAxis, planMicroBatches } from "./micro.ts";
+export { isAccumulation, type MicroOptions, type MicroPlan, noBuckets, planMicroBatches } from "./micro.ts";
+export { makeSchedule, type PipelineOptions, planPipeline, stageAxis } from "./plan.ts";
 export {
   type Action,
   type ActionKind,
   formatAction,
   gpipe,
+  microAxis,
   oneFOneB,
   parseAction,
   parseSchedule,

@@ -6,38 +6,35 @@
 import { inputSpecs, traceGraph } from "../../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { describeNode } from "../../ir/print.ts";
-import type { TensorType } from "../../ir/shape.ts";
 import { apply, atPositionOf, positionOf } from "../../ir/trace.ts";
 import { nodesWithin, topological } from "../../ir/walk.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
-import { type Layout, replicate, shard } from "../layout.ts";
-import type { Machine } from "../machine.ts";
+import { type BucketSizes, formBuckets } from "../buckets.ts";
+import type { ValueFormat } from "../formats.ts";
+import { replicate, shard } from "../layout.ts";
 import type { Mesh } from "../mesh.ts";
-import { planGraph } from "../plan.ts";
+import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
+import { microAxis } from "./schedule.ts";
 
-/** Name of the axis that is time. */
-export const microAxis = "microBatch";
-
-/** What {@link planMicroBatches} is told besides the graph. */
-export interface MicroOptions {
+/** What {@link planMicroBatches} is told besides the graph: layouts on the mesh, and `finish`, which leaves accumulations apart. */
+export interface MicroOptions extends PlanOptions {
   readonly microBatches: number;
   /** For each input whether its dim 0 is cut into micro-batches. */
   readonly batch: readonly boolean[];
-  /** Layouts on the mesh, as in `planGraph`. */
-  readonly inputs: readonly (Layout | undefined)[];
-  readonly outputs: readonly (Layout | undefined)[];
-  readonly outputNames?: readonly string[];
-  readonly machine?: Machine;
 }
+
+/** Each value is accumulated by itself; buckets are formed of what is left for the mesh. */
+export const noBuckets: BucketSizes = { first: 0, others: 0 };
 
 /** The graph of one micro-batch on one device, with accumulations for what is done once. */
 export interface MicroPlan {
   /** Its batch inputs have the rows of one micro-batch. `axisIndex` of {@link microAxis} is the micro-batch. */
   readonly graph: Graph;
   /** Types on one device of all micro-batches together, and layouts on the mesh. */
-  readonly inputs: readonly { readonly name: string; readonly type: TensorType; readonly layout: Layout }[];
-  readonly outputs: readonly { readonly name: string; readonly type: TensorType; readonly layout: Layout }[];
+  readonly inputs: readonly PlannedValue[];
+  readonly outputs: readonly PlannedValue[];
+  readonly formats: readonly ValueFormat[];
 }
 
 /** Whether a node stands for the combination of a value over all micro-batches. */
@@ -65,19 +62,18 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
   const plan = planGraph(graph, extended, {
     ...options,
     inputs: graph.inputs.map((_input, index) => [
-      ...(options.inputs[index] ?? whole),
+      ...(options.inputs?.[index] ?? whole),
       batch[index] === true ? shard(0) : replicate,
     ]),
     outputs: graph.outputs.map((_output, index) => {
-      const layout = options.outputs[index];
+      const layout = options.outputs?.[index];
       return layout === undefined ? undefined : [...layout, replicate];
     }),
-    // Each value is accumulated by itself; buckets are formed of what is left for the mesh.
-    buckets: { first: 0, others: 0 },
+    finish: options.finish ?? ((local) => formBuckets(local, noBuckets)),
   });
   const local = accumulateFirst(plan.local, (index) => batch[index] === true);
   checkAccumulations(local);
-  const onMesh = ({ name, type, layout }: (typeof plan.inputs)[number]) => ({
+  const onMesh = ({ name, type, layout }: PlannedValue): PlannedValue => ({
     name,
     type,
     layout: layout.slice(0, -1),
@@ -90,14 +86,14 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
       "return a sum or a mean over the batch",
     );
   });
-  return { graph: local, inputs: plan.inputs.map(onMesh), outputs: plan.outputs.map(onMesh) };
+  return { graph: local, formats: plan.formats, inputs: plan.inputs.map(onMesh), outputs: plan.outputs.map(onMesh) };
 }
 
 function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: MicroOptions): void {
   if (!batch.includes(true)) throw pipelineError(`'${graph.name}': no input is a batch to cut into micro-batches`);
   inputSpecs(graph).forEach(({ name, type }, index) => {
     if (batch[index] !== true) return;
-    const devices = (inputs[index] ?? []).reduce(
+    const devices = (inputs?.[index] ?? []).reduce(
       (count, placement, axis) =>
         placement.kind === "shard" && placement.dim === 0 ? count * (mesh.axes[axis]?.size as number) : count,
       1,
@@ -151,12 +147,12 @@ function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Gra
 
 /** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
 function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
-  const { linear, lower } = op;
+  const { linear, form } = op;
   const sets = typeof linear === "function" ? linear(attrs) : linear;
   const place = inputs.indexOf(input);
   return (
-    !isAbsent(lower) &&
-    lower.kind === "scalar" &&
+    !isAbsent(form) &&
+    form.kind === "pointwise" &&
     inputs.lastIndexOf(input) === place &&
     sets.some((set) => set.length === 1 && set[0] === place)
   );

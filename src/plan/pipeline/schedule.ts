@@ -5,6 +5,9 @@
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger } from "../../util/options.ts";
 
+/** Name of the axis of micro-batches, which is time. */
+export const microAxis = "microBatch";
+
 /** `F` is the forward pass of a stage on one micro-batch, `B` its backward pass. */
 export type ActionKind = "F" | "B";
 

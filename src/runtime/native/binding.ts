@@ -144,9 +144,11 @@ export interface NativeBinding {
   endWithParent(parent: number, grace: number): void;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
-  readonly NativeProgram: new (
-    json: string,
-  ) => NativeProgram;
+  readonly NativeProgram: {
+    new (json: string): NativeProgram;
+    /** What the steps of a program access, a line each: `name role space low high`, of bytes. */
+    accesses(json: string): string[];
+  };
   /** `groups`: one per mesh axis; without them every axis has one member. */
   readonly NativeDevice: new (
     options: { threads: number; coords?: number[]; isa?: string },

@@ -1,14 +1,16 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
+import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
-import { type Program, programsOf } from "../../program/program.ts";
+import { costOf } from "../../program/cost.ts";
+import { type Program, stepsWithin } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
-import { checkFits } from "../memory.ts";
+import { nativePasses } from "../passes.ts";
 import {
   loadNative,
   type NativeBinding,
@@ -18,6 +20,7 @@ import {
   type NativeProgram,
 } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
+import { checkFits } from "./fits.ts";
 import { allocateMemory, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
@@ -25,7 +28,6 @@ import { type Launch, Queue, runFailure } from "./queue.ts";
 import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
-  /** Threads per device. */
   readonly threads: number;
   /** Instruction set to use: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best there is. */
   readonly isa?: string;
@@ -33,10 +35,10 @@ export interface NativeOptions extends ExecutorOptions {
   readonly world: World | undefined;
 }
 
-/** Runs shorter than this (by the rates below) are done in place: a round trip to another thread costs more. */
+/** Runs shorter than this are done in place: a round trip to another thread costs more. */
 const shortSeconds = 2e-4;
-const assumedFlops = 2e10;
-const assumedBytes = 1e10;
+/** Kernels of a processor as assumed seldom take more than so many times what they would at its rates. */
+const slack = 3;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
@@ -66,12 +68,15 @@ export function nativeExecutor(options: NativeOptions): Executor {
       queue,
       allocate,
       profiler,
+      machine: options.machine,
       axes: options.axes.map(({ size }) => size),
       alone: groups.every((group) => group.length === 0),
     });
   return {
     name: "native",
     devices: devices.length,
+    threads: options.threads,
+    passes: nativePasses,
     allocate: (bytes) => allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
@@ -122,6 +127,7 @@ interface Machinery {
   /** One device that waits for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
+  readonly machine: Machine | undefined;
   readonly axes: readonly number[];
 }
 
@@ -135,7 +141,8 @@ interface Ready extends Ran {
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const overlap = overlaps[readEnvironment().overlap ?? "on"];
-  const target = { slots: threads, overlap };
+  const { machine } = machinery;
+  const target = { slots: threads, overlap, machine };
   const lower = (program: Program): LoweredProgram => lowerProgram(program, target);
   const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
   checkFits(
@@ -158,7 +165,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;
   const note = machinery.profiler?.program(lowered, machinery.axes);
-  const short = note === undefined && alone && predictedSeconds(program) < shortSeconds;
+  const short = note === undefined && alone && isShort(program, machine);
   const keeps = program.donated.every((input) => input === undefined);
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
@@ -204,25 +211,10 @@ interface Prepared {
 const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
   (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
 
-/** A rough upper bound: arithmetic and bytes touched at modest rates. */
-function predictedSeconds(program: Program): number {
-  const bytes = program.values.reduce((total, type) => total + bytesOf(type), 0);
-  let flops = 0;
-  let seconds = 0;
-  for (const step of program.steps) {
-    // How often a condition holds is not known: not on the event loop.
-    const times = step.kind === "loop" ? (step.length ?? Infinity) : 1;
-    for (const inner of programsOf(step)) seconds += times * predictedSeconds(inner);
-    if (step.kind !== "run") continue;
-    for (const node of step.region.outputs)
-      flops += node.op.cost(
-        node.inputs.flatMap((input) => input.types),
-        node.types,
-        node.attrs,
-      );
-  }
-  return seconds + flops / assumedFlops + bytes / assumedBytes;
-}
+/** Whether a run is over before the event loop would miss it. How often a condition holds is not known. */
+const isShort = (program: Program, machine: Machine | undefined): boolean =>
+  slack * costOf(program, machine).seconds < shortSeconds &&
+  !stepsWithin(program).some((step) => step.kind === "loop" && step.length === undefined);
 
 /** Memory for what a program makes on a device: new, or that of the inputs that it is given. */
 const outputsOf = (

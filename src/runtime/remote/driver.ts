@@ -4,13 +4,15 @@
  */
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
+import { environmentMachine } from "../../cost/index.ts";
 import { bytesOf } from "../../ir/shape.ts";
 import { positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
 import { HeddleError, refused } from "../../util/errors.ts";
 import { capturePosition, describePosition, placeOf, type SourcePosition } from "../../util/source.ts";
+import { allDevices, type Runtime } from "../devices.ts";
 import { type DeviceBuffer, type Executable, type Executor, programsFor, type Run } from "../executor.ts";
-import { allDevices, type Runtime } from "../runtime.ts";
+import { nativePasses } from "../passes.ts";
 import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
@@ -53,7 +55,16 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
     throw error;
   }
   const executor = new RemoteExecutor(links);
-  return { axes, local, executor, rank: 0, world: 1, processes: undefined, close: () => executor.close() };
+  return {
+    axes,
+    local,
+    executor,
+    rank: 0,
+    world: 1,
+    processes: undefined,
+    machine: environmentMachine(),
+    close: () => executor.close(),
+  };
 }
 
 /** Makes the workers meet: the first opens a store, the others are told where. */
@@ -250,6 +261,8 @@ class RemoteBuffer implements DeviceBuffer {
 
 class RemoteExecutor implements Executor {
   readonly name = "remote";
+  readonly elsewhere = true;
+  readonly passes = nativePasses;
   readonly devices: number;
   private readonly links: readonly Link[];
   private nextBuffer = 1;

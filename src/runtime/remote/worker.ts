@@ -3,9 +3,12 @@ import { createServer, type Server, type Socket } from "node:net";
 import { markNodes } from "../../ir/trace.ts";
 import { nodesRun, parseProgram, verifyProgram } from "../../program/index.ts";
 import { HeddleError } from "../../util/errors.ts";
+import type { Runtime } from "../devices.ts";
 import type { DeviceBuffer, Executable } from "../executor.ts";
 import { loadNative } from "../native/binding.ts";
-import { distributedRuntime, localRuntime, type Runtime } from "../runtime.ts";
+import { distributedRuntime } from "../native/join.ts";
+import type { ExecutorName } from "../registry.ts";
+import { localRuntime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
 import { errorHead, type JoinRequest, parseRequest, type Request, type RunRequest } from "./messages.ts";
 
@@ -18,7 +21,7 @@ export interface WorkerOptions {
   /** Threads of the device; default the cores of this process. */
   readonly threads?: number | undefined;
   /** What computes when this worker is alone; default native where it loads. */
-  readonly executor?: "native" | "reference" | undefined;
+  readonly executor?: ExecutorName | undefined;
   /** Told of sessions, for people. */
   readonly log?: (text: string) => void;
 }

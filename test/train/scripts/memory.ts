@@ -4,9 +4,9 @@
  */
 import { data, layouts, losses, mesh, nn, optim, type TrainOptions, train } from "heddle";
 import { deviceCount } from "../../../src/plan/index.ts";
+import { deviceBytes } from "../../../src/report/index.ts";
 import { loadNative } from "../../../src/runtime/native/binding.ts";
 import { modelTypes } from "../../../src/train/functions.ts";
-import { deviceBytes } from "../../../src/train/memory.ts";
 import { resolveOptions } from "../../../src/train/options.ts";
 import { pipelineMesh } from "../../../src/train/pipeline.ts";
 import { predictedMemory } from "../../../src/train/plan-text.ts";

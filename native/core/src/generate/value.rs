@@ -111,8 +111,6 @@ impl Builder {
         Builder { wide, near: true, ..Builder::default() }
     }
 
-    // Functions are hundreds of calls of this.
-    #[inline(never)]
     pub fn push(&mut self, what: Do, kind: Kind, inputs: &[Id]) -> Id {
         let mut padded = [0; 3];
         padded[..inputs.len()].copy_from_slice(inputs);
@@ -185,8 +183,10 @@ impl<'a, T> Lanes<'a, T> {
     }
 }
 
+// Functions are written out into thousands of these, which run once for each kernel: calls, not copies, compile quickly.
 macro_rules! simple {
     ($($name:ident $what:ident ($($a:ident)+))+) => { $(
+        #[inline(never)]
         fn $name(&mut self, $($a: Id),+) -> Id {
             self.one(Do::$what, &[$($a),+])
         }
@@ -218,18 +218,22 @@ macro_rules! lanes {
                 xor Xor (a b)
             }
 
+            #[inline(never)]
             fn number(&mut self, value: f64) -> Id {
                 self.builder.constant((value as $t).to_bits() as u64, self.kind)
             }
 
+            #[inline(never)]
             fn integer(&mut self, bits: u64) -> Id {
                 self.builder.constant(bits, self.kind)
             }
 
+            #[inline(never)]
             fn round(&mut self, a: Id, how: Rounding) -> Id {
                 self.one(Do::Round(how), &[a])
             }
 
+            #[inline(never)]
             fn scale(&mut self, a: Id, n: Id) -> Id {
                 if self.builder.wide {
                     return self.one(Do::Scale, &[a, n]);
@@ -249,18 +253,22 @@ macro_rules! lanes {
                 value
             }
 
+            #[inline(never)]
             fn less(&mut self, a: Id, b: Id) -> Id {
                 self.condition(Compare::Less, &[a, b])
             }
 
+            #[inline(never)]
             fn less_equal(&mut self, a: Id, b: Id) -> Id {
                 self.condition(Compare::LessEqual, &[a, b])
             }
 
+            #[inline(never)]
             fn equal(&mut self, a: Id, b: Id) -> Id {
                 self.condition(Compare::Equal, &[a, b])
             }
 
+            #[inline(never)]
             fn unequal(&mut self, a: Id, b: Id) -> Id {
                 self.condition(Compare::Unequal, &[a, b])
             }
@@ -273,10 +281,12 @@ macro_rules! lanes {
                 a
             }
 
+            #[inline(never)]
             fn shift_left(&mut self, a: Id, by: u32) -> Id {
                 self.one(Do::ShiftLeft(by as u8), &[a])
             }
 
+            #[inline(never)]
             fn shift_right(&mut self, a: Id, by: u32) -> Id {
                 self.one(Do::ShiftRight(by as u8), &[a])
             }

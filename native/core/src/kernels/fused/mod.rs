@@ -173,7 +173,8 @@ pub(crate) fn instruction(
     let mut inputs = Vec::with_capacity(3);
     for argument in arguments {
         match argument.as_u64() {
-            Some(i) if name == "iota" || i < registers.len() as u64 => inputs.push(i as usize),
+            // That of `iota` is a dim.
+            Some(i) if (name, arguments.len()) == ("iota", 1) || i < registers.len() as u64 => inputs.push(i as usize),
             _ => bail!("{name}: {argument} is not a register before {}", registers.len()),
         }
     }

@@ -318,6 +318,7 @@ fn find_wrapping_binary(name: &str, dtype: DType) -> Option<Loop> {
 }
 
 /// Wraps; a negative exponent gives the truncated quotient.
+#[inline(never)]
 fn int_pow(base: i128, exponent: i128) -> i128 {
     if exponent < 0 {
         return match base {

@@ -1,0 +1,103 @@
+/** @module `heddle machine`: measures what the devices of this machine and the links between them can do. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { dirname, extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Command } from "commander";
+import { type Machine, machineFor } from "../cost/index.ts";
+import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { wholeNumber } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
+import { allThreads, measuredFile } from "./machine-file.ts";
+import { callTime } from "./profile-report.ts";
+import { profiled } from "./profiled.ts";
+import { report } from "./run.ts";
+import { exitStatus } from "./status.ts";
+
+const notes = `
+Times a large product (arithmetic), a = b + c / 2 of large arrays (memory), small calls, and sums over two workers (the link), the best
+of several runs each; other work on the machine makes it look slower. The figures are kept for this hardware and number of
+threads: heddle run, plan and profile plan by them with --machine measured. Without it plans assume the same of any machine, so that a
+plan does not depend on what was measured where.
+
+The JSON describes other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second, of its
+memory and of a link), latency, call and handover (seconds: of a message, of a kernel call, of handing work to a thread), devices
+(how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
+`;
+
+/** Work of the timed programs. */
+export const rates = { side: 768, elements: 8e6, calls: 200 } as const;
+/** Sums one after another, and of how many elements. */
+export const links = { rounds: 8, elements: { small: 1, large: 1e6 } } as const;
+/** Runs of each program. */
+export const steps = 23;
+
+/** The `machine` command. */
+export function machineCommand({ finish, signal }: CommandContext): Command {
+  return new Command("machine")
+    .summary("measure this machine for plans")
+    .description("Measures what the devices of this machine and the links between them can do, for --machine measured.")
+    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024), allThreads())
+    .option("-o, --out <file>", "write the figures there instead of keeping them")
+    .addHelpText("after", notes)
+    .action(async ({ threads, out }: { readonly threads: number; readonly out?: string }) => {
+      const file = out ?? measuredFile(threads);
+      const machine = `${JSON.stringify(await measure(threads, signal), null, 2)}\n`;
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, machine);
+      process.stdout.write(machine);
+      console.error(`heddle: the figures are in ${file}`);
+      finish(exitStatus.ok);
+    });
+}
+
+/** The best run of a program. */
+interface Best {
+  readonly seconds: number;
+  readonly calls: number;
+  readonly flops: number;
+  readonly bytes: number;
+  /** Mean time of its collectives. */
+  readonly collective: number;
+}
+
+async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
+  const file = fileURLToPath(new URL(`./machine-steps${extname(import.meta.url)}`, import.meta.url));
+  const bestOf = async (workers: number): Promise<(name: string) => Best> => {
+    const perWorker = Math.max(1, Math.min(threads, Math.floor(allThreads() / workers)));
+    const { result, ranks } = await profiled({ file, workers, threads: perWorker, signal }, steps);
+    report(result, workers, signal);
+    if (ranks[0] === undefined) throw new HeddleError("profile", "the machine could not be measured");
+    return (name) => best((ranks[0] as RankProfile).programs.find((one) => one.name === name) as ProgramProfile);
+  };
+  const alone = await bestOf(1);
+  const [product, stream, calls] = [alone("product"), alone("stream"), alone("calls")];
+  const pair = await bestOf(2);
+  const [small, large] = [pair("small").collective, pair("large").collective];
+  const { handover } = machineFor(1);
+  // Two workers sum by two messages that wait for one another, and send as much as they hold.
+  return {
+    name: `${cpus()[0]?.model.trim() ?? "unknown"}, ${threads} of ${allThreads()} cores a device`,
+    flops: Math.round(product.flops / product.seconds),
+    memory: Math.round(stream.bytes / stream.seconds),
+    latency: small / 2,
+    bandwidth: Math.round((4 * links.elements.large) / Math.max(large - small, 1e-9)),
+    call: calls.seconds / calls.calls,
+    handover,
+    devices: Math.max(1, Math.floor(allThreads() / threads)),
+  };
+}
+
+function best({ runs, calls }: ProgramProfile): Best {
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+  const collectives = calls.flatMap(({ kernel }, index) => (kernel.startsWith("collective") ? [index] : []));
+  const times = runs.map((run) => sum(collectives.map((index) => callTime(run, index))) / collectives.length);
+  return {
+    seconds: Math.min(...runs.map(([, length]) => length as number)) / 1e9,
+    calls: calls.length,
+    flops: sum(calls.map(({ flops }) => flops)),
+    bytes: sum(calls.map(({ bytes }) => bytes)),
+    collective: Math.min(...times) / 1e9,
+  };
+}

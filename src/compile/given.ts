@@ -1,0 +1,96 @@
+/** @module Plans that are given instead of made: read back from a file, edited by hand. They must be of what is to be run. */
+import { graphFingerprint, inputSpecs } from "../ir/graph.ts";
+import type { Graph } from "../ir/node.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { formatMesh, type Mesh } from "../plan/mesh.ts";
+import type { PlanLayouts, PlannedValue } from "../plan/plan.ts";
+import { HeddleError } from "../util/errors.ts";
+import { listed } from "../util/text.ts";
+import type { CompileOptions } from "./options.ts";
+
+/** A plan that says what it is of, for texts that are read back. */
+export const withSource = <Layouts extends PlanLayouts>(plan: Layouts, graph: Graph): Layouts => ({
+  ...plan,
+  source: graphFingerprint(graph),
+});
+
+/** @throws HeddleError `plan` unless the plan is for the mesh. */
+export function checkMeshOf(plan: PlanLayouts, mesh: Mesh): void {
+  const [planned, here] = [formatMesh(plan.mesh), formatMesh(mesh)];
+  if (planned === here) return;
+  throw new HeddleError("plan", `plan '${plan.name}' is for mesh ${planned}, the devices are ${here}`, {
+    hint: "plan again for this mesh: layouts have a placement for each of its axes",
+  });
+}
+
+/**
+ * Compares a plan with the graph that is to be run by it, after the passes before planning. A plan without graphs need not name all values.
+ *
+ * @throws HeddleError `plan` naming what differs, on both sides
+ */
+export function checkPlanOf(
+  plan: PlanLayouts & { readonly local?: Graph },
+  graph: Graph,
+  mesh: Mesh,
+  outputNames: readonly string[] = [],
+): void {
+  checkMeshOf(plan, mesh);
+  const outputs = graph.outputs.map(({ types }, index) => ({
+    name: outputNames[index] ?? `out${index}`,
+    type: types[0] as TensorType,
+  }));
+  const isWhole = plan.local !== undefined;
+  const different = [
+    ...differences("input", plan.inputs, inputSpecs(graph), isWhole),
+    ...differences("output", plan.outputs, outputs, isWhole),
+  ];
+  const [planned, here] = [plan.source, graphFingerprint(graph)];
+  if (different.length === 0 && (planned === undefined || planned === here)) return;
+  const what = different.length > 0 ? listed(different) : "values are alike, what is computed is not";
+  const prints = planned === undefined ? "" : ` (graph ${planned} there, ${here} here)`;
+  throw new HeddleError("plan", `plan '${plan.name}' is of another function than '${graph.name}'${prints}: ${what}`, {
+    hint: "print the plan again; it is of the function as it was",
+  });
+}
+
+/** What is in a plan and not among the values that there are, or of another type; where it is whole, also what it lacks. */
+function differences(
+  what: string,
+  planned: readonly PlannedValue[],
+  here: readonly { readonly name: string; readonly type: TensorType }[],
+  isWhole: boolean,
+): string[] {
+  const types = new Map(here.map(({ name, type }) => [name, formatType(type)]));
+  const known = new Set(planned.map(({ name }) => name));
+  return [
+    ...planned.flatMap(({ name, type }) => {
+      const own = types.get(name);
+      if (own === undefined) return [`${what} '${name}' is in the plan only`];
+      return own === formatType(type) ? [] : [`${what} '${name}' is ${formatType(type)} in the plan and ${own} here`];
+    }),
+    ...here.flatMap(({ name }) => (isWhole && !known.has(name) ? [`${what} '${name}' is not in the plan`] : [])),
+  ];
+}
+
+/** What a compile is told, with the layouts and the schedule that a plan has. */
+export function withLayouts(options: CompileOptions, plan: PlanLayouts, graph: Graph): CompileOptions {
+  const [inputs, outputs] = [plan.inputs, plan.outputs].map(
+    (values) => new Map(values.map((value) => [value.name, value])),
+  ) as [Map<string, PlannedValue>, Map<string, PlannedValue>];
+  const names = inputSpecs(graph).map(({ name }) => name);
+  const { outputNames = [], pipeline } = options;
+  return {
+    ...options,
+    inputs: names.map((name, index) => inputs.get(name)?.layout ?? options.inputs?.[index]),
+    uses: names.map((name, index) => (inputs.has(name) ? inputs.get(name)?.used : options.uses?.[index])),
+    outputs: outputNames.map((name, index) => outputs.get(name)?.layout ?? options.outputs?.[index]),
+    pipeline: plan.pipeline && {
+      microBatches: plan.pipeline.schedule.microBatches,
+      schedule: plan.pipeline.schedule,
+      costs: plan.pipeline.costs,
+      stages: names.map((name, index) => (inputs.has(name) ? inputs.get(name)?.stage : pipeline?.stages[index])),
+      batch: names.map((name) => plan.pipeline?.batch[plan.inputs.findIndex((value) => value.name === name)] === true),
+      updates: pipeline?.updates ?? outputNames.map((name) => (names.includes(name) ? names.indexOf(name) : undefined)),
+    },
+  };
+}

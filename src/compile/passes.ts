@@ -1,0 +1,121 @@
+/**
+ * @module All passes of a compile on one page: those before planning, which see the whole graph, and those after it, which see the graph
+ * of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and changes nothing else.
+ */
+import "#executors";
+import type { Graph } from "../ir/node.ts";
+import { verifyGraph } from "../ir/verify.ts";
+import { expand, expandOrder } from "../passes/expand.ts";
+import { open } from "../passes/open.ts";
+import type { GraphPass } from "../passes/pass.ts";
+import { prune } from "../passes/prune.ts";
+import { simplify, simplifyOrder } from "../passes/simplify.ts";
+import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
+import { RewriteTrace } from "../rewrite/index.ts";
+import type { Executor } from "../runtime/executor.ts";
+import { defaultExecutor } from "../runtime/registry.ts";
+
+/** A pass of the page, which may be told more than one of an executor's. */
+export interface Pass extends Omit<GraphPass, "run"> {
+  readonly run: (graph: Graph, trace: RewriteTrace, settings: PassSettings) => Graph;
+}
+
+/** What passes may be told besides the graph. */
+export interface PassSettings {
+  /** Sizes of buckets; default 1 MiB for the first of an axis and 25 MiB for the others. */
+  readonly buckets?: BucketSizes | undefined;
+}
+
+/** What every graph goes through before it is planned, in this order; each says why it stands where it does. */
+const everyGraph: readonly Pass[] = [
+  {
+    name: "open",
+    why: "remat and derivatives of one's own are graphs with a wish for the transforms, which are done; before prune, which looks into loops",
+    run: open,
+  },
+  {
+    name: "prune",
+    why: "scans stack their carries for a gradient that may not be asked for; early, since what goes needs no other pass",
+    run: prune,
+  },
+  {
+    name: "expand",
+    why: "composites without a kernel hide ops from the rules; their named gradients are taken by now",
+    order: expandOrder,
+    run: expand,
+  },
+  {
+    name: "simplify",
+    why: "gradients are written for clarity and leave ones, zeros and transposes behind",
+    order: simplifyOrder,
+    run: simplify,
+  },
+];
+
+/** What the graph of each class of devices, and of each body of its loops and branches, goes through after planning. */
+const everyDevice: readonly Pass[] = [
+  {
+    name: "buckets",
+    why: "few large messages are faster than many small ones; before touchedRows, which adds no collectives",
+    run: (graph, _trace, { buckets }) => formBuckets(graph, buckets),
+  },
+];
+
+/** All passes of a compile for an executor, default the first that is registered: those of every graph, then its own. */
+export function passesFor({ passes = {} }: Pick<Executor, "passes"> = defaultExecutor()): {
+  readonly before: readonly Pass[];
+  readonly after: readonly Pass[];
+} {
+  return {
+    before: [...everyGraph, ...(passes.beforePlanning ?? [])],
+    after: [...everyDevice, ...(passes.afterPlanning ?? [])],
+  };
+}
+
+/** What {@link passesFor} gives for the default executor. */
+export const { before: passesBeforePlanning, after: passesAfterPlanning } = passesFor();
+
+/** A pass as it went. */
+export interface PassReport {
+  readonly name: string;
+  readonly milliseconds: number;
+  readonly before: Graph;
+  readonly after: Graph;
+  readonly trace: RewriteTrace;
+}
+
+/** What {@link runPasses} may be told besides graph and passes. */
+export interface PassOptions extends PassSettings {
+  /** Names of passes to leave out. */
+  readonly skip?: readonly string[] | undefined;
+  /**
+   * Whether each use of a rule is checked to lower the order of its pass; tests do so, a user's own rules have none.
+   */
+  readonly check?: boolean | undefined;
+  /** Is told of each pass, in order. */
+  readonly onPass?: ((report: PassReport) => void) | undefined;
+}
+
+/**
+ * Runs passes in order (default: those before planning); what a pass has changed is verified.
+ *
+ * @throws HeddleError `rewrite` naming a rule that does not lower its order; `verify` where a pass has left a graph that is malformed.
+ */
+export function runPasses(
+  graph: Graph,
+  passes: readonly Pass[] = passesBeforePlanning,
+  { skip, check, onPass, ...settings }: PassOptions = {},
+): Graph {
+  let current = graph;
+  for (const { name, order, run } of passes) {
+    if (skip?.includes(name)) continue;
+    const trace = new RewriteTrace(check === true ? order : undefined);
+    const before = current;
+    const start = performance.now();
+    current = run(before, trace, settings);
+    const milliseconds = performance.now() - start;
+    if (current !== before) verifyGraph(current);
+    onPass?.({ name, milliseconds, before, after: current, trace });
+  }
+  return current;
+}

@@ -1,0 +1,166 @@
+/** @module The concrete contents of a tensor: one buffer per local device, and the layout that says what they hold. */
+
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { eachOffset } from "../ops/host.ts";
+import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
+import { meshOf } from "../runtime/mesh.ts";
+import { HeddleError } from "../util/errors.ts";
+
+export interface Value {
+  readonly type: TensorType;
+  readonly runtime: Runtime;
+  readonly layout: Layout;
+  /** One per local device; empty on devices that hold no part. */
+  readonly shards: readonly DeviceBuffer[];
+}
+
+const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
+  dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
+
+/** What a device has of a value that is elsewhere. */
+export const nothing: DeviceBuffer = {
+  bytes: 0,
+  ready: true,
+  write: () => undefined,
+  read: () => Promise.resolve(new Uint8Array()),
+  readSync: () => new Uint8Array(),
+  dispose: () => undefined,
+};
+
+/** The same contents on every local device. */
+export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedArray): Value {
+  const shards = runtime.local.map((_device, index) => {
+    const buffer = runtime.executor.allocate(bytesOf(type), index);
+    buffer.write(dtypes[type.dtype].bytesOf(data));
+    return buffer;
+  });
+  return { type, runtime, layout: replicated(meshOf(runtime)), shards };
+}
+
+/** Cuts host data of the whole value into the parts of the local devices. */
+export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
+  const layout = resolved(type, wanted, meshOf(runtime));
+  const shards = runtime.local.map(({ coordinates }, index) => {
+    if (!holdsPart(layout, coordinates)) return nothing;
+    const local = localType(type, layout, meshOf(runtime), coordinates);
+    const buffer = runtime.executor.allocate(bytesOf(local), index);
+    const part = dtypes[type.dtype].create(sizeOf(local.shape));
+    eachOffset(
+      local.shape,
+      stridesOf(type.shape),
+      firstOffset(type, layout, runtime, coordinates),
+      (linear, offset) => {
+        part[linear] = data[offset] as number;
+      },
+    );
+    buffer.write(dtypes[type.dtype].bytesOf(part));
+    return buffer;
+  });
+  return { type, runtime, layout, shards };
+}
+
+/** Element offset in the whole value at which a device's part begins. */
+function firstOffset(type: TensorType, layout: Layout, runtime: Runtime, coordinates: readonly number[]): number {
+  const strides = stridesOf(type.shape);
+  return partStart(type, layout, meshOf(runtime), coordinates).reduce(
+    (offset, start, dim) => offset + start * (strides[dim] as number),
+    0,
+  );
+}
+
+/** The whole value, when this process holds all of it. */
+export async function readValue(value: Value): Promise<TypedArray> {
+  if (isReplicated(value)) return fromBytes(await (value.shards[0] as DeviceBuffer).read(), value.type);
+  checkLocal(value);
+  return assemble(value, await Promise.all(heldShards(value).map(({ shard }) => shard.read())));
+}
+
+/** Like {@link readValue}, blocking. */
+export function readValueSync(value: Value): TypedArray {
+  if (isReplicated(value)) return fromBytes((value.shards[0] as DeviceBuffer).readSync(), value.type);
+  checkLocal(value);
+  return assemble(
+    value,
+    heldShards(value).map(({ shard }) => shard.readSync()),
+  );
+}
+
+const isReplicated = (value: Value): boolean => value.layout.every((placement) => placement.kind === "replicate");
+
+const deviceCountOf = ({ axes }: Runtime): number => axes.reduce((product, axis) => product * axis.size, 1);
+
+/** Whether this process holds all of a value. */
+export const isHere = (value: Value): boolean =>
+  isReplicated(value) || value.runtime.local.length === deviceCountOf(value.runtime);
+
+/** Whether a device has a part of a value in this layout; those elsewhere than `O(k)` says have none. */
+export const holdsPart = (layout: Layout, coordinates: readonly number[]): boolean =>
+  layout.every((placement, axis) => placement.kind !== "only" || placement.coordinate === coordinates[axis]);
+
+/** The parts that are here, each with its device. */
+function heldShards({ runtime, layout, shards }: Value): { coordinates: readonly number[]; shard: DeviceBuffer }[] {
+  return runtime.local.flatMap(({ coordinates }, device) =>
+    holdsPart(layout, coordinates) ? [{ coordinates, shard: shards[device] as DeviceBuffer }] : [],
+  );
+}
+
+function checkLocal(value: Value): void {
+  const { runtime, type, layout } = value;
+  const count = deviceCountOf(runtime);
+  if (runtime.local.length === count) return;
+  // Where nothing is split, a part is the whole.
+  if (layout.every(({ kind }) => kind !== "shard") && heldShards(value).length > 0) return;
+  throw new HeddleError(
+    "layout",
+    `${formatType(type)} is ${formatLayout(layout)}: this process holds ${runtime.local.length} of its ${count} parts, and reading never communicates`,
+    {
+      hint: "call replicate(x) on every worker first",
+    },
+  );
+}
+
+function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
+  const { type, layout, runtime } = value;
+  const data = dtypes[type.dtype].create(sizeOf(type.shape));
+  heldShards(value).forEach(({ coordinates }, index) => {
+    const local = localType(type, layout, meshOf(runtime), coordinates);
+    const part = fromBytes(parts[index] as Uint8Array, local);
+    eachOffset(
+      local.shape,
+      stridesOf(type.shape),
+      firstOffset(type, layout, runtime, coordinates),
+      (linear, offset) => {
+        data[offset] = part[linear] as number;
+      },
+    );
+  });
+  return data;
+}
+
+/**
+ * The value on another runtime of this process: a value of the one-device runtime counts as replicated (every worker has
+ * made it alike).
+ */
+export function onRuntime(value: Value, runtime: Runtime): Value {
+  if (value.runtime === runtime) return value;
+  // Between executors a value is copied through the host, which waits for it: not for one in another process.
+  const copies = value.runtime.executor.name !== runtime.executor.name;
+  const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.elsewhere !== true);
+  if (!isReplicated(value) || !reachable) {
+    throw new HeddleError(
+      "layout",
+      `${formatType(value.type)} (${formatLayout(value.layout)}, ${value.runtime.executor.name}) belongs to another runtime`,
+    );
+  }
+  const layout = replicated(meshOf(runtime));
+  if (runtime.local.length === 1 && !copies) {
+    const [shard] = value.shards as [DeviceBuffer];
+    // The other runtime's device does not wait for the runs of this one's.
+    if (!shard.ready) shard.readSync();
+    return { type: value.type, runtime, layout, shards: [shard] };
+  }
+  return replicatedValue(runtime, value.type, readValueSync(value));
+}

@@ -1,0 +1,56 @@
+/** @module Machines as data: what users give to a compile, or write into a file for machines that are not here. */
+import { HeddleError } from "../util/errors.ts";
+import { checkNumber, checkOptions } from "../util/options.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { isRecord } from "../util/tree.ts";
+import { type Link, type Machine, machineFor } from "./machine.ts";
+
+const links = ["latency", "bandwidth"] as const;
+const rates = ["flops", "memory", ...links, "call", "handover", "devices"] as const;
+
+function checkLink(what: string, link: Link, names: readonly (keyof Machine & string)[]): void {
+  for (const name of names) {
+    const value = (link as Partial<Machine>)[name] as number | undefined;
+    if (value === undefined) throw new HeddleError("option", `${what}: '${name}' is missing`);
+    // What takes time may take none; a rate of nothing never ends.
+    checkNumber(what, name, value, ["latency", "call", "handover"].includes(name) ? 0 : Number.MIN_VALUE);
+  }
+}
+
+/**
+ * Checks a machine; `call` and `handover` may be missing, and are then what is assumed of any.
+ *
+ * @throws HeddleError `option` naming a field that is missing, misspelt or no rate.
+ */
+export function checkMachine(what: string, given: Partial<Machine>): Machine {
+  checkOptions(what, given, [...rates, "name", "links"]);
+  const { call, handover } = machineFor(1);
+  const machine = { call, handover, ...given } as Machine;
+  checkLink(what, machine, machine.devices === undefined ? rates.filter((name) => name !== "devices") : rates);
+  if (machine.name !== undefined && typeof machine.name !== "string")
+    throw new HeddleError("option", `${what}: name must be text`);
+  if (machine.links === undefined) return machine;
+  if (!isRecord(machine.links)) throw new HeddleError("option", `${what}: links must be a record of mesh axes`);
+  for (const [axis, link] of Object.entries(machine.links)) {
+    checkOptions(`${what}: links.${axis}`, link, links);
+    checkLink(`${what}: links.${axis}`, link, links);
+  }
+  return machine;
+}
+
+/** Reads a machine from JSON. @param what the file, for messages @throws HeddleError `format` or `option` */
+export function parseMachine(text: string, what: string): Machine {
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch (error) {
+    throw new HeddleError("format", `${what} is not JSON: ${(error as Error).message}`);
+  }
+  return checkMachine(what, given as Partial<Machine>);
+}
+
+/** The machine that `--machine` names, which HEDDLE_MACHINE holds as JSON; undefined without. @throws as {@link parseMachine} */
+export function environmentMachine(): Machine | undefined {
+  const { machine } = readEnvironment();
+  return machine === undefined ? undefined : parseMachine(machine, "HEDDLE_MACHINE");
+}

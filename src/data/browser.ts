@@ -1,0 +1,25 @@
+/** @module Data in memory: what of this folder runs in a browser. */
+export { type BatchesOptions, batches } from "./batches.ts";
+export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
+export {
+  type ArrayColumn,
+  type Column,
+  columnDType,
+  columnFromArray,
+  columnFromLoader,
+  rowElements,
+  type Transform,
+} from "./column.ts";
+export {
+  type BatchOptions,
+  type BatchRows,
+  type BatchRowsOptions,
+  Dataset,
+  fromArrays,
+  fromColumns,
+  type ShuffleOptions,
+} from "./dataset.ts";
+export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.ts";
+export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
+export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";
+export { type Order, order, shardSizes } from "./order.ts";

@@ -1,0 +1,125 @@
+/** @module One request's values as a row of a batch: copied in, cut out. */
+import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import { formatShape, formatType, isTensorType, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { converted, givenNumbers, type NestedNumbers } from "../tensor/create.ts";
+import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, isRecord, type TreeShape, unflattenTree } from "../util/tree.ts";
+
+/** A tree of types with a tensor in the place of each. */
+export type TensorsOf<Types> = Types extends TensorType
+  ? Tensor
+  : { readonly [Key in keyof Types]: TensorsOf<Types[Key]> };
+
+/** What a request gives: numbers in the place of each type, nested as its shape or in one row-major array. */
+export type Asked<Types> = Types extends TensorType
+  ? NestedNumbers
+  : { readonly [Key in keyof Types]: Asked<Types[Key]> };
+
+/** What a request is answered: its row of each tensor, in row-major order, in the array that {@link Tensor.data} gives of the dtype. */
+export type Answer<Result> = Result extends Tensor
+  ? TypedArray
+  : Result extends object
+    ? { readonly [Key in keyof Result]: Answer<Result[Key]> }
+    : Result;
+
+/** What one request gives, checked: the values of each input. */
+export type Example = readonly TypedArray[];
+
+/** The inputs of a batcher: their types, without the batch, as a flat list and a tree. */
+export class Inputs {
+  private readonly types: readonly TensorType[];
+  private readonly paths: readonly string[];
+  private readonly shape: TreeShape;
+
+  /** @throws HeddleError `option` when there is something else than types. */
+  constructor(types: unknown) {
+    const { leaves, paths, shape } = flattenTree(types, isTensorType);
+    if (leaves.length === 0 || statics(shape).length > 0)
+      throw new HeddleError("option", `batcher: input is ${shown(types)}, not the type of one example`, {
+        hint: 'such as { shape: [28, 28], dtype: "u8" }, without the batch; of several inputs a record of types',
+      });
+    this.types = leaves;
+    this.paths = paths;
+    this.shape = shape;
+  }
+
+  /** The values of a request. @throws HeddleError `shape`, `dtype` or `argument` when they are none of the inputs'. */
+  example(given: unknown): Example {
+    const found: unknown[] = [];
+    this.gather(this.shape, given, found);
+    return this.types.map((type, index) => this.row(index, type, found[index] as NestedNumbers));
+  }
+
+  /** Examples as the tensors of a batch; the last one stands in the rows that are too many, as what a model takes for sure. */
+  batch(examples: readonly Example[], size: number): unknown {
+    const tensors = this.types.map(({ shape, dtype }, index) => {
+      const width = sizeOf(shape);
+      const all = dtypes[dtype].create(size * width);
+      for (let row = 0; row < size; row++)
+        all.set((examples[row] ?? (examples.at(-1) as Example))[index] as TypedArray, row * width);
+      return tensor(all, { shape: [size, ...shape], dtype });
+    });
+    return unflattenTree(this.shape, tensors);
+  }
+
+  /** An example of zeros. */
+  zeros(): Example {
+    return this.types.map(({ shape, dtype }) => dtypes[dtype].create(sizeOf(shape)));
+  }
+
+  private gather(shape: TreeShape, given: unknown, found: unknown[]): void {
+    if (shape.kind === "leaf") {
+      found.push(given);
+      return;
+    }
+    if (shape.kind === "static") return;
+    const keys = shape.kind === "array" ? Object.keys(shape.items) : shape.keys;
+    const fits = shape.kind === "array" ? Array.isArray(given) : isRecord(given);
+    if (!fits || `${Object.keys(given as object).sort()}` !== `${[...keys].sort()}`)
+      throw new HeddleError("argument", `predict: a request is ${shown(given)}, but it gives ${this.paths.join(", ")}`);
+    for (const [index, key] of keys.entries())
+      this.gather(shape.items[index] as TreeShape, (given as Record<string, unknown>)[key], found);
+  }
+
+  private row(index: number, type: TensorType, values: NestedNumbers): TypedArray {
+    const path = this.paths[index] as string;
+    const what = path === "" ? "predict" : `predict: ${path}`;
+    const { flat, shape, natural } = givenNumbers(what, values, type.dtype);
+    if (flat.length !== sizeOf(type.shape) || (shape.length !== 1 && !sameShape(shape, type.shape)))
+      throw new HeddleError(
+        "shape",
+        `${what}: a request has values of ${formatShape(shape)}, not ${formatType(type)}`,
+        {
+          hint: "a request is one example, without the batch",
+        },
+      );
+    const ready = ArrayBuffer.isView(values) && natural === type.dtype;
+    // A request waits: what it came in may be filled anew until then.
+    return ready ? (flat as TypedArray).slice() : converted(what, type.dtype, flat);
+  }
+}
+
+const statics = (shape: TreeShape): unknown[] =>
+  shape.kind === "static" ? [shape.value] : shape.kind === "leaf" ? [] : shape.items.flatMap(statics);
+
+/** The rows of a batch's results, as many as were asked for. @throws HeddleError `shape` for a result without the batch in front. */
+export async function rowsOf(result: unknown, size: number, count: number): Promise<unknown[]> {
+  const { leaves, shape } = flattenTree(result, isTensor);
+  const wrong = leaves.find((leaf) => leaf.shape[0] !== size);
+  if (leaves.length === 0 || wrong !== undefined)
+    throw new HeddleError(
+      "shape",
+      `batcher: for a batch of ${size} the function gives ${wrong === undefined ? shown(result) : formatType(wrong)}`,
+      { hint: "results have the batch as their first dim" },
+    );
+  const data = await Promise.all(leaves.map((leaf) => leaf.data()));
+  for (const leaf of leaves) leaf.dispose();
+  // Copies: what holds one answer must not hold those of others.
+  const cut = (row: number) => (all: TypedArray) => {
+    const width = all.length / size;
+    return all.slice(row * width, (row + 1) * width);
+  };
+  return Array.from({ length: count }, (_unused, row) => unflattenTree(shape, data.map(cut(row))));
+}

@@ -1,0 +1,133 @@
+/** @module How two plans differ, as text: layouts, schedule, collectives, predicted cost. */
+import { type Cost, environmentMachine, type Traffic } from "../cost/index.ts";
+import { formatType } from "../ir/shape.ts";
+import {
+  formatLayout,
+  formatMesh,
+  type Plan,
+  type PlanLayouts,
+  type PlannedValue,
+  printSchedule,
+} from "../plan/index.ts";
+import { costOf, cutPlan, type Program } from "../program/index.ts";
+import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.ts";
+
+type AnyPlan = Plan | PlanLayouts;
+
+/**
+ * What differs between two plans, `a` and `b`, with or without graphs: the mesh, layouts of values by their names, a pipeline's schedule, and,
+ * where both have graphs, collectives and predicted cost of a step on the first device, or of all stages together.
+ */
+export function diffPlans(a: AnyPlan, b: AnyPlan): string {
+  const sections = [
+    [`a: ${title(a)}`, `b: ${title(b)}`, ...sources(a, b)],
+    layouts(a, b),
+    schedules(a, b),
+    ...("classes" in a && "classes" in b ? costs(a, b) : [["Collectives and cost: a plan without graphs has none"]]),
+  ];
+  const shown = sections.filter((lines) => lines.length > 0);
+  return `${shown.map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+const title = ({ name, mesh }: AnyPlan): string => `plan @${name} on mesh ${formatMesh(mesh) || "of one device"}`;
+
+function sources({ source: a }: AnyPlan, { source: b }: AnyPlan): string[] {
+  return a === undefined || b === undefined || a === b ? [] : [`They are of different functions: graph ${a}, and ${b}`];
+}
+
+function layouts(a: AnyPlan, b: AnyPlan): string[] {
+  const inputs = compared(a.inputs, b.inputs);
+  // The next value of an input is where the input is.
+  const known = new Set(inputs.map((row) => row.join("\n")));
+  const outputs = compared(a.outputs, b.outputs).filter((row) => !known.has(row.join("\n")));
+  const rows = [...inputs, ...outputs.map(([name, ...rest]) => [`output ${name}`, ...rest])];
+  const different = rows.filter(([, , left, right]) => left !== right);
+  const alike = rows.length - different.length;
+  if (different.length === 0) return [`Layouts: all ${formatCount(alike)} values are alike`];
+  return [
+    "Layouts",
+    ...formatTable([["value", "type", "a", "b"], ...different]),
+    `  ${formatCount(alike)} ${alike === 1 ? "other is" : "others are"} alike`,
+  ];
+}
+
+/** Name, type and both layouts of each value; `-` where a plan has it not. */
+function compared(a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
+  const [left, right] = [a, b].map((values) => new Map(values.map((value) => [value.name, value])));
+  return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
+    const both = [left?.get(name), right?.get(name)];
+    const types = [...new Set(both.flatMap((value) => (value === undefined ? [] : [formatType(value.type)])))];
+    return [name, types.join(" | "), ...both.map((value) => place(value, types.length > 1))];
+  });
+}
+
+function place(value: PlannedValue | undefined, withType: boolean): string {
+  if (value === undefined) return "-";
+  const { type, layout, used, stage } = value;
+  return [
+    ...(withType ? [formatType(type)] : []),
+    formatLayout(layout) || "whole",
+    ...(used === undefined ? [] : [`used ${formatLayout(used)}`]),
+    ...(stage === undefined ? [] : [`stage ${stage}`]),
+  ].join(" ");
+}
+
+function schedules({ pipeline: a }: AnyPlan, { pipeline: b }: AnyPlan): string[] {
+  const [left, right] = [a, b].map((one) =>
+    one === undefined ? ["no pipeline"] : printSchedule(one.schedule, one.costs).trimEnd().split("\n"),
+  ) as [string[], string[]];
+  if (left.join() === right.join()) return [];
+  return ["Schedule", "  a", ...left.map((line) => `    ${line}`), "  b", ...right.map((line) => `    ${line}`)];
+}
+
+function costs(a: Plan, b: Plan): string[][] {
+  const [left, right] = [predicted(a), predicted(b)] as const;
+  const [sentByA, sentByB] = [sentOf(left), sentOf(right)] as const;
+  const sent = [...new Set([...sentByA.keys(), ...sentByB.keys()])].map((kind) => [
+    kind,
+    sentByA.get(kind) ?? "-",
+    sentByB.get(kind) ?? "-",
+  ]);
+  const amount = (what: string, of: (cost: Cost) => number, text: (value: number) => string): string[] => {
+    const [one, other] = [of(left), of(right)];
+    return [what, text(one), text(other), one === 0 ? "" : (other / one).toFixed(2)];
+  };
+  return [
+    sent.length === 0
+      ? ["Collectives: none"]
+      : ["Collectives of a step", ...formatTable([["collective", "a", "b"], ...sent], [1, 2])],
+    [
+      "Predicted cost of a step",
+      ...formatTable(
+        [
+          ["", "a", "b", "b / a"],
+          amount("time", ({ seconds }) => seconds, formatTime),
+          amount("compute", ({ computeSeconds }) => computeSeconds, formatTime),
+          amount("communicate", ({ communicationSeconds }) => communicationSeconds, formatTime),
+          amount("operations", ({ flops }) => flops, formatCount),
+          amount("memory traffic", ({ bytes }) => bytes, formatBytes),
+          amount("memory, at most", ({ peak }) => peak, formatBytes),
+        ],
+        [1, 2, 3],
+      ),
+    ],
+  ];
+}
+
+/** Of the first device, or of all stages of a pipeline. */
+function predicted(plan: Plan): Cost {
+  const programs = cutPlan(plan).map(({ program }) => program);
+  return costOf(plan.pipeline === undefined ? (programs[0] as Program) : programs, environmentMachine());
+}
+
+/** How many collectives there are of each kind, and what they send. */
+function sentOf({ collectives }: Cost): ReadonlyMap<string, string> {
+  const kinds = new Set(collectives.map(({ name, axis }) => `${name} on ${axis}`));
+  return new Map(
+    [...kinds].map((kind) => {
+      const own = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
+      const sum = (of: (one: Traffic) => number): number => own.reduce((total, one) => total + of(one), 0);
+      return [kind, `${formatCount(sum(({ times }) => times))} sending ${formatBytes(sum(({ sent }) => sent))}`];
+    }),
+  );
+}

@@ -1,0 +1,14 @@
+/** @module What there is to say of plans, as text and as data: layouts, collectives, memory, cost, passes, and how two plans differ. */
+export { diffPlans } from "./diff.ts";
+export { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
+export { graphsAfter, passesText } from "./passes.ts";
+export { bytesSentByRank, printPipeline } from "./pipeline.ts";
+export {
+  formatOperations,
+  formatPlanReport,
+  formatRanking,
+  type PlanReport,
+  planReport,
+  type ReportInput,
+  type UnusedAxis,
+} from "./plan.ts";

@@ -1,0 +1,14 @@
+/** @module Running programs: what of this folder runs in a browser. */
+export type { Runtime } from "./devices.ts";
+export type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
+export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";
+export { referenceExecutor } from "./reference.ts";
+export {
+  type ExecutorName,
+  type ExecutorPlugin,
+  executorNames,
+  type MemoryUse,
+  memory,
+  registerExecutor,
+} from "./registry.ts";
+export { localRuntime, type RuntimeOptions } from "./runtime.ts";

@@ -1,0 +1,31 @@
+/** @module Devices of a mesh: which there are, and those of this process. */
+import type { Machine } from "../cost/index.ts";
+import type { ProgramAxis } from "../program/program.ts";
+import type { Executor, LocalDevice } from "./executor.ts";
+import type { World } from "./native/world.ts";
+
+/** Devices of a mesh, of which some live in this process. */
+export interface Runtime {
+  readonly axes: readonly ProgramAxis[];
+  readonly local: readonly LocalDevice[];
+  readonly executor: Executor;
+  /** This process's number and the number of processes. */
+  readonly rank: number;
+  readonly world: number;
+  /** The processes' meeting place; undefined for one process. */
+  readonly processes: World | undefined;
+  /** What all processes assume of devices and links when they plan; undefined: what plans assume. */
+  readonly machine: Machine | undefined;
+  close(): void;
+}
+
+/** All devices of a mesh, by row-major coordinates. */
+export function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
+  return axes
+    .reduce<number[][]>(
+      (prefixes, { size }) =>
+        prefixes.flatMap((prefix) => Array.from({ length: size }, (_unused, place) => [...prefix, place])),
+      [[]],
+    )
+    .map((coordinates) => ({ coordinates }));
+}

@@ -1,0 +1,53 @@
+/** @module Whether programs fit into the memory of this process. */
+import { totalmem } from "node:os";
+import { formatType } from "../../ir/shape.ts";
+import type { LoweredProgram } from "../../lower/index.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
+import { formatBytes } from "../../util/text.ts";
+
+let machine: number | undefined;
+
+/** What the machine has, or the container: asked once, as the answer lies in files. */
+function machineMemory(): number {
+  // Without a limit the system gives a number beyond any memory.
+  const container = process.constrainedMemory() ?? 0;
+  return container > 0 ? Math.min(container, totalmem()) : totalmem();
+}
+
+/** Bytes that this process may use: HEDDLE_MEMORY, or what the machine (or the container) has. */
+export function memoryLimit(): number {
+  machine ??= machineMemory();
+  return readEnvironment().memory ?? machine;
+}
+
+const shownValues = 5;
+
+/**
+ * Refuses programs of this process's devices that cannot fit.
+ *
+ * @throws HeddleError `memory` with what they need, what there is, and the largest values.
+ */
+export function checkFits(name: string, programs: readonly LoweredProgram[]): void {
+  const needed = programs.reduce((total, { peakBytes }) => total + peakBytes, 0);
+  const limit = memoryLimit();
+  if (needed <= limit) return;
+  const largest = programs.reduce((most, one) => (one.peakBytes > most.peakBytes ? one : most));
+  const given = largest.arguments.map(({ name, type, input, bytes }) => ({
+    label: `${input === undefined ? "the result" : name} ${formatType(type)}`,
+    bytes,
+  }));
+  const values = [...given, ...largest.peak.largest]
+    .sort((left, right) => right.bytes - left.bytes)
+    .slice(0, shownValues)
+    .map(({ label, bytes }) => `${label} (${formatBytes(bytes)})`);
+  const devices = programs.length === 1 ? "" : ` on ${programs.length} devices`;
+  throw new HeddleError(
+    "memory",
+    `${name} needs ${formatBytes(needed)} of memory${devices}, and this process may use ${formatBytes(limit)}; ` +
+      `its largest values are ${values.join(", ")}`,
+    {
+      hint: "use smaller batches (train's accumulate keeps their sum), or a higher HEDDLE_MEMORY",
+    },
+  );
+}

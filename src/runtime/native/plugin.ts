@@ -1,0 +1,24 @@
+/** @module The native executor as others choose it. */
+import { nativePasses } from "../passes.ts";
+import type { ExecutorPlugin } from "../registry.ts";
+import { loadNative } from "./binding.ts";
+import { nativeExecutor } from "./executor.ts";
+import { joinFromEnvironment } from "./join.ts";
+import { defaultThreads } from "./threads.ts";
+
+/** The native core, where it loads. */
+export const nativePlugin: ExecutorPlugin = {
+  name: "native",
+  unavailable: () => {
+    const native = loadNative();
+    return "error" in native ? native.error : undefined;
+  },
+  passes: nativePasses,
+  make: ({ threads, ...options }) =>
+    nativeExecutor({ ...options, threads: threads ?? defaultThreads(options.devices.length), world: undefined }),
+  join: joinFromEnvironment,
+  memory: () => {
+    const native = loadNative();
+    return "error" in native ? undefined : native.memory();
+  },
+};

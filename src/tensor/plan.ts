@@ -1,0 +1,73 @@
+/** @module Plans as functions of named values: run without the function that they were made of. */
+import { loadPlan, runCompiled } from "../compile/compile.ts";
+import { formatType, sameType } from "../ir/shape.ts";
+import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { listed } from "../util/text.ts";
+import { placeOn, redistribute } from "./distribute.ts";
+import { checkTensor, Tensor } from "./tensor.ts";
+
+/** Tensors by the names that a plan gives them (`"params.0.weight"`). */
+export interface NamedTensors {
+  readonly [name: string]: Tensor;
+}
+
+/** A plan that is ready to run. */
+export interface CompiledPlan {
+  readonly plan: Plan;
+  /** Enqueues a run; values that are laid out in another way are brought into their layouts first. Every worker must call it. */
+  run(inputs: NamedTensors): NamedTensors;
+}
+
+/**
+ * Makes a plan ready to run, as `planFunction` has made it or `parsePlan` has read it, on a runtime of its mesh.
+ *
+ * @param options.donate names of inputs whose memory outputs of their types and layouts may take over
+ * @throws HeddleError `plan` for another mesh, `verify` where layouts and graphs do not fit each other, `option` for a donated input that
+ * there is not; from `run` `argument` or `shape` for values that the plan does not have so.
+ */
+export function compilePlan(
+  plan: Plan,
+  runtime: Runtime,
+  options: { readonly donate?: readonly string[] } = {},
+): CompiledPlan {
+  checkOptions("compilePlan", options, ["donate"]);
+  const names = plan.inputs.map(({ name }) => name);
+  const donate = (options.donate ?? []).map((name) => {
+    if (names.includes(name)) return names.indexOf(name);
+    throw new HeddleError("option", `compilePlan: '${name}' is to be donated, the inputs are ${listed(names)}`);
+  });
+  const compiled = loadPlan(plan, runtime, donate);
+  return {
+    plan,
+    run: (inputs) => {
+      const odd = Object.keys(inputs).find((name) => !names.includes(name));
+      if (odd !== undefined) throw wrong(plan, `has no input '${odd}', only ${listed(names)}`);
+      const given = plan.inputs.map((planned) => laidOut(plan, planned, inputs[planned.name], runtime));
+      const results = runCompiled(
+        compiled,
+        given.map(({ value }) => value),
+        given,
+      );
+      return Object.fromEntries(
+        plan.outputs.map(({ name }, index) => [name, Tensor.ofValue(results[index] as (typeof results)[number])]),
+      );
+    },
+  };
+}
+
+const wrong = (plan: Plan, what: string): HeddleError => new HeddleError("argument", `plan '${plan.name}' ${what}`);
+
+/** The tensor in the layout that is planned; one that is whole is also on its stage. */
+function laidOut(plan: Plan, planned: PlannedValue, given: Tensor | undefined, runtime: Runtime): Tensor {
+  const { name, type, layout } = planned;
+  if (given === undefined) throw wrong(plan, `needs '${name}' ${formatType(type)}, which was not given`);
+  checkTensor(`plan '${plan.name}': '${name}'`, given);
+  if (!sameType(type, given))
+    throw new HeddleError("shape", `plan '${plan.name}': '${name}' is ${formatType(type)}, got ${formatType(given)}`);
+  const here = placeOn(runtime, given);
+  const isStaged = layout.some(({ kind }) => kind === "only");
+  return isStaged || sameLayout(here.value.layout, layout) ? here : redistribute(here, layout);
+}

@@ -1,0 +1,81 @@
+/** @module The plan that `heddle run --plan` gives a training, in the place of what its options say. */
+import { readFileSync } from "node:fs";
+import {
+  formatLayout,
+  formatMesh,
+  type Layout,
+  type PlanLayouts,
+  parseAnyPlan,
+  type Schedule,
+  sameLayout,
+  schedules,
+} from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import type { PipelineTraining, Settings } from "./options.ts";
+
+/**
+ * The settings of a training by the plan that the environment names, if it does.
+ *
+ * @throws HeddleError `file` or `parse` for a file that holds no plan; `option` where the training has another mesh.
+ */
+export function withGivenPlan(settings: Settings): Settings {
+  const { planFile } = readEnvironment();
+  if (planFile === undefined) return settings;
+  const plan = parseAnyPlan(readText(planFile));
+  const [own, planned] = [settings.mesh ?? plan.mesh, plan.mesh].map(formatMesh);
+  if (own !== planned)
+    throw new HeddleError(
+      "option",
+      `train: the plan in ${planFile} is for mesh ${planned}, the option mesh is ${own}`,
+      {
+        hint: "plan for that mesh, or leave the option out",
+      },
+    );
+  const { pipeline: _own, ...rest } = settings;
+  return { ...rest, plan, mesh: plan.mesh, ...stagesIn(plan) };
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new HeddleError("file", `the plan ${path} cannot be read: ${String(cause)}`, { cause });
+  }
+}
+
+/** Stages and schedule of a plan, as an option of `train` says them. */
+function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: PipelineTraining } {
+  if (pipeline === undefined) return {};
+  const { schedule } = pipeline;
+  const params = inputs.flatMap(({ name, stage }): [string, number][] =>
+    stage !== undefined && name.startsWith("params.") ? [[name.slice("params.".length), stage]] : [],
+  );
+  const own: PipelineTraining = {
+    stages: Object.fromEntries(params),
+    microBatches: schedule.microBatches,
+    // A short last batch has fewer micro-batches.
+    schedule: (stages, microBatches): Schedule =>
+      microBatches === schedule.microBatches ? schedule : schedules["1f1b"](stages, microBatches),
+  };
+  return { pipeline: own };
+}
+
+/**
+ * Compares a plan with where a training keeps and feeds its values.
+ *
+ * @throws HeddleError `plan` naming a value that the plan has elsewhere
+ */
+export function checkFed(plan: PlanLayouts, layouts: (path: string) => Layout): void {
+  for (const { name, layout } of [...plan.inputs, ...plan.outputs]) {
+    const here = layouts(name);
+    if (sameLayout(layout, here)) continue;
+    throw new HeddleError(
+      "plan",
+      `plan '${plan.name}' has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
+      {
+        hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
+      },
+    );
+  }
+}

@@ -1,0 +1,56 @@
+/** @module A network that is trained the same in a browser and in Node: three classes of points on spirals. */
+import { data, deviceRuntime, jit, losses, nn, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
+
+const classes = 3;
+const points = 20;
+
+/** Points of each class on a spiral of its own. */
+const place = (at: number): { readonly angle: number; readonly radius: number } => {
+  const radius = ((at % points) + 1) / points;
+  return { angle: 2 * Math.PI * (Math.floor(at / points) / classes + 0.2 * radius), radius };
+};
+
+/** Losses of each epoch's last step, and the executor that made them. */
+export async function trained(): Promise<{ readonly executor: string; readonly losses: readonly number[] }> {
+  const rows = Array.from({ length: classes * points }, (_unused, at) => place(at));
+  const dataset = data
+    .fromArrays({
+      x: {
+        shape: [rows.length, 2],
+        data: Float32Array.from(
+          rows.flatMap(({ angle, radius }) => [radius * Math.cos(angle), radius * Math.sin(angle)]),
+        ),
+      },
+      y: { shape: [rows.length], data: Int32Array.from(rows, (_row, at) => Math.floor(at / points)) },
+    })
+    .shuffle()
+    .batch(20);
+  const model = nn.sequential(nn.linear(16), nn.tanh(), nn.dropout(0.1), nn.linear(classes));
+  const optimizer = optim.adam({ learningRate: 0.05 });
+  let { params } = model.init(random.key(1), { shape: [20, 2], dtype: "f32" });
+  let state = optimizer.init(params);
+  type Params = typeof params;
+  type State = typeof state;
+  const step = jit(
+    (given: Params, held: State, x: Tensor, y: Tensor, key: Tensor, count: Tensor) => {
+      const { value, grad } = valueAndGrad((own: Params) =>
+        losses.softmaxCrossEntropy(model.apply({ params: own, state: {} }, x, { train: true, key }).y, y),
+      )(given);
+      return { ...optimizer.update(grad, held, given, { step: count }), loss: value };
+    },
+    { donate: [0, 1] },
+  );
+  const told: number[] = [];
+  let count = 0;
+  for (let epoch = 0; epoch < 30; epoch++) {
+    let loss = Number.NaN;
+    for await (const { x, y } of data.batches(dataset, { epoch })) {
+      const key = random.foldIn(random.key(2), count);
+      const next = step(params, state, x, y, key, tensor(count++, { dtype: "i32" }));
+      ({ params, state } = next);
+      loss = await next.loss.item();
+    }
+    told.push(loss);
+  }
+  return { executor: deviceRuntime().executor.name, losses: told };
+}
