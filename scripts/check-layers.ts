@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 export const layers: readonly (readonly string[])[] = [
   ["util"],
   ["ir"],
-  ["rewrite"],
+  ["kernels", "rewrite"],
   ["ops"],
   ["autodiff", "passes"],
   ["cost"],

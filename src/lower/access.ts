@@ -1,7 +1,7 @@
 /** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
 import type { KernelCall, Ref } from "../ir/kernel.ts";
-import type { LoweredStep } from "./json.ts";
-import { type Access, accessesOf } from "./kernels.ts";
+import { sameShape } from "../ir/shape.ts";
+import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import { type Flat, nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
@@ -11,7 +11,7 @@ type Role = Access["role"];
 /** Calls `visit` for each address in a call, and in the calls that it holds, and says for what it is used. */
 export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void): void {
   // Where memory is not assigned yet, calls hold references in the place of addresses.
-  for (const { at, role } of accessesOf(call as LoweredStep)) visit(at as unknown as Ref, role);
+  for (const { at, role } of accessesOf(call)) visit(at as unknown as Ref, role);
   for (const list of nestedIn(call)) for (const one of list) eachRef(one, visit);
 }
 
@@ -74,8 +74,10 @@ function keepDuringLoop({ first, last }: { first: number; last: number }, life: 
 /** What a collective under way uses stays as it is until the program has waited for it. */
 function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
   calls.forEach((call, index) => {
-    if (call["flight"] === undefined || call.k === "wait") return;
-    const end = calls.findIndex((other, at) => at > index && other.k === "wait" && other["flight"] === call["flight"]);
+    if (flightOf(call) !== "starts") return;
+    const end = calls.findIndex(
+      (other, at) => at > index && flightOf(other) === "ends" && other["flight"] === call["flight"],
+    );
     eachRef(call, (ref) => {
       const life = lives.get(ref.origin as Storage) as Life;
       life.last = Math.max(life.last, end);
@@ -84,29 +86,37 @@ function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Stor
   });
 }
 
-interface StridedAt {
-  readonly at: Ref;
-  readonly dtype: string;
-  readonly strides: readonly number[];
+/** Whether a call starts what is then under way, or ends it. */
+export const flightOf = (call: KernelCall): "starts" | "ends" | undefined =>
+  call["flight"] === undefined ? undefined : descriptionOf(call).flight;
+
+/** The memory that an access of a call without addresses names. */
+const refOf = ({ at }: Access): Ref => at as unknown as Ref;
+
+/** Whether a call reads `from` only as the very view that it writes to `to`, and may be done in place. */
+export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
+  const accesses = accessesOf(call);
+  const [out, ...more] = accesses.filter((access) => access.role === "write" && refOf(access).origin === to);
+  const ins = accesses.filter((access) => access.role === "read" && refOf(access).origin === from);
+  return (
+    out !== undefined &&
+    more.length === 0 &&
+    ins.length > 0 &&
+    ins.every((access) => access.inPlace && sameView(access, out))
+  );
 }
 
-/** Kernels that compute element by element, so that an output may be exactly an input. */
-export const fusedKernels: ReadonlySet<string> = new Set(["fused", "fusedRows", "fusedColumns"]);
+const sameView = (one: Access, other: Access): boolean =>
+  refOf(one).byteOffset === refOf(other).byteOffset &&
+  one.dtype === other.dtype &&
+  sameShape(one.shape, other.shape) &&
+  one.strides.every((stride, dim) => stride === other.strides[dim] || one.shape[dim] === 1);
 
-/** Whether a fused call, or a gated scatter, reads `from` only as the very view that it writes to `to`. */
-export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
-  if (call["gate"] === true) {
-    const [input, source, out] = ["in", "source", "out"].map((field) => call[field] as Ref) as [Ref, Ref, Ref];
-    return input.origin === from && out.origin === to && source.origin !== from && input.byteOffset === out.byteOffset;
-  }
-  if (!fusedKernels.has(call.k)) return false;
-  const shape = call["shape"] as readonly number[];
-  const outs = (call["out"] as readonly StridedAt[]).filter((out) => out.at.origin === to);
-  const ins = (call["in"] as readonly StridedAt[]).filter((input) => input.at.origin === from);
-  const same = (one: StridedAt, other: StridedAt): boolean =>
-    one.at.byteOffset === other.at.byteOffset &&
-    one.dtype === other.dtype &&
-    one.strides.length === other.strides.length &&
-    one.strides.every((stride, dim) => stride === other.strides[dim] || shape[dim] === 1);
-  return ins.length > 0 && outs.length === 1 && ins.every((input) => same(input, outs[0] as StridedAt));
+/** The memory of a call's reads that an output may take over, and of its outputs. */
+export function takenOver(call: KernelCall): { readonly from: readonly Storage[]; readonly to: readonly Storage[] } {
+  const accesses = accessesOf(call);
+  const origins = (wanted: (access: Access) => boolean): Storage[] => [
+    ...new Set(accesses.filter(wanted).map((access) => refOf(access).origin as Storage)),
+  ];
+  return { from: origins(({ inPlace }) => inPlace), to: origins(({ role }) => role === "write") };
 }

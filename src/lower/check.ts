@@ -1,10 +1,10 @@
 /** @module Checks a lowered program: every access in bounds, no two live values in one place. Independent of the allocator. */
 
 import { dtypes } from "../ir/dtype.ts";
+import { type Access, accessesOf, coveredBytes } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { fusedKernels } from "./access.ts";
+import { flightOf } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
-import { type Access, accessesOf, coveredBytes } from "./kernels.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
 import { type Flat, flatten } from "./nest.ts";
 
@@ -15,11 +15,6 @@ export interface CheckReport {
   /** Pairs of values that share memory at different times. */
   readonly shared: number;
 }
-
-/** Kernels whose output may be exactly an input. */
-const inPlaceKernels: ReadonlySet<string> = new Set([...fusedKernels, "dynamicUpdateSlice", "scatter", "collective"]);
-const worksInPlace = (step: LoweredStep | undefined): boolean =>
-  step !== undefined && (inPlaceKernels.has(step.k) || step["gate"] === true);
 
 /**
  * Verifies bounds, alignment, overlaps within a step, and that values that share memory are never live together.
@@ -35,7 +30,7 @@ export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = 
     accesses += found.length;
     const where = `op ${index} of program ${lowered.name} (${step.k})`;
     for (const access of found) checkBounds(access, spaces, where);
-    checkOverlaps(step, found, where);
+    checkOverlaps(found, where);
   });
   checkFlights(lowered.name, calls, axes);
   for (const loop of loops) checkLoop(lowered, calls, loop, axes);
@@ -88,8 +83,9 @@ function checkFlights(name: string, calls: readonly LoweredStep[], axes: readonl
       );
       if (hit !== undefined) fail(`${where}: ${hit.name} meets what the collective of op ${start} uses`);
     }
-    if (step["flight"] === undefined) return;
-    if (step.k === "wait") {
+    const flight = flightOf(step);
+    if (flight === undefined) return;
+    if (flight === "ends") {
       if (!flying.delete(step["flight"])) fail(`${where}: flight ${step["flight"]} is not under way`);
       return;
     }
@@ -119,15 +115,14 @@ function checkBounds(access: Access, spaces: readonly number[], where: string): 
 const viewKey = (access: Access): string =>
   `${access.at.join()} ${access.dtype} ${access.shape.flatMap((size, dim) => (size === 1 ? [] : [`${size}:${access.strides[dim]}`])).join()}`;
 
-function checkOverlaps(step: LoweredStep, accesses: readonly Access[], where: string): void {
+function checkOverlaps(accesses: readonly Access[], where: string): void {
   accesses.forEach((one, index) => {
     for (const other of accesses.slice(0, index)) {
       if (one.at[0] !== other.at[0] || (one.role === "read" && other.role === "read")) continue;
       const [a, b] = [coveredBytes(one), coveredBytes(other)];
       if (a.high <= b.low || b.high <= a.low) continue;
-      const crossing =
-        (one.role === "read") !== (other.role === "read") && one.role !== "scratch" && other.role !== "scratch";
-      if (crossing && worksInPlace(step) && viewKey(one) === viewKey(other)) continue;
+      const written = one.inPlace ? other : one;
+      if ((one.inPlace || other.inPlace) && written.role === "write" && viewKey(one) === viewKey(other)) continue;
       fail(`${where}: ${one.name} overlaps ${other.name}`);
     }
   });
@@ -146,7 +141,8 @@ function checkLives(lowered: LoweredProgram, calls: readonly LoweredStep[]): num
       if (early.last < late.first) continue;
       // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
       const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
-      if (takesOver && worksInPlace(calls[early.last])) continue;
+      const step = calls[early.last];
+      if (takesOver && step !== undefined && accessesOf(step).some(({ inPlace }) => inPlace)) continue;
       fail(
         `${lowered.name}: ${early.label} (steps ${early.first} to ${early.last}) and ${late.label} (${late.first} to ${late.last}) share memory`,
       );

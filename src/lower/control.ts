@@ -4,6 +4,7 @@
  */
 import { isContiguous, type KernelCall, type ScalarInstruction, type View } from "../ir/kernel.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { branch, dynamicSlice, dynamicUpdateSlice, loop } from "../kernels/index.ts";
 import type { BranchStep, LoopStep, Program, ValueId } from "../program/program.ts";
 import { emitCopy, emitGenerated } from "./emit.ts";
 import { addressOf, type Storage, type StoragePool, storageOf } from "./storage.ts";
@@ -73,10 +74,10 @@ export function loopCalls(step: LoopStep, results: readonly View[], context: Con
   ];
   if (sliced.length + results.length > carries)
     calls.push(...emitGenerated({ name: "const", dtype: "i32", literal: 0 }, at.zero).calls);
-  if (condition === undefined) return [...calls, { k: "loop", count: length, reverse, out: addressOf(count), steps }];
+  if (condition === undefined) return [...calls, loop.call({ count: length, reverse, out: addressOf(count), steps })];
   const tested = context.lower(condition, inputs, [undefined], new Set());
   const test = addressOf(tested.outputs[0] as View);
-  return [...calls, { k: "loop", out: addressOf(count), test, condition: tested.calls, steps }];
+  return [...calls, loop.call({ out: addressOf(count), test, condition: tested.calls, steps })];
 }
 
 function rowMajor(view: View, pool: StoragePool, calls: KernelCall[]): View {
@@ -96,23 +97,23 @@ function sliceCalls(pool: StoragePool, count: View, length: number) {
   });
   return {
     zero,
-    read: (from: View, to: View): KernelCall => ({
-      k: "dynamicSlice",
-      dtype: to.dtype,
-      ...sizes(to.shape),
-      in: addressOf(from),
-      starts,
-      out: addressOf(to),
-    }),
-    write: (to: View, from: View): KernelCall => ({
-      k: "dynamicUpdateSlice",
-      dtype: from.dtype,
-      ...sizes(from.shape),
-      in: addressOf(to),
-      update: addressOf(from),
-      starts,
-      out: addressOf(to),
-    }),
+    read: (from: View, to: View): KernelCall =>
+      dynamicSlice.call({
+        dtype: to.dtype,
+        ...sizes(to.shape),
+        in: addressOf(from),
+        starts,
+        out: addressOf(to),
+      }),
+    write: (to: View, from: View): KernelCall =>
+      dynamicUpdateSlice.call({
+        dtype: from.dtype,
+        ...sizes(from.shape),
+        in: addressOf(to),
+        update: addressOf(from),
+        starts,
+        out: addressOf(to),
+      }),
   };
 }
 
@@ -120,6 +121,8 @@ function sliceCalls(pool: StoragePool, count: View, length: number) {
 export function branchCalls(step: BranchStep, results: readonly View[], context: ControlContext): KernelCall[] {
   const [test, ...operands] = step.arguments.map((value) => context.view(value)) as [View, ...View[]];
   const places = results.map(storageOf);
-  const [steps, otherwise] = step.branches.map((program) => context.lower(program, operands, places, new Set()).calls);
-  return [{ k: "branch", test: addressOf(test), steps, otherwise }];
+  const [steps, otherwise] = step.branches.map(
+    (program) => context.lower(program, operands, places, new Set()).calls,
+  ) as [readonly KernelCall[], readonly KernelCall[]];
+  return [branch.call({ test: addressOf(test), steps, otherwise })];
 }

@@ -15,6 +15,7 @@ import {
 } from "../ir/kernel.ts";
 import type { Attrs, Node } from "../ir/node.ts";
 import { range, type Shape, sameShape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { fused, fusedColumns, fusedRows } from "../kernels/index.ts";
 import { inverseOrder } from "../ops/host.ts";
 import { castCall, copyCall } from "../ops/structure.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -58,7 +59,7 @@ export function emitGenerated(instruction: ScalarInstruction, to: View): Emitted
       ]
     : [[name, dtype, value]];
   const made = rounds ? out.map((one) => ({ ...one, reg: 1 })) : out;
-  return { calls: [{ k: "fused", shape: to.shape, in: [], ops, out: made }], inPlace: [] };
+  return { calls: [fused.call({ shape: to.shape, in: [], ops, out: made })], inPlace: [] };
 }
 
 /** Emits the calls of an op with kernels of its own. */
@@ -145,7 +146,7 @@ function inPlacePairs(
 
 interface FusedInput {
   readonly at: Ref;
-  readonly dtype: string;
+  readonly dtype: DType;
   readonly strides: readonly number[];
 }
 
@@ -159,7 +160,7 @@ export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: 
     strides: (view) => permuteView(view, order).strides,
     dim: (dim) => order.indexOf(dim),
   });
-  return builder.call("fused", written, (node) => permuteView(values.view(node), order).strides);
+  return builder.call(fused, written, (node) => permuteView(values.view(node), order).strides);
 }
 
 /** Emits the call of a group with folds in it. */
@@ -182,7 +183,7 @@ export function emitFolded(
     const view = values.view(node);
     return foldOf(node) === undefined && whole(view) ? callStrides(view, space) : keptStrides(view, space);
   };
-  if (space.form === "rows") return builder.call("fusedRows", written, strides);
+  if (space.form === "rows") return builder.call(fusedRows, written, strides);
   // Nothing is computed from what columns fold to, so it is rounded by a call of its own.
   const casts: KernelCall[] = [];
   const wide = (node: Node): View | undefined => {
@@ -195,7 +196,7 @@ export function emitFolded(
     casts.push(castCall(copyContext, to, view));
     return to;
   };
-  const emitted = builder.call("fusedColumns", written, strides, wide);
+  const emitted = builder.call(fusedColumns, written, strides, wide);
   return { ...emitted, calls: [...emitted.calls, ...casts] };
 }
 
@@ -237,7 +238,7 @@ class GroupBuilder {
 
   /** The call that writes some of the nodes. */
   call(
-    k: string,
+    kernel: typeof fused,
     written: readonly Node[],
     strides: (node: Node) => readonly number[],
     instead: (node: Node) => View | undefined = () => undefined,
@@ -250,7 +251,7 @@ class GroupBuilder {
       return { at: addressOf(view), dtype: view.dtype, strides: strides(node), reg };
     });
     return {
-      calls: [{ k, shape: this.walk.shape, in: this.inputs, ops: this.instructions(), out }],
+      calls: [kernel.call({ shape: this.walk.shape, in: this.inputs, ops: this.instructions(), out })],
       inPlace: [],
     };
   }

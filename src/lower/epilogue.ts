@@ -3,9 +3,10 @@
  *
  * Only the very next call is looked at, so that nothing moves past another call. The bits are the same either way.
  */
-import { type DType, dtypes, isFloat } from "../ir/dtype.ts";
+import { type DType, dtypes } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { accessesOf, descriptionOf, fused } from "../kernels/index.ts";
 import { eachRef } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
@@ -35,21 +36,14 @@ interface Pair {
 /** What the producer is to do itself, or undefined where the fused call does something else. */
 type Rule = (pair: Pair) => { readonly [field: string]: unknown } | undefined;
 
-/** Rules by the kernel of the producer. */
-const rules: ReadonlyMap<string, Rule> = new Map([
-  [
-    "dot",
-    (pair) => (isFloat(pair.producer["dtype"] as DType) ? biasAndRelu(pair, pair.producer["n"] as number) : undefined),
-  ],
-  ["conv", convolved],
-  ["convGroups", convolved],
-  ["selectAndScatter", gate],
-]);
-
-function convolved(pair: Pair): ReturnType<Rule> {
-  const { g, o } = pair.producer as unknown as { g: number; o: number };
-  return biasAndRelu(pair, g * o);
-}
+/** What the producer's kernel may do of the fused call. */
+const rule: Rule = (pair) => {
+  const { epilogue } = descriptionOf(pair.producer);
+  const call = pair.producer as never;
+  if (epilogue === undefined) return undefined;
+  if ("gate" in epilogue) return epilogue.gate(call) ? gate(pair) : undefined;
+  return (epilogue.when?.(call) ?? true) ? biasAndRelu(pair, epilogue.columns(call)) : undefined;
+};
 
 /** Gives the calls with every fused call that a rule knows taken into the call before it. */
 export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
@@ -70,7 +64,7 @@ export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
 /** The producer that does what the call after it did, where a rule knows how. */
 function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): KernelCall | undefined {
   const pair = pairOf(producer, call, uses);
-  const fields = pair === undefined ? undefined : rules.get(producer.k)?.(pair);
+  const fields = pair === undefined ? undefined : rule(pair);
   if (fields === undefined) return undefined;
   const [out] = call["out"] as readonly Operand[];
   const before = producer["out"];
@@ -80,7 +74,7 @@ function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage,
 
 /** A call that makes values and sums their columns, as two: what is summed may then be made by the call before. */
 function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefined {
-  if (call.k !== "fusedColumns") return undefined;
+  if (descriptionOf(call).group !== "columns") return undefined;
   const inputs = call["in"] as readonly Operand[];
   const [ops, outputs] = [call["ops"] as readonly (readonly unknown[])[], call["out"] as readonly Result[]];
   const [name, dtype, op, summed] = ops.at(-1) ?? [];
@@ -90,13 +84,13 @@ function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefin
     return undefined;
   const { reg: _reg, ...made } = values;
   return [
-    { ...call, k: "fused", ops: ops.slice(0, -1), out: [values] },
+    { ...call, k: fused.name, ops: ops.slice(0, -1), out: [values] },
     { ...call, in: [made], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }] },
   ];
 }
 
 function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): Pair | undefined {
-  if (!rules.has(producer.k) || call.k !== "fused") return undefined;
+  if (descriptionOf(producer).epilogue === undefined || descriptionOf(call).group !== "elements") return undefined;
   const shape = call["shape"] as Shape;
   const [inputs, outputs] = [call["in"] as readonly Operand[], call["out"] as readonly Result[]];
   const [out] = outputs;
@@ -118,9 +112,8 @@ function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storag
 
 /** Whether what a call makes is row-major; it is the whole value, as the fused call has as many elements. */
 function isDense(producer: KernelCall): boolean {
-  if (producer.k !== "dot") return true;
-  const shape = ["b", "m", "n"].map((field) => producer[field] as number);
-  return sameStrides((producer["out"] as Operand).strides, stridesOf(shape), shape);
+  const out = accessesOf(producer).find(({ role }) => role === "write");
+  return out !== undefined && sameStrides(out.strides, stridesOf(out.shape), out.shape);
 }
 
 const sameStrides = (one: readonly number[], other: readonly number[], shape: Shape): boolean =>
@@ -174,17 +167,5 @@ function gate(pair: Pair): ReturnType<Rule> {
   const given = producer["in"] as Ref;
   const same = input?.at.origin === given.origin && input.at.byteOffset === given.byteOffset;
   const whole = same && input.dtype === producer["dtype"] && sameStrides(input.strides, stridesOf(shape), shape);
-  return whole && pair.ops.length === 3 && isTiled(producer) ? { gate: true } : undefined;
-}
-
-/** Whether every input of a pooling lies in exactly one window. */
-function isTiled(call: KernelCall): boolean {
-  const [window, strides] = [call["window"] as readonly number[], call["strides"] as readonly number[]];
-  const padding = call["padding"] as readonly (readonly number[])[];
-  if (call["d"] !== 1 || window[0] !== 1 || (call["dilation"] as readonly number[]).some((step) => step !== 1))
-    return false;
-  return (["d", "h", "w"] as const).every((field, axis) => {
-    const reach = (call[`o${field}`] as number) * (strides[axis] as number);
-    return window[axis] === strides[axis] && padding[axis]?.[0] === 0 && reach >= (call[field] as number);
-  });
+  return whole && pair.ops.length === 3 ? { gate: true } : undefined;
 }

@@ -4,6 +4,7 @@
  */
 import { type Machine, workSeconds } from "../cost/index.ts";
 import type { KernelCall } from "../ir/kernel.ts";
+import { descriptionOf, wait } from "../kernels/index.ts";
 import { eachRef } from "./access.ts";
 import { costOf as callCost } from "./cost.ts";
 import { type LoweredStep, resolveCall } from "./json.ts";
@@ -39,7 +40,8 @@ export function withFlights(calls: readonly KernelCall[], context: FlightContext
   // From the last on: a collective that runs in its place waits for all before it.
   for (let index = calls.length - 1; index >= 0; index--) {
     const call = calls[index] as KernelCall;
-    if (overlap === "none" || call.k !== "collective" || (axes[call["axis"] as number] ?? 1) < 2) continue;
+    if (overlap === "none" || descriptionOf(call).flight !== "starts" || (axes[call["axis"] as number] ?? 1) < 2)
+      continue;
     const found = touched.findIndex((other, at) => at > index && conflicts(touched[index] as Touched, other));
     const end = found < 0 ? calls.length : found;
     const beside = calls.slice(index + 1, end);
@@ -52,7 +54,7 @@ export function withFlights(calls: readonly KernelCall[], context: FlightContext
   if (ends.size === 0) return [...calls];
   const numbers = new Map([...ends.keys()].sort((left, right) => left - right).map((index, number) => [index, number]));
   const waitsAt = (at: number): KernelCall[] =>
-    [...numbers].filter(([index]) => ends.get(index) === at).map(([, flight]) => ({ k: "wait", flight }));
+    [...numbers].filter(([index]) => ends.get(index) === at).map(([, flight]) => wait.call({ flight }));
   return [
     ...calls.flatMap((call, index) => {
       const flight = numbers.get(index);
@@ -82,10 +84,7 @@ const conflicts = (flight: Touched, other: Touched): boolean =>
 
 /** Whether a call, or one that it holds, involves other devices. */
 const communicates = (call: KernelCall): boolean =>
-  call.k === "collective" ||
-  call.k === "send" ||
-  call.k === "receive" ||
-  nestedIn(call).some((list) => list.some(communicates));
+  descriptionOf(call).communicates === true || nestedIn(call).some((list) => list.some(communicates));
 
 /** Seconds that a call computes, as far as its shapes tell. */
 function secondsOf(call: KernelCall, axes: readonly number[], machine: Machine): number {

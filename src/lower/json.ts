@@ -1,7 +1,6 @@
 /** @module The lowered program as data (docs/internals/lowered-program.md) and as text. */
 import { type KernelCall, Ref } from "../ir/kernel.ts";
-import { HeddleError } from "../util/errors.ts";
-import { eachRef } from "./access.ts";
+import { checkFields } from "../kernels/index.ts";
 import type { Storage } from "./storage.ts";
 
 /** `[space, byteOffset]`: space 0 is the arena, space `i + 1` is buffer `i`. */
@@ -9,6 +8,9 @@ export type Address = readonly [space: number, byteOffset: number];
 
 /** A kernel call with resolved addresses. */
 export type LoweredStep = { readonly k: string; readonly [field: string]: unknown };
+
+/** Field of a call with its place among the origins; what runs has none. */
+export const originField = "origin";
 
 /** What crosses into native code. */
 export interface LoweredJson {
@@ -23,14 +25,12 @@ export interface LoweredJson {
 /**
  * The call with an address for each symbolic one.
  *
- * @throws HeddleError `lower` where the table of accesses leaves one out: of that nobody knows whether it is read or written.
+ * @throws HeddleError `lower` naming a field that the kernel has not, or needs.
  */
 export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => Address): LoweredStep {
-  const told = new Set<Ref>();
-  eachRef(call, (ref) => told.add(ref));
+  checkFields(call, [originField]);
   const resolve = (value: unknown): unknown => {
     if (value instanceof Ref) {
-      if (!told.has(value)) throw new HeddleError("lower", `the accesses of ${call.k} leave out one of its addresses`);
       const [space, offset] = addressOf(value.origin as Storage);
       return [space, offset + value.byteOffset];
     }

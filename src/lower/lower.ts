@@ -5,6 +5,7 @@ import { isContiguous, type KernelCall, type ScalarInstruction, type View, whole
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
+import { descriptionOf } from "../kernels/index.ts";
 import {
   type BranchStep,
   type CollectiveStep,
@@ -34,7 +35,7 @@ import { expandGraph, type KernelChoice } from "./expand.ts";
 import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
 import { defaultLimits, fuseRegion } from "./fuse.ts";
-import { type Address, type LoweredJson, resolveCall, writeJson } from "./json.ts";
+import { type Address, type LoweredJson, originField, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
 import { flatten, replaceStorages } from "./nest.ts";
 import { workBytes } from "./partials.ts";
@@ -59,9 +60,6 @@ export interface LowerTarget {
   /** Takes the nodes for which calls may fail; a call then says by `origin` which of the lists is its own. */
   readonly origins?: (readonly Node[])[];
 }
-
-/** Field of a call with its place among the origins; what runs has none. */
-export const originField = "origin";
 
 /** One buffer that a call of the program takes. */
 export interface LoweredArgument {
@@ -382,7 +380,7 @@ class Lowering {
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
-      if (call.k === "collective")
+      if (descriptionOf(call).flight === "starts")
         this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
     return emitted;
   }

@@ -1,10 +1,8 @@
 /** @module Gives every value an offset in one arena: values whose lives do not meet share memory. */
-import { type KernelCall, Ref } from "../ir/kernel.ts";
-import { fusedKernels, type Life, readsInPlace } from "./access.ts";
+import type { KernelCall } from "../ir/kernel.ts";
+import { aligned } from "../kernels/index.ts";
+import { type Life, readsInPlace, takenOver } from "./access.ts";
 import type { Storage } from "./storage.ts";
-
-/** Arena offsets are multiples of this. */
-export const alignment = 64;
 
 /** The most memory that is live at one call, and what holds it. */
 export interface PeakReport {
@@ -56,8 +54,6 @@ export function layOutArena(
   return { bytes: best === Infinity ? 0 : best, offsets, peak: peakOf(blocks, calls.length) };
 }
 
-const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
-
 function blocksOf(
   calls: readonly KernelCall[],
   lives: ReadonlyMap<Storage, Life>,
@@ -90,9 +86,9 @@ function blocksOf(
   for (const [from, to] of inPlace)
     if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
   calls.forEach((call, index) => {
-    if (!fusedKernels.has(call.k) && call["gate"] !== true) return;
-    const ends = originsOf(call["in"]).filter((storage) => storage.inArena && lives.get(storage)?.last === index);
-    for (const to of originsOf(call["out"])) {
+    const memory = takenOver(call);
+    const ends = memory.from.filter((storage) => storage.inArena && lives.get(storage)?.last === index);
+    for (const to of memory.to) {
       const from = ends.find(
         (storage) =>
           storage.bytes === to.bytes && blocks.get(storage) !== blocks.get(to) && readsInPlace(call, storage, to),
@@ -103,12 +99,6 @@ function blocksOf(
     }
   });
   return [...new Set(blocks.values())];
-}
-
-/** The memory of a call's operands: a list, or one address. */
-function originsOf(entries: unknown): Storage[] {
-  const operands = entries instanceof Ref ? [{ at: entries }] : (entries as readonly { readonly at: Ref }[]);
-  return [...new Set(operands.map((entry) => entry.at.origin as Storage))];
 }
 
 /** Puts each block, in the given order, into the smallest gap that is free during its life. */

@@ -1,14 +1,11 @@
 /** @module Calls within calls: what loops and branches hold, and the one order in which all of it is numbered. */
 import { type KernelCall, Ref } from "../ir/kernel.ts";
+import { descriptionOf, end } from "../kernels/index.ts";
 import type { Storage } from "./storage.ts";
-
-const lists = ["condition", "steps", "otherwise"] as const;
 
 /** The lists of calls that a loop or a branch holds, in the order in which they are numbered. */
 export const nestedIn = <Call extends KernelCall>(call: Call): (readonly Call[])[] =>
-  call.k === "loop" || call.k === "branch"
-    ? lists.flatMap((list) => (call[list] === undefined ? [] : [call[list] as readonly Call[]]))
-    : [];
+  descriptionOf(call).nested.flatMap((list) => (call[list] === undefined ? [] : [call[list] as readonly Call[]]));
 
 /** Calls in one row: a loop or branch without what it holds, then that, then an `end`. */
 export interface Flat<Call extends KernelCall> {
@@ -24,12 +21,13 @@ export function flatten<Call extends KernelCall>(nested: readonly Call[]): Flat<
   const walk = (call: Call): void => {
     const inner = nestedIn(call);
     const first = calls.length;
-    const own = Object.entries(call).filter(([key]) => !lists.includes(key as (typeof lists)[number]));
+    const { nested, control } = descriptionOf(call);
+    const own = Object.entries(call).filter(([key]) => !nested.includes(key));
     calls.push(inner.length === 0 ? call : (Object.fromEntries(own) as Call));
     if (inner.length === 0) return;
     for (const list of inner) for (const one of list) walk(one);
-    if (call.k === "loop") loops.push({ first, last: calls.length });
-    calls.push({ k: "end" } as Call);
+    if (control === "loop") loops.push({ first, last: calls.length });
+    calls.push(end.call({}) as Call);
   };
   for (const call of nested) walk(call);
   return { calls, loops };

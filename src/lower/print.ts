@@ -1,10 +1,10 @@
 /** @module A lowered program in short: one line per kernel call. */
 
 import { formatShape, type Shape } from "../ir/shape.ts";
+import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import { formatBytes } from "../util/text.ts";
-import { fusedKernels } from "./access.ts";
+import { flightOf } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
-import { type Access, accessesOf } from "./kernels.ts";
 import type { LoweredProgram } from "./lower.ts";
 import { nestedIn } from "./nest.ts";
 
@@ -34,42 +34,24 @@ function printSteps(steps: readonly LoweredStep[], axes: readonly number[], inde
 }
 
 /** One call in a line, as {@link printLowered} has it. */
-export const printCall = (step: LoweredStep, axes: readonly number[] = []): string =>
-  nestedIn(step).length === 0 ? printStep(step, axes) : controlName(step);
-
-function controlName(step: LoweredStep): string {
-  if (step.k === "branch") return "branch";
-  if (step["test"] !== undefined) return "loop while";
-  return `loop ${String(step["count"])}${step["reverse"] === true ? " reverse" : ""}`;
-}
-
-function printStep(step: LoweredStep, axes: readonly number[]): string {
-  if (step.k === "wait") return `wait ${step["flight"]}`;
-  const accesses = accessesOf(step, axes).filter((access) => access.role !== "scratch");
+export function printCall(step: LoweredStep, axes: readonly number[] = []): string {
+  const { control, flight, space, title } = descriptionOf(step);
+  const name = title?.(step as never) ?? [step.k, ...epilogueOf(step)].join("+");
+  if (control !== undefined || flight === "ends") return name;
+  const accesses = accessesOf(step, axes);
   const reads = accesses.filter((access) => access.role === "read");
   const writes = accesses.filter((access) => access.role === "write");
-  const text = fusedKernels.has(step.k) ? fusedOperand(step["shape"] as Shape) : operand;
+  const text = space === undefined ? operand : fusedOperand(step[space] as Shape);
   const inPlace = (access: Access): string =>
     reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "";
-  const name = fusedKernels.has(step.k)
-    ? fusedName(step)
-    : step.k === "collective" || step.k === "reduce"
-      ? `${step["flight"] === undefined ? "" : `start ${step["flight"]} `}${step.k} ${String(step["op"])}`
-      : [step.k, ...epilogueOf(step)].join("+");
-  return `${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
+  const start = flightOf(step) === "starts" ? `start ${step["flight"]} ` : "";
+  return `${start}${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }
 
 const epilogueOf = (step: LoweredStep): string[] => [
   ...(step["bias"] === undefined ? [] : ["bias"]),
   ...(["relu", "gate"] as const).filter((field) => step[field] === true),
 ];
-
-function fusedName(step: LoweredStep): string {
-  const all = (step["ops"] as readonly (readonly unknown[])[]).map((op) => String(op[op[0] === "fold" ? 2 : 0]));
-  const computing = all.filter((name) => name !== "const");
-  const names = computing.length > 0 ? computing : all;
-  return `${step.k} ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(step["shape"] as Shape)}`;
-}
 
 const operand = (access: Access): string => `${access.dtype}${formatShape(access.shape)}`;
 

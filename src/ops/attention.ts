@@ -5,12 +5,13 @@
  * Heads come in groups that share keys and values: queries `[…, groups, repeats, n, d]`, keys `[…, groups, m, d]`, values
  * `[…, groups, m, e]`. A mask has the rank of the scores `[…, groups, repeats, n, m]`, with a size of 1 where it is alike.
  */
-import { dtypes, isFloat } from "../ir/dtype.ts";
+import { isFloat } from "../ir/dtype.ts";
 import { type Equation, equationOf, letters } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type BatchRule, type HostTensor, type LocalContext, type Node, type OpDef } from "../ir/node.ts";
 import { formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
@@ -155,15 +156,6 @@ function scoreGradient(
   return { kept: dropped(weights), ds: emit.mul(weights, emit.sub(dp, column(delta))) };
 }
 
-/** Bytes of a worker's piece of scratch memory: two blocks of scores, four numbers a row, the words of a row. */
-export function attentionScratch(bytes: number): number {
-  return 2 * blockRows * blockColumns * bytes + 4 * blockRows * bytes + 4 * blockColumns;
-}
-
-// As in native/core/src/kernels/attention.rs.
-const blockRows = 64;
-const blockColumns = 128;
-
 /** Fields that both kernels share. */
 function fields(context: KernelContext<AttentionAttrs>, between: number) {
   const { attrs } = context;
@@ -199,7 +191,6 @@ function fields(context: KernelContext<AttentionAttrs>, between: number) {
             factor: 1 / (1 - attrs.rate),
           },
         }),
-    scratch: context.scratch(attentionScratch(dtypes[q.dtype].bytes) * context.slots),
     slots: context.slots,
   };
   return { calls: [...(words?.calls ?? []), ...(from?.calls ?? [])], call, strided };
@@ -284,7 +275,7 @@ const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
         dk: context.at(dk),
         dv: context.at(dv),
       };
-      return [...calls, { k: "attentionGrad", ...call, ...more }];
+      return [...calls, kernels.attentionGrad.scratched(context, { ...call, ...more })];
     },
   },
 });
@@ -336,7 +327,7 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     emit: (context): KernelCall[] => {
       const { calls, call } = fields(context, 0);
       const [out, lse] = context.outputs as [View, View];
-      return [...calls, { k: "attention", ...call, out: context.at(out), lse: context.at(lse) }];
+      return [...calls, kernels.attention.scratched(context, { ...call, out: context.at(out), lse: context.at(lse) })];
     },
   },
 });

@@ -9,6 +9,7 @@ import { type KernelCall, type KernelContext, movingKernel, type View } from "..
 import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
@@ -33,7 +34,10 @@ defineOp<{ axis: string }>({
   form: { kind: "kernel" },
   lower: {
     emit: (context) => [
-      { k: "axisIndex", axis: context.axisIndex(context.attrs.axis), out: context.at(context.outputs[0] as View) },
+      kernels.axisIndex.call({
+        axis: context.axisIndex(context.attrs.axis),
+        out: context.at(context.outputs[0] as View),
+      }),
     ],
   },
 });
@@ -80,21 +84,20 @@ const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.da
 
 function collectiveCall(
   context: KernelContext<CollectiveAttrs>,
-  op: string,
+  op: Parameters<typeof kernels.collective.call>[0]["op"],
   label: string,
   reduction: Reduction,
   pairs: readonly (readonly [View, View])[],
 ): KernelCall {
   const first = (pairs[0] as readonly [View, View])[0];
-  return {
-    k: "collective",
+  return kernels.collective.call({
     op,
     axis: context.axisIndex(context.attrs.axis),
     reduction,
     dtype: first.dtype,
     parts: pairs.map(([from, to]) => ({ in: context.at(from), out: context.at(to), count: sizeOf(from.shape) })),
     label,
-  };
+  });
 }
 
 defineCollective<CollectiveAttrs & { reduction: Reduction }>({

@@ -1,7 +1,7 @@
 /** @module How convolutions become calls of native kernels: channels last, three spatial dims, groups. */
-import { dtypes } from "../ir/dtype.ts";
 import { type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
-import { type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
+import { conv, convFilter, convGroups, convGroupsFilter } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { copyCall } from "./structure.ts";
 
@@ -87,8 +87,6 @@ export function convOutputOrder(attrs: ConvAttrs, inputs: readonly View[], outpu
   return orderFor(dims.out, convOrders(form, dims).out);
 }
 
-const roundUp64 = (bytes: number): number => Math.ceil(bytes / 64) * 64;
-
 /** The view with dims in the wanted order of letters; a letter that it lacks is a dim of size 1. */
 function arranged(view: View, letters: string, wanted: string): View {
   const known = [...wanted].filter((letter) => letters.includes(letter)).join("");
@@ -116,11 +114,13 @@ interface Sizes {
 
 const three = <T>(list: readonly T[], neutral: T): T[] => [...new Array<T>(3 - list.length).fill(neutral), ...list];
 
+type Triple = readonly [number, number, number];
+
 /** Fields of a call that all forms have; filter forms have strides and kernel dilation in each other's place. */
-function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean): { readonly [field: string]: unknown } {
-  const [d, h, w] = sizes.input;
-  const [kd, kh, kw] = sizes.window;
-  const [od, oh, ow] = sizes.output;
+function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean) {
+  const [d, h, w] = sizes.input as Triple;
+  const [kd, kh, kw] = sizes.window as Triple;
+  const [od, oh, ow] = sizes.output as Triple;
   const [strides, kernelDilation] = filter
     ? [attrs.kernelDilation, attrs.strides]
     : [attrs.strides, attrs.kernelDilation];
@@ -133,23 +133,15 @@ function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean): { readonly
   };
 }
 
-/** Bytes of an image as it is read: padded, or as columns. */
-function slotBytes(attrs: ConvAttrs, { c, window, output }: Sizes, bytes: number, filter: boolean): number {
-  const strides = three(filter ? attrs.kernelDilation : attrs.strides, 1);
-  const gaps = three(filter ? attrs.strides : attrs.kernelDilation, 1);
-  const extent = output.map(
-    (size, d) =>
-      Math.max(0, size - 1) * (strides[d] as number) + Math.max(0, (window[d] as number) - 1) * (gaps[d] as number) + 1,
-  );
-  return roundUp64(Math.min(sizeOf(extent), sizeOf(window) * sizeOf(output)) * c * bytes);
-}
-
 /** Dims of the kernels, with three spatial ones: letters of the user's digits, and others for those that are missing. */
 function threeDigits(order: string, spatial: readonly string[]): string {
   const digits = spatial.join("");
   const missing = "xyz".slice(0, 3 - spatial.length);
   return digits === "" ? order : order.replace(digits, `${missing}${digits}`);
 }
+
+const forward = { conv, convGroups };
+const filters = { convFilter, convGroupsFilter };
 
 export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const { attrs } = context;
@@ -172,24 +164,19 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const weight = arranged(kernel, dims.kernel, wide(orders.kernel ?? kernelOrder));
   const dense = form === "conv" ? { view: weight, calls: [] } : context.contiguous(weight);
   const sizes = sizesOf(form, input.view.shape, dense.view.shape, made.shape);
-  const bytes = dtypes[x.dtype].bytes;
-  const weights = roundUp64(sizes.g * sizeOf(sizes.window) * sizes.c * sizes.o * bytes);
-  const slots = form === "conv" || form === "convFilter" ? context.slots : 0;
-  const scratch =
-    (form === "convGroups" ? 0 : weights * (filter ? Math.min(sizes.n, 8) : 1)) +
-    slots * slotBytes(attrs, sizes, bytes, filter);
-  const call = {
-    k: form,
+  const { slots } = context;
+  const fields = {
     dtype: x.dtype,
     ...convFields(attrs, sizes, filter),
+    slots,
     x: context.at(input.view),
-    ...(filter
-      ? { dy: context.at(dense.view) }
-      : { weight: { at: context.at(dense.view), strides: dense.view.strides } }),
     out: context.at(made),
-    scratch: context.scratch(scratch),
-    slots: context.slots,
   };
+  const second = context.at(dense.view);
+  const call =
+    form === "conv" || form === "convGroups"
+      ? forward[form].scratched(context, { ...fields, weight: { at: second, strides: dense.view.strides } })
+      : filters[form].scratched(context, { ...fields, dy: second });
   const calls = [...input.calls, ...dense.calls, call];
   return made === target ? calls : [...calls, copyCall(context, made, target)];
 }

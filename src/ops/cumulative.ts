@@ -6,6 +6,7 @@ import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -167,13 +168,12 @@ function shiftedPasses(context: KernelContext<CumulativeAttrs>): KernelCall[] {
   return Array.from({ length: passes }, (_unused, pass) => 2 ** pass).flatMap((distance, pass) => {
     const to = (passes - 1 - pass) % 2 === 0 ? out : other;
     const combined = partOfDim(to, dim, distance, size - distance);
-    const call: KernelCall = {
-      k: "fused",
+    const call: KernelCall = kernels.fused.call({
       shape: combined.shape,
       in: [operand(partOfDim(from, dim, distance, size - distance)), operand(partOfDim(from, dim, 0, size - distance))],
       ops,
       out: [{ ...operand(combined), reg: ops.length + 1 }],
-    };
+    });
     const calls = [copyCall(context, partOfDim(from, dim, 0, distance), partOfDim(to, dim, 0, distance)), call];
     from = to;
     return calls;

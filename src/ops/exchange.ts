@@ -8,6 +8,7 @@ import type { Reduction } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
 import { type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { defineCollective } from "./collective.ts";
 import { combineRules, pieceOf } from "./collective-host.ts";
@@ -109,16 +110,16 @@ function foldCall(context: KernelContext<ExchangeAttrs>, from: readonly View[], 
     .slice(1)
     .map((_view, index) => [instruction, to.dtype, index === 0 ? 0 : from.length + index - 1, index + 1]);
   const reg = from.length + ops.length - 1;
-  return { k: "fused", shape: to.shape, in: from.map(operand), ops, out: [{ ...operand(to), reg }] };
+  return kernels.fused.call({ shape: to.shape, in: from.map(operand), ops, out: [{ ...operand(to), reg }] });
 }
 
-const zeroCall = (context: KernelContext<ExchangeAttrs>, to: View): KernelCall => ({
-  k: "fused",
-  shape: to.shape,
-  in: [],
-  ops: [["const", to.dtype, 0]],
-  out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
-});
+const zeroCall = (context: KernelContext<ExchangeAttrs>, to: View): KernelCall =>
+  kernels.fused.call({
+    shape: to.shape,
+    in: [],
+    ops: [["const", to.dtype, 0]],
+    out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
+  });
 
 /** Cuts the pieces' dim where one begins or ends and combines what lies on each stretch. */
 function assemble(context: KernelContext<ExchangeAttrs>, out: View, views: readonly View[]): KernelCall[] {
@@ -198,8 +199,7 @@ defineCollective<ExchangeAttrs>({
             ? []
             : [copyCall(context, sliceView(input, take, start, count), sentViews[index] as View)],
         ),
-        {
-          k: "collective",
+        kernels.collective.call({
           op: "exchange",
           axis: context.axisIndex(attrs.axis),
           dtype: out.dtype,
@@ -208,7 +208,7 @@ defineCollective<ExchangeAttrs>({
           sends: going.map(([peer], index) => [peer, sizeOf(sentShapes[index] as Shape)]),
           receives: coming.map(([peer], index) => [peer, sizeOf(gotShapes[index] as Shape)]),
           relative,
-        },
+        }),
         ...assemble(context, out, views),
       ];
     },

@@ -11,6 +11,7 @@ import { type Attrs, absent, type HostTensor, type Node, type OpDef } from "../i
 import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { faultError, HeddleError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
@@ -78,12 +79,14 @@ export function eachMatrix(
   return results;
 }
 
-export function factorCall<A extends Attrs>(what: string, columns: (inputs: readonly View[]) => number) {
+export function factorCall<A extends Attrs>(
+  what: Parameters<typeof kernels.factor.call>[0]["what"],
+  columns: (inputs: readonly View[]) => number,
+) {
   return (context: KernelContext<A>): KernelCall[] => {
     const [x] = context.inputs as [View];
     return [
-      {
-        k: "factor",
+      kernels.factor.call({
         what,
         dtype: x.dtype,
         batch: sizeOf(batchOf(x)),
@@ -92,7 +95,7 @@ export function factorCall<A extends Attrs>(what: string, columns: (inputs: read
         in: context.inputs.map((input) => context.at(input)),
         out: context.outputs.map((output) => context.at(output)),
         ...context.attrs,
-      },
+      }),
     ];
   };
 }

@@ -9,6 +9,7 @@ import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -205,7 +206,7 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
       const { kind, length } = context.attrs;
       const batch = sizeOf(x.shape.slice(0, x.shape.length - sides(context.attrs).input.length));
       const out = context.at(context.outputs[0] as View);
-      return [{ k: "fft", kind, dtype: x.dtype, batch, length, in: context.at(x), out }];
+      return [kernels.fft.call({ kind, dtype: x.dtype, batch, length, in: context.at(x), out })];
     },
   },
 });

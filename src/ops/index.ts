@@ -29,7 +29,7 @@ import "./window.ts";
 
 export { refuseGradient, relu, stopGradient } from "./activation.ts";
 export * from "./arrange.ts";
-export { type AttentionOptions, attention, attentionScratch } from "./attention.ts";
+export { type AttentionOptions, attention } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";

@@ -6,6 +6,7 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { gatherRows, scatterRows } from "./lookup.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
@@ -42,8 +43,7 @@ defineOp<{ batchDims: number; total: number }>({
       const [x, indices, start] = context.inputs as [View, View, View];
       const { batchDims, total } = context.attrs;
       return [
-        {
-          k: "gather",
+        kernels.gather.call({
           dtype: x.dtype,
           ...lookupSizes(x.shape, indices.shape, batchDims),
           in: context.at(x),
@@ -51,7 +51,7 @@ defineOp<{ batchDims: number; total: number }>({
           start: context.at(start),
           total,
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -85,8 +85,7 @@ defineOp<{ batchDims: number; size: number; total: number }>({
       const { batchDims, total } = context.attrs;
       const sizes = lookupSizes(out.shape, indices.shape, batchDims);
       return [
-        {
-          k: "scatterAdd",
+        kernels.scatterAdd.call({
           dtype: out.dtype,
           ...sizes,
           updates: context.at(updates),
@@ -95,7 +94,7 @@ defineOp<{ batchDims: number; size: number; total: number }>({
           total,
           out: context.at(out),
           ...sumScratch(context, out, sizes),
-        },
+        }),
       ];
     },
   },

@@ -6,6 +6,7 @@ import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type Batched, type HostTensor, type Node, type Split } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { faultError, HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -158,14 +159,13 @@ defineOp<{ batchDims: number }>({
       const [x, indices] = context.inputs as [View, View];
       const sizes = lookupSizes(x.shape, indices.shape, context.attrs.batchDims);
       return [
-        {
-          k: "gather",
+        kernels.gather.call({
           dtype: x.dtype,
           ...sizes,
           in: context.at(x),
           indices: context.at(indices),
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -239,15 +239,14 @@ defineOp<{ batchDims: number; size: number }>({
       const out = context.outputs[0] as View;
       const sizes = lookupSizes(out.shape, indices.shape, context.attrs.batchDims);
       return [
-        {
-          k: "scatterAdd",
+        kernels.scatterAdd.call({
           dtype: out.dtype,
           ...sizes,
           updates: context.at(updates),
           indices: context.at(indices),
           out: context.at(out),
           ...sumScratch(context, out, sizes),
-        },
+        }),
       ];
     },
   },
@@ -336,15 +335,14 @@ defineOp<{ sizes: Shape }>({
       const [x, ...starts] = context.inputs as [View, ...View[]];
       const out = context.outputs[0] as View;
       return [
-        {
-          k: "dynamicSlice",
+        kernels.dynamicSlice.call({
           dtype: x.dtype,
           shape: x.shape,
           sizes: out.shape,
           in: context.at(x),
           starts: starts.map((start) => context.at(start)),
           out: context.at(out),
-        },
+        }),
       ];
     },
   },
@@ -423,8 +421,7 @@ defineOp({
       const [x, update, ...starts] = context.inputs as [View, View, ...View[]];
       const out = context.outputs[0] as View;
       return [
-        {
-          k: "dynamicUpdateSlice",
+        kernels.dynamicUpdateSlice.call({
           dtype: x.dtype,
           shape: x.shape,
           sizes: update.shape,
@@ -432,7 +429,7 @@ defineOp({
           update: context.at(update),
           starts: starts.map((start) => context.at(start)),
           out: context.at(out),
-        },
+        }),
       ];
     },
   },

@@ -6,6 +6,7 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -212,8 +213,7 @@ function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
   return [
     ...left.calls,
     ...right.calls,
-    {
-      k: "dot",
+    kernels.dot.call({
       dtype: x.dtype,
       b,
       m,
@@ -222,6 +222,6 @@ function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
       x: { at: context.at(left.view), strides: left.view.strides },
       y: { at: context.at(right.view), strides: right.view.strides },
       out: { at: context.at(context.outputs[0] as View), strides: [m * n, n, 1] },
-    },
+    }),
   ];
 }

@@ -9,6 +9,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { apply, isGraph } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import { batchByLoop } from "./batch.ts";
@@ -89,15 +90,14 @@ const randomBitsOp = defineOp<RandomAttrs>({
       const [key, start] = context.inputs as [View, View];
       const { shape, total, stream } = context.attrs;
       return [
-        {
-          k: "randomBits",
+        kernels.randomBits.call({
           key: context.at(key),
           start: context.at(start),
           shape,
           total,
           stream,
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },

@@ -1,6 +1,7 @@
 /** @module Products of elements as elementwise calls over parts of a tensor: halves of it, or the taps of windows. */
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { otherDims, range, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { copyCall } from "./structure.ts";
 
 type Context = Pick<KernelContext<never>, "at" | "temporary">;
@@ -22,13 +23,14 @@ export function multiplied(context: Context, factors: readonly View[], out: View
   let left = first;
   for (let from = 0; from < rest.length; from += most - 1) {
     const inputs = [left, ...rest.slice(from, from + most - 1)];
-    calls.push({
-      k: "fused",
-      shape: out.shape,
-      in: inputs.map((view) => operand(context, view)),
-      ops: inputs.slice(1).map((_view, at) => ["mul", out.dtype, at === 0 ? 0 : inputs.length + at - 1, at + 1]),
-      out: [{ ...operand(context, out), reg: 2 * inputs.length - 2 }],
-    });
+    calls.push(
+      kernels.fused.call({
+        shape: out.shape,
+        in: inputs.map((view) => operand(context, view)),
+        ops: inputs.slice(1).map((_view, at) => ["mul", out.dtype, at === 0 ? 0 : inputs.length + at - 1, at + 1]),
+        out: [{ ...operand(context, out), reg: 2 * inputs.length - 2 }],
+      }),
+    );
     left = out;
   }
   return calls;
@@ -80,7 +82,7 @@ export function productCalls(context: KernelContext<never>, dims: readonly numbe
 /** A call that writes one number everywhere. */
 function filled(context: Context, out: View, value: number): KernelCall {
   const ops = [["const", out.dtype, value]];
-  return { k: "fused", shape: out.shape, in: [], ops, out: [{ ...operand(context, out), reg: 0 }] };
+  return kernels.fused.call({ shape: out.shape, in: [], ops, out: [{ ...operand(context, out), reg: 0 }] });
 }
 
 interface Windows {

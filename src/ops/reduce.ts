@@ -6,6 +6,7 @@ import type { FoldRule, KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -159,8 +160,7 @@ defineOp<ReduceAttrs>({
       const pick = (list: readonly number[], wanted: readonly number[]): number[] =>
         wanted.map((dim) => list[dim] as number);
       return [
-        {
-          k: "reduce",
+        kernels.reduce.call({
           op,
           dtype: x.dtype,
           in: context.at(x),
@@ -169,7 +169,7 @@ defineOp<ReduceAttrs>({
           over: pick(x.shape, dims),
           overStrides: pick(x.strides, dims),
           out: context.at(context.outputs[0] as View),
-        },
+        }),
       ];
     },
   },
@@ -241,7 +241,13 @@ defineOp<{ dim: number }>({
       const rows = sizeOf(x.shape) / cols;
       return [
         ...calls,
-        { k: "argMax", dtype: x.dtype, rows, cols, in: context.at(view), out: context.at(context.outputs[0] as View) },
+        kernels.argMax.call({
+          dtype: x.dtype,
+          rows,
+          cols,
+          in: context.at(view),
+          out: context.at(context.outputs[0] as View),
+        }),
       ];
     },
   },

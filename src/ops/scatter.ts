@@ -5,6 +5,7 @@ import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -126,8 +127,7 @@ defineOp<ScatterAttrs>({
       const { op, batchDims } = context.attrs;
       const sizes = lookupSizes(x.shape, indices.shape, batchDims);
       return [
-        {
-          k: "scatter",
+        kernels.scatter.call({
           op,
           dtype: x.dtype,
           ...sizes,
@@ -136,7 +136,7 @@ defineOp<ScatterAttrs>({
           indices: context.at(indices),
           out: context.at(context.outputs[0] as View),
           ...(op === "sum" ? sumScratch(context, x, sizes) : {}),
-        },
+        }),
       ];
     },
   },

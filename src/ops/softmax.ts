@@ -2,10 +2,11 @@
 
 import { isFloat } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
+import type { KernelContext, View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
@@ -71,21 +72,16 @@ const rowEquation =
     return equationOf(operands.map(side), [side(output)], { whole: ["c"] });
   };
 
-function rowCall(k: string, names: readonly string[]) {
-  return (context: KernelContext<Record<string, never>>): KernelCall[] => {
-    const logits = context.inputs[0] as View;
-    const cols = logits.shape.at(-1) as number;
-    const operands = Object.fromEntries(names.map((name, index) => [name, context.at(context.inputs[index] as View)]));
-    return [
-      {
-        k,
-        dtype: logits.dtype,
-        rows: sizeOf(logits.shape.slice(0, -1)),
-        cols,
-        ...operands,
-        out: context.at(context.outputs[0] as View),
-      },
-    ];
+/** Fields of the calls of both kernels. */
+function rowFields({ inputs, outputs, at }: KernelContext<Record<string, never>>) {
+  const [logits, labels] = inputs as [View, View];
+  return {
+    dtype: logits.dtype,
+    rows: sizeOf(logits.shape.slice(0, -1)),
+    cols: logits.shape.at(-1) as number,
+    logits: at(logits),
+    labels: at(labels),
+    out: at(outputs[0] as View),
   };
 }
 
@@ -122,7 +118,11 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   batch: batchByEquation(),
   refuse: ([x, label]) => refusedLabel("softmaxCrossEntropyGrad", x as HostTensor, label as HostTensor),
   form: { kind: "kernel" },
-  lower: { emit: rowCall("softmaxCrossEntropyGrad", ["logits", "labels", "dy"]) },
+  lower: {
+    emit: (context) => [
+      kernels.softmaxCrossEntropyGrad.call({ ...rowFields(context), dy: context.at(context.inputs[2] as View) }),
+    ],
+  },
 });
 
 const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
@@ -148,7 +148,7 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   batch: batchByEquation(),
   refuse: ([x, label]) => refusedLabel("softmaxCrossEntropy", x as HostTensor, label as HostTensor),
   form: { kind: "kernel" },
-  lower: { emit: rowCall("softmaxCrossEntropy", ["logits", "labels"]) },
+  lower: { emit: (context) => [kernels.softmaxCrossEntropy.call(rowFields(context))] },
 });
 
 /** Cross-entropy per row of float logits [rows…, classes] with i32 labels [rows…]. */

@@ -6,6 +6,7 @@ import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, normalizeDim, otherDims, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -90,8 +91,7 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   form: { kind: "kernel" },
   lower: {
     emit: (context) => [
-      {
-        k: "sort",
+      kernels.sort.call({
         rows: rowsOf(context.inputs[0] as View),
         cols: lastOf(context.inputs[0] as View),
         descending: context.attrs.descending,
@@ -100,7 +100,7 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
           in: context.at(input),
           out: context.at(context.outputs[index] as View),
         })),
-      },
+      }),
     ],
   },
 });
@@ -166,15 +166,14 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
       const [x] = context.inputs as [View];
       const [values, indices] = context.outputs as [View, View];
       return [
-        {
-          k: "topK",
+        kernels.topK.call({
           dtype: x.dtype,
           rows: rowsOf(x),
           cols: lastOf(x),
           count: context.attrs.k,
           in: context.at(x),
           out: [context.at(values), context.at(indices)],
-        },
+        }),
       ];
     },
   },

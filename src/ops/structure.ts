@@ -6,6 +6,7 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, otherDims, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -32,13 +33,12 @@ export const moves = (): number => 0;
 
 /** A fused call that copies one view onto another of the same shape. */
 export function copyCall(context: Pick<KernelContext<never>, "at">, from: View, to: View): KernelCall {
-  return {
-    k: "fused",
+  return kernels.fused.call({
     shape: to.shape,
     in: [{ at: context.at(from), dtype: from.dtype, strides: from.strides }],
     ops: [],
     out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
-  };
+  });
 }
 
 /** A call that writes one view's values to another, of another dtype. */

@@ -8,6 +8,7 @@ import { movingKernel, type View } from "../ir/kernel.ts";
 import { absent } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 
 const step = absent("a step of a program, never a node of a graph");
@@ -48,14 +49,13 @@ defineOp<SendAttrs>({
   form: movingKernel,
   lower: {
     emit: ({ attrs, inputs, at, axisIndex }) => [
-      {
-        k: "send",
+      kernels.send.call({
         axis: axisIndex(attrs.axis),
         to: attrs.peer,
         dtype: (inputs[0] as View).dtype,
         parts: inputs.map((view) => ({ in: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });
@@ -71,14 +71,13 @@ defineOp<ReceiveAttrs>({
   form: movingKernel,
   lower: {
     emit: ({ attrs, outputs, at, axisIndex }) => [
-      {
-        k: "receive",
+      kernels.receive.call({
         axis: axisIndex(attrs.axis),
         from: attrs.peer,
         dtype: attrs.dtype,
         parts: outputs.map((view) => ({ out: at(view), count: sizeOf(view.shape) })),
         label: attrs.label,
-      },
+      }),
     ],
   },
 });

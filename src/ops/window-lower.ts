@@ -1,6 +1,7 @@
 /** @module How windows become calls of native kernels. */
 import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { range, sizeOf } from "../ir/shape.ts";
+import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Combination } from "./reduce.ts";
 import { copyCall } from "./structure.ts";
@@ -38,15 +39,14 @@ const slides = 3;
 /** The kernels slide over three neighbouring dims; dims before them merge into n, dims after into c. */
 export function windowCalls(
   context: KernelContext<WindowAttrs>,
-  k: string,
-  operands: { readonly in: number; readonly source?: number },
+  k: "reduceWindow" | "selectAndScatter" | "windowTake",
 ): KernelCall[] {
   const given = context.attrs;
   const order = windowOrder(given, context.inputs);
   const arranged = (index: number): ReturnType<typeof context.contiguous> =>
     context.contiguous(permuteView(context.inputs[index] as View, order));
-  const x = arranged(operands.in);
-  const source = operands.source === undefined ? undefined : arranged(operands.source);
+  const x = arranged(0);
+  const source = k === "reduceWindow" ? undefined : arranged(1);
   const target = permuteView(context.outputs[0] as View, order);
   const out = isContiguous(target) ? target : context.temporary(target);
   const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
@@ -66,11 +66,11 @@ export function windowCalls(
       order.map((dim) => list[dim] as T),
       neutral,
     );
-  const [d, h, w] = slid(shape, 1);
-  const [od, oh, ow] = slid(windowed, 1);
-  const call: KernelCall = {
-    k,
-    op: given.op,
+  const [d, h, w] = slid(shape, 1) as [number, number, number];
+  const [od, oh, ow] = slid(windowed, 1) as [number, number, number];
+  const fields = {
+    // Products have calls of their own.
+    op: given.op as Exclude<WindowAttrs["op"], "prod">,
     dtype: x.view.dtype,
     n: sizeOf(shape.slice(0, first)),
     ...{ d, h, w, c: sizeOf(shape.slice(last + 1)), od, oh, ow },
@@ -79,8 +79,14 @@ export function windowCalls(
     dilation: given.dilation === undefined ? [1, 1, 1] : own(given.dilation, 1),
     padding: own<readonly [number, number]>(given.padding, [0, 0]),
     in: context.at(x.view),
-    ...(source === undefined ? {} : { source: context.at(source.view) }),
     out: context.at(out),
   };
+  const call =
+    k === "reduceWindow" || source === undefined
+      ? kernels.reduceWindow.call(fields)
+      : (k === "windowTake" ? kernels.windowTake : kernels.selectAndScatter).call({
+          ...fields,
+          source: context.at(source.view),
+        });
   return [...x.calls, ...(source?.calls ?? []), call, ...(out === target ? [] : [copyCall(context, out, target)])];
 }

@@ -240,7 +240,7 @@ defineOp<WindowAttrs>({
     emit: (context) =>
       context.attrs.op === "prod"
         ? windowProducts(context as KernelContext<never>, context.attrs)
-        : windowCalls(context, "reduceWindow", { in: 0 }),
+        : windowCalls(context, "reduceWindow"),
   },
 });
 
@@ -324,7 +324,7 @@ defineOp<WindowAttrs>({
   lower: {
     strided: [0, 1],
     outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "selectAndScatter", { in: 0, source: 1 }),
+    emit: (context) => windowCalls(context, "selectAndScatter"),
   },
 });
 
@@ -355,6 +355,6 @@ defineOp<WindowAttrs>({
   lower: {
     strided: [0, 1],
     outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "windowTake", { in: 0, source: 1 }),
+    emit: (context) => windowCalls(context, "windowTake"),
   },
 });

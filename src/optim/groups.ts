@@ -3,7 +3,7 @@ import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord } from "../util/options.ts";
-import { folded } from "../util/pattern.ts";
+import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Optimizer, UpdateOptions } from "./optimizer.ts";
@@ -30,6 +30,7 @@ export function groups(optimizers: { readonly [pattern: string]: Optimizer | nul
     params: Tensors,
     body: (optimizer: Optimizer, names: ReadonlySet<string>, place: number) => Result,
   ): Result[] => {
+    checkLeft(optimizers, params);
     const members = membersOf(patterns, params);
     let place = 0;
     return patterns.flatMap((pattern, index) => {
@@ -69,6 +70,17 @@ function checkGroup(pattern: string, optimizer: unknown): void {
     });
   if (parts !== undefined)
     throw new HeddleError("option", `groups: of "${pattern}" are groups again`, { hint: "write all in one record" });
+}
+
+/** A group that is left as it is, and of which there is nothing: most likely it is frozen, and then no optimizer sees it. */
+function checkLeft(optimizers: { readonly [pattern: string]: Optimizer | null }, params: Tensors): void {
+  const { paths } = flattenTree(params, isTensor);
+  const left = Object.keys(optimizers).filter((pattern) => optimizers[pattern] === null);
+  const none = left.find((pattern) => !paths.some(matching("groups", pattern)));
+  if (none === undefined) return;
+  throw new HeddleError("option", `groups: "${none}" with null matches none of the parameters that are trained`, {
+    hint: `leave it out if it is frozen (nn.frozen, trainable): no optimizer is given that; there are ${folded(paths)}`,
+  });
 }
 
 /** The names in each group. */

@@ -66,16 +66,22 @@ function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: Pipe
  *
  * @throws HeddleError `plan` naming a value that the plan has elsewhere
  */
-export function checkFed(plan: PlanLayouts, layouts: (path: string) => Layout): void {
-  for (const { name, layout } of [...plan.inputs, ...plan.outputs]) {
-    const here = layouts(name);
-    if (sameLayout(layout, here)) continue;
-    throw new HeddleError(
-      "plan",
-      `plan '${plan.name}' has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
-      {
-        hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
-      },
-    );
-  }
+export function checkFed(plan: PlanLayouts, { layouts, outputLayouts }: Record<Sides, (path: string) => Layout>): void {
+  for (const [values, at] of [
+    [plan.inputs, layouts],
+    [plan.outputs, outputLayouts],
+  ] as const)
+    for (const { name, layout } of values) {
+      const here = at(name);
+      if (sameLayout(layout, here)) continue;
+      throw new HeddleError(
+        "plan",
+        `plan '${plan.name}' has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
+        {
+          hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
+        },
+      );
+    }
 }
+
+type Sides = "layouts" | "outputLayouts";

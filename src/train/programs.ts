@@ -179,7 +179,7 @@ export class Programs {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
       const options = stepOptions(settings, types, mesh, rows, this.layouts);
-      if (options.plan !== undefined) checkFed(options.plan, options.layouts);
+      if (options.plan !== undefined) checkFed(options.plan, options);
       const example = stepExample(settings, types, mesh, rows);
       return compileFunction(stepFunction(settings, types), example, runtime, options);
     });

@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Node, parseGraph, printGraph } from "../../src/ir/index.ts";
-import { lowerProgram, originField } from "../../src/lower/lower.ts";
+import { originField } from "../../src/lower/json.ts";
+import { lowerProgram } from "../../src/lower/lower.ts";
 import { parsePlan, printPlan, verifyPlan } from "../../src/plan/index.ts";
 import { parseProgram, printProgram, verifyProgram } from "../../src/program/index.ts";
 import { goldens, planGolden } from "./programs.ts";

@@ -1,3 +1,4 @@
+import { gradients } from "heddle/autodiff";
 import { type HostTensor, type Node, type Shape, traceGraph } from "heddle/ir";
 import { checkLowered, type LoweredProgram, lowerProgram, printLowered } from "heddle/lower";
 import * as ops from "heddle/ops";
@@ -99,6 +100,19 @@ test("a dynamic update happens in place", () => {
   expect(lines.filter((line) => line.includes("dynamicUpdateSlice"))).toEqual([
     "1 dynamicUpdateSlice f64[8] f64[2] i32[] -> f64[8]*",
   ]);
+});
+
+test("a gradient of attention is not written over its query, which other blocks still read", () => {
+  const shapes = [
+    [1, 1, 3, 4],
+    [1, 3, 4],
+    [1, 3, 4],
+  ];
+  const { lines } = donated(shapes, [0], (q, k, v) => {
+    const y = ops.attention(q as Node, k as Node, v as Node, { causal: true, scale: 0.5 });
+    return gradients(ops.sum(ops.mul(y, y)), [q as Node]);
+  });
+  expect(lines.at(-1)).toContain("fused copy");
 });
 
 test("values share memory over time: LeNet's arena is within 2% of what is live at once", () => {

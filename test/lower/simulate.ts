@@ -14,8 +14,8 @@ import {
 } from "heddle/ir";
 import type { LoweredProgram } from "heddle/lower";
 import { evaluateNode } from "heddle/ops";
+import { type Access, accessesOf } from "../../src/kernels/index.ts";
 import type { LoweredStep } from "../../src/lower/json.ts";
-import { type Access, accessesOf, type FusedOperand } from "../../src/lower/kernels.ts";
 
 /** Runs a lowered program on one device; returns the outputs in order. */
 export function simulate(lowered: LoweredProgram, inputs: readonly HostTensor[]): HostTensor[] {
@@ -435,14 +435,16 @@ const foldedDim = (step: LoweredStep): number => (step.k === "fusedColumns" ? 0 
 
 function fused(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
   const registers = registersOf(step, inputs);
-  return (step["out"] as FusedOperand[]).map((out) => (registers[out.reg] as HostTensor).data);
+  return (step["out"] as readonly { readonly reg: number; readonly strides: readonly number[] }[]).map(
+    (out) => (registers[out.reg] as HostTensor).data,
+  );
 }
 
 /** Outputs with one value per row, or column, have fewer strides. */
 function folded(step: LoweredStep, inputs: readonly HostTensor[]): TypedArray[] {
   const registers = registersOf(step, inputs);
   const shape = list(step, "shape");
-  return (step["out"] as FusedOperand[]).map((out) => {
+  return (step["out"] as readonly { readonly reg: number; readonly strides: readonly number[] }[]).map((out) => {
     const register = registers[out.reg] as HostTensor;
     if (out.strides.length === shape.length) return register.data;
     return applyToOne("reduce", [register], { op: "max", dims: [foldedDim(step)] }).data;

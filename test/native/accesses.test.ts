@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { accessesOf, coveredBytes } from "../../src/kernels/index.ts";
 import { type LoweredJson, type LoweredStep, lowerProgram, numberedCalls } from "../../src/lower/index.ts";
 import { writeJson } from "../../src/lower/json.ts";
-import { accessesOf, coveredBytes } from "../../src/lower/kernels.ts";
 import { workBytes } from "../../src/lower/partials.ts";
 import { splitGraph } from "../../src/program/index.ts";
 import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { kernelTable, rustCalls } from "../../scripts/kernel-calls.ts";
 import { errorCodes } from "../../src/util/error-codes.ts";
 import { legalOf, meanings } from "../../src/util/settings.ts";
 import { root } from "./pages.ts";
@@ -22,6 +23,20 @@ try {
 } catch (error) {
   if (!(error instanceof HeddleError && error.code === "shape")) throw error;
   console.log(error.plain); // add: shapes [2] and [3] …
+}
+\`\`\`
+
+An error of a run has what went wrong as data, too: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
+and workers elsewhere give the same one for the same values; the message is made of it (\`src/util/faults.ts\`).
+
+\`\`\`ts
+import { HeddleError, take, tensor } from "heddle";
+
+try {
+  await take(tensor([1, 2, 3]), tensor([0, 9], { dtype: "i32" })).data();
+} catch (error) {
+  if (!(error instanceof HeddleError && error.fault?.kind === "index")) throw error;
+  console.log(error.fault.index, error.fault.position, error.fault.size); // 9 1 3
 }
 \`\`\`
 
@@ -56,6 +71,19 @@ test.each([
   ["environment.md", environment],
 ])("docs/%s says what the sources say", async (page, text) => {
   await expect(text).toMatchFileSnapshot(`../../docs/${page}`);
+});
+
+/** The page with what stands between its marks made anew. */
+const betweenMarks = (page: string, made: string): string =>
+  readFileSync(join(root, page), "utf8").replace(
+    /(<!-- kernels: made of src\/kernels -->\n)[\s\S]*(\n<!-- end of kernels -->)/,
+    (_all, begin: string, end: string) => `${begin}\n${made}\n${end}`,
+  );
+
+test("kernels in the native core and in the docs are those of src/kernels", async () => {
+  const page = "docs/internals/lowered-program.md";
+  await expect(rustCalls()).toMatchFileSnapshot("../../native/core/src/calls.rs");
+  await expect(betweenMarks(page, kernelTable())).toMatchFileSnapshot(`../../${page}`);
 });
 
 test("every code is used", () => {

@@ -1,13 +1,17 @@
 /** Checkpoints and evaluation of trainings by stages, with the stages as virtual devices of one process. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { withSource } from "../../src/compile/index.ts";
 import type { HostTensors } from "../../src/io/safetensors.ts";
-import { mesh } from "../../src/plan/index.ts";
+import { type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
 import { loadCheckpoint } from "../../src/train/checkpoint.ts";
+import { modelTypes } from "../../src/train/functions.ts";
+import { resolveOptions } from "../../src/train/options.ts";
+import { planStep } from "../../src/train/programs.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
@@ -97,6 +101,31 @@ describe.each(["reference", ...(missing === undefined ? (["native"] as const) : 
     });
   },
 );
+
+describe("a plan in a file", () => {
+  afterEach(() => {
+    delete process.env["HEDDLE_PLAN_FILE"];
+  });
+
+  const splits: readonly (readonly [string, Mesh])[] = [
+    ["two stages", mesh({ stage: 2 })],
+    ["two stages, all forward passes first", mesh({ stage: 2 })],
+    ["two stages times data", mesh({ stage: 2, data: 2 })],
+    ["fully sharded", mesh({ data: 2 })],
+  ];
+  test.each(splits)("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
+    const expected = await trained({ ...named(name), epochs: 1 });
+    const settings = resolveOptions(task(named(name)));
+    const { plan, graph } = planStep(settings, modelTypes(settings), axes);
+    const path = join(folder, "step.plan");
+    for (const print of [printLayouts, printPlan] as const) {
+      writeFileSync(path, print(withSource(plan, graph)));
+      process.env["HEDDLE_PLAN_FILE"] = path;
+      expect(await trained({ epochs: 1 })).toEqual(expected);
+      delete process.env["HEDDLE_PLAN_FILE"];
+    }
+  });
+});
 
 describe("checkpoints", () => {
   test.each(Object.keys(meshes).slice(1, 5))(

@@ -188,6 +188,11 @@ const wrong: readonly (readonly [string, Partial<TrainOptions>, RegExp])[] = [
     { optimizer: optim.groups({ head: adam() }) },
     /^groups: body\.\{1-2\}\.\{weight,bias\} are in no group/,
   ],
+  [
+    "a group left as it is, and frozen besides",
+    { trainable: "head", optimizer: optim.groups({ body: null, head: adam() }) },
+    /^groups: "body" with null matches none of the parameters that are trained[\s\S]*leave it out if it is frozen/,
+  ],
   ["a group of none", { optimizer: optim.groups({ tail: adam(), "**": null }) }, /^groups: "tail" matches none/],
   [
     "a group behind another",

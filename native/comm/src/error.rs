@@ -3,24 +3,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde_json::{Value, json};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong; kinds and fields are what TypeScript reads. Cloneable, because a failed world repeats its first error on
 /// every later call.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// The call itself is wrong (sizes, ranks, alignment); nothing was sent and the world still works.
-    #[serde(serialize_with = "as_text")]
     Invalid(String),
     /// A deadline passed.
     Timeout {
         /// The limit that passed.
-        #[serde(serialize_with = "as_seconds")]
         limit: Duration,
         /// Who or what was waited for, such as `rank 1`.
         waiting_for: String,
@@ -51,7 +48,6 @@ pub enum Error {
         during: String,
     },
     /// Ranks are in different collectives; the text names both sides.
-    #[serde(serialize_with = "as_text")]
     Mismatch(String),
     /// A peer sent bytes that are not of this protocol, run, epoch or life.
     Protocol {
@@ -65,7 +61,6 @@ pub enum Error {
         /// The other side, such as `the store at 127.0.0.1:4000`.
         peer: String,
         /// Why.
-        #[serde(serialize_with = "as_words")]
         reason: AuthReason,
     },
     /// The store refused a request.
@@ -118,30 +113,37 @@ impl fmt::Display for AuthReason {
     }
 }
 
-fn as_text<S: Serializer>(text: &str, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    let mut fields = serializer.serialize_struct("Text", 1)?;
-    fields.serialize_field("text", text)?;
-    fields.end()
-}
-
-fn as_words<S: Serializer>(reason: &AuthReason, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(reason)
-}
-
-fn as_seconds<S: Serializer>(limit: &Duration, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    limit.as_secs_f64().serialize(serializer)
-}
-
 /// As data, in JSON.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        self.record().fmt(f)
     }
 }
 
 impl std::error::Error for Error {}
 
 impl Error {
+    /// The record that TypeScript reads.
+    #[must_use]
+    pub fn record(&self) -> Value {
+        match self {
+            Self::Invalid(text) => json!({ "kind": "invalid", "text": text }),
+            Self::Timeout { limit, waiting_for, during } => {
+                json!({ "kind": "timeout", "limit": limit.as_secs_f64(), "waitingFor": waiting_for, "during": during })
+            }
+            Self::PeerClosed { rank, during } => json!({ "kind": "peerClosed", "rank": rank, "during": during }),
+            Self::PeerAborted { rank, reason, during } => {
+                json!({ "kind": "peerAborted", "rank": rank, "reason": reason, "during": during })
+            }
+            Self::Aborted { reason, during } => json!({ "kind": "aborted", "reason": reason, "during": during }),
+            Self::Mismatch(text) => json!({ "kind": "mismatch", "text": text }),
+            Self::Protocol { peer, detail } => json!({ "kind": "protocol", "peer": peer, "detail": detail }),
+            Self::Auth { peer, reason } => json!({ "kind": "auth", "peer": peer, "reason": reason.to_string() }),
+            Self::Store { key, detail } => json!({ "kind": "store", "key": key, "detail": detail }),
+            Self::Io { what, detail } => json!({ "kind": "io", "what": what, "detail": detail }),
+        }
+    }
+
     /// Wraps a failure of the operating system with what was attempted.
     pub(crate) fn io(what: impl Into<String>, detail: impl fmt::Display) -> Self {
         Self::Io { what: what.into(), detail: detail.to_string() }

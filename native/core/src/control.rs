@@ -1,21 +1,46 @@
 //! Loops and branches: steps that hold steps.
 
 use crate::dtype::DType;
-use crate::exec::{Run, Step};
+use crate::exec::{Kernel, Load, Run, Step};
+use crate::fields::{Fields, Take};
 use crate::flights::Flights;
 use crate::generate::Generate;
-use crate::program::{BranchJson, LoopJson, StepJson};
+use crate::kernels;
+use crate::program::{BranchJson, LoopJson, WaitJson, KERNELS};
 use crate::verify::{At, Checker, Region};
 use crate::{bail, Error, Result};
 use serde_json::Value;
 
+pub(crate) const STEPS: &[(&str, Load)] = &[
+    ("loop", |fields, reader| Ok(Box::new(Loop::new(LoopJson::take(fields)?, reader)?))),
+    ("branch", |fields, reader| Ok(Box::new(Branch::new(BranchJson::take(fields)?, reader)?))),
+    ("wait", |fields, reader| {
+        let WaitJson { flight } = WaitJson::take(fields)?;
+        reader.flights.land(flight)?;
+        Ok(Box::new(Wait(flight)))
+    }),
+];
+
+/// Waits for what is under way by this number.
+struct Wait(u32);
+
+impl Kernel for Wait {
+    fn lands(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
+        run.leg.wait(self.0, run)
+    }
+}
+
 /// Loops within loops beyond this are refused, so that no program exhausts the stack.
 const MAX_DEPTH: usize = 16;
 
-/// Steps in order, each with its number among all steps of the program.
+/// Steps in order.
 #[derive(Default)]
 pub(crate) struct Block {
-    pub steps: Vec<(usize, Step)>,
+    pub steps: Vec<Step>,
 }
 
 /// Reads and verifies steps, and the steps in them.
@@ -42,8 +67,8 @@ impl Reader<'_> {
             let number = self.next;
             self.next += 1;
             self.flights.outermost = (self.depth == 1).then_some(i);
-            let step = self.step(value).map_err(|e| e.at(format!("op {i} ({kernel})")))?;
-            steps.push((number, step));
+            let (name, kernel) = self.kernel(value).map_err(|e| e.at(format!("op {i} ({kernel})")))?;
+            steps.push(Step { name, number, kernel });
         }
         self.depth -= 1;
         if self.depth == 0 {
@@ -52,43 +77,41 @@ impl Reader<'_> {
         Ok(Block { steps })
     }
 
-    fn step(&mut self, value: Value) -> Result<Step> {
-        let json: StepJson = serde_json::from_value(value).map_err(|e| Error::new(e.to_string()))?;
-        match json {
-            StepJson::Loop(json) => Ok(Step::Loop(Box::new(Loop::new(json, self)?))),
-            StepJson::Branch(json) => Ok(Step::Branch(Box::new(Branch::new(json, self)?))),
-            StepJson::Wait(json) => {
-                self.flights.land(json.flight)?;
-                Ok(Step::Wait(json.flight))
-            }
-            json => Step::new(json, self.checker()),
-        }
+    fn kernel(&mut self, value: Value) -> Result<(&'static str, Box<dyn Kernel>)> {
+        let mut fields = Fields::of(value)?;
+        let k: String = fields.need("k")?;
+        let known = KERNELS.iter().find(|(name, _)| *name == k);
+        let load = kernels::all().find(|(name, _)| *name == k);
+        let (Some((name, known)), Some((_, load))) = (known, load) else { bail!("there is no kernel {k}") };
+        fields.only(known)?;
+        Ok((name, load(&mut fields, self)?))
     }
 
-    fn checker(&mut self) -> Checker<'_> {
+    pub fn checker(&mut self) -> Checker<'_> {
         Checker::new(self)
     }
 }
 
 impl Block {
     pub fn run(&self, run: &Run) -> Result<()> {
-        for (number, step) in &self.steps {
+        for step in &self.steps {
             if let Some(error) = run.control.aborted() {
                 return Err(error);
             }
-            step.run(run, *number).map_err(|e| e.in_call(*number))?;
+            step.run(run).map_err(|e| e.in_call(step.number))?;
         }
         Ok(())
     }
 
     /// Whether some step, at any depth, is one of these.
-    pub fn any(&self, wanted: &dyn Fn(&Step) -> bool) -> bool {
-        self.steps.iter().any(|(_, step)| wanted(step) || step.blocks().iter().any(|block| block.any(wanted)))
+    pub fn any(&self, wanted: &dyn Fn(&dyn Kernel) -> bool) -> bool {
+        let holds = |kernel: &dyn Kernel| wanted(kernel) || kernel.blocks().iter().any(|block| block.any(wanted));
+        self.steps.iter().any(|step| holds(&*step.kernel))
     }
 
     /// Bytes of partial results that some step needs.
     pub fn extra(&self) -> usize {
-        self.steps.iter().map(|(_, step)| step.extra()).max().unwrap_or(0)
+        self.steps.iter().map(|step| step.kernel.extra()).max().unwrap_or(0)
     }
 }
 
@@ -121,12 +144,18 @@ impl Loop {
         if json.reverse && times.is_none() {
             bail!("only a loop with a count can run in reverse");
         }
-        let condition = reader.block(json.condition)?;
+        let condition = reader.block(json.condition.unwrap_or_default())?;
         let steps = reader.block(json.steps)?;
         Ok(Loop { times, reverse: json.reverse, count: json.out, test: json.test, condition, steps })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Loop {
+    fn blocks(&self) -> Vec<&Block> {
+        vec![&self.condition, &self.steps]
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for i in 0..self.times.unwrap_or(i32::MAX) {
             if let Some(error) = run.control.aborted() {
                 return Err(error);
@@ -165,8 +194,14 @@ impl Branch {
         let otherwise = reader.block(json.otherwise)?;
         Ok(Branch { test: json.test, steps, otherwise })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Branch {
+    fn blocks(&self) -> Vec<&Block> {
+        vec![&self.steps, &self.otherwise]
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let holds = unsafe { *run.ptr::<u8>(self.test) } != 0;
         if holds { &self.steps } else { &self.otherwise }.run(run)
     }

@@ -1,9 +1,6 @@
 //! The dtypes of the lowered program, and the numbers behind them.
 
-use serde::Deserialize;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     F32,
     F64,
@@ -19,6 +16,15 @@ pub enum DType {
 }
 
 impl DType {
+    const ALL: [DType; 11] = {
+        use DType::*;
+        [F32, F64, F16, Bf16, I32, U32, U8, I8, I64, U64, Bool]
+    };
+
+    pub fn named(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
     pub fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 | DType::U64 => 8,

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{json, Value};
 
 /// What went wrong; kinds and fields are what TypeScript reads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// A malformed program or call, in words.
     Run {
@@ -55,37 +53,28 @@ pub enum Fault {
         reason: String,
     },
     /// What the carrier of the collectives says.
-    #[serde(untagged)]
     Carried(Value),
 }
 
 /// Where in a program it went wrong.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// The outermost step that was reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// Its kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<&'static str>,
     /// The outermost step that began the collective, where one under way failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub begun: Option<usize>,
     /// The call's number among all calls, those in loops and branches included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<usize>,
     /// Of the loops around it, the outermost first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<i32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Error {
-    #[serde(flatten)]
     pub fault: Fault,
-    #[serde(flatten)]
     pub place: Box<Place>,
 }
 
@@ -102,9 +91,37 @@ impl Error {
         Fault::Run { text: text.into() }.into()
     }
 
-    /// An error of another layer, as data.
-    pub fn carried(record: impl Serialize) -> Self {
-        serde_json::to_value(record).map_or_else(|e| Error::new(e.to_string()), |value| Fault::Carried(value).into())
+    /// The record that TypeScript reads.
+    pub fn record(&self) -> Value {
+        let mut record = match &self.fault {
+            Fault::Run { text } => json!({ "kind": "run", "text": text }),
+            Fault::Index { index, position, size } => {
+                json!({ "kind": "index", "index": index, "position": position, "size": size })
+            }
+            Fault::Label { index, position, size } => {
+                json!({ "kind": "label", "index": index, "position": position, "size": size })
+            }
+            Fault::ZeroDivisor { op, dtype, division, of } => {
+                json!({ "kind": "zeroDivisor", "op": op, "dtype": dtype, "division": division, "of": of })
+            }
+            Fault::NotPositiveDefinite { matrix } => json!({ "kind": "notPositiveDefinite", "matrix": matrix }),
+            Fault::Singular { matrix, pivot } => json!({ "kind": "singular", "matrix": matrix, "pivot": pivot }),
+            Fault::NotConverging { matrix } => json!({ "kind": "notConverging", "matrix": matrix }),
+            Fault::Memory { bytes } => json!({ "kind": "memory", "bytes": bytes }),
+            Fault::Panic { text } => json!({ "kind": "panic", "text": text }),
+            Fault::Aborted { reason } => json!({ "kind": "aborted", "reason": reason }),
+            Fault::Carried(record) => record.clone(),
+        };
+        let Place { program, step, kernel, begun, call, iterations } = &*self.place;
+        let numbers = [("step", step), ("begun", begun), ("call", call)];
+        let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, json!((*number)?))));
+        let names = program.as_deref().map(|name| ("program", json!(name)));
+        let kernel = kernel.map(|name| ("kernel", json!(name)));
+        let iterations = (!iterations.is_empty()).then(|| ("iterations", json!(iterations)));
+        for (name, value) in numbers.chain(names).chain(kernel).chain(iterations) {
+            record[name] = value;
+        }
+        record
     }
 
     /// Says where in a program it is malformed, in front of what is.
@@ -149,7 +166,7 @@ impl Error {
 /// As data, in JSON.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        self.record().fmt(f)
     }
 }
 

@@ -5,34 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::buffer::{Buffer, Span};
-use crate::control::{Block, Branch, Loop};
+use crate::control::{Block, Reader};
 use crate::dtype::DType;
+use crate::fields::Fields;
 use crate::flights::{Courier, Leg};
 use crate::isa::Isa;
-use crate::kernels::attention::gradient::AttentionGrad;
-use crate::kernels::attention::Attention;
-use crate::kernels::collective::{AxisIndex, Collective};
-use crate::kernels::conv::{Conv, ConvFilter};
-use crate::kernels::conv_groups::{ConvGroups, ConvGroupsFilter};
-use crate::kernels::dot::Dot;
-use crate::kernels::factor::Factor;
-use crate::kernels::fft::Fft;
-use crate::kernels::fused::Fused;
-use crate::kernels::index::{DynamicSlice, Gather, ScatterAdd};
-use crate::kernels::random::RandomBits;
-use crate::kernels::reduce::{ArgMax, Reduce};
-use crate::kernels::rows::columns::FusedColumns;
-use crate::kernels::rows::FusedRows;
-use crate::kernels::scatter::Scatter;
-use crate::kernels::softmax::CrossEntropy;
-use crate::kernels::sort::{Sort, TopK};
-use crate::kernels::transfer::Transfer;
-use crate::kernels::window::Window;
 use crate::limits::{self, Limits};
 use crate::pool::Pool;
 use crate::profile::Profile;
-use crate::program::{CollectiveOp, Program, ReduceOp, StepJson};
-use crate::verify::{At, Checker};
+use crate::program::{CollectiveOp, Program, ReduceOp};
+use crate::verify::At;
 use crate::{bail, Error, Fault, Result};
 
 /// What kernels see of a run.
@@ -130,181 +112,69 @@ impl Collectives for Alone {
     fn abort(&self, _reason: &str) {}
 }
 
-pub(crate) enum Step {
-    Fused(Fused),
-    FusedRows(FusedRows),
-    FusedColumns(FusedColumns),
-    Reduce(Reduce),
-    ArgMax(ArgMax),
-    Dot(Dot),
-    Conv(Conv),
-    ConvFilter(ConvFilter),
-    ConvGroups(ConvGroups),
-    ConvGroupsFilter(ConvGroupsFilter),
-    Window(Window),
-    Gather(Gather),
-    ScatterAdd(ScatterAdd),
-    Scatter(Scatter),
-    DynamicSlice(DynamicSlice),
-    RandomBits(RandomBits),
-    Sort(Sort),
-    TopK(TopK),
-    Fft(Fft),
-    Factor(Factor),
-    CrossEntropy(CrossEntropy),
-    Attention(Box<Attention>),
-    AttentionGrad(Box<AttentionGrad>),
-    AxisIndex(AxisIndex),
-    Collective(Collective),
-    Transfer(Transfer),
-    Wait(u32),
-    Loop(Box<Loop>),
-    Branch(Box<Branch>),
-}
+/// One call of a program: verified when it was made, which `run` relies on.
+pub(crate) trait Kernel: Send + Sync {
+    /// `step` is its number among all steps of the program.
+    fn run(&self, run: &Run, step: usize) -> Result<()>;
 
-impl Step {
-    pub(crate) fn new(json: StepJson, checker: Checker) -> Result<Step> {
-        use crate::kernels::window::Kind;
-        Ok(match json {
-            StepJson::Fused(json) => Step::Fused(Fused::new(&json, checker)?),
-            StepJson::FusedRows(json) => Step::FusedRows(FusedRows::new(&json, checker)?),
-            StepJson::FusedColumns(json) => Step::FusedColumns(FusedColumns::new(&json, checker)?),
-            StepJson::Reduce(json) => Step::Reduce(Reduce::new(&json, checker)?),
-            StepJson::ArgMax(json) => Step::ArgMax(ArgMax::new(&json, checker)?),
-            StepJson::Dot(json) => Step::Dot(Dot::new(&json, checker)?),
-            StepJson::Conv(json) => Step::Conv(Conv::new(&json, checker)?),
-            StepJson::ConvFilter(json) => Step::ConvFilter(ConvFilter::new(&json, checker)?),
-            StepJson::ConvGroups(json) => Step::ConvGroups(ConvGroups::new(&json, checker)?),
-            StepJson::ConvGroupsFilter(json) => Step::ConvGroupsFilter(ConvGroupsFilter::new(&json, checker)?),
-            StepJson::ReduceWindow(json) => Step::Window(Window::new(Kind::Reduce, &json, checker)?),
-            StepJson::SelectAndScatter(json) => Step::Window(Window::new(Kind::Scatter, &json, checker)?),
-            StepJson::WindowTake(json) => Step::Window(Window::new(Kind::Take, &json, checker)?),
-            StepJson::Gather(json) => Step::Gather(Gather::new(&json, checker)?),
-            StepJson::ScatterAdd(json) => Step::ScatterAdd(ScatterAdd::new(&json, checker)?),
-            StepJson::Scatter(json) => Step::Scatter(Scatter::new(&json, checker)?),
-            StepJson::DynamicSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, false, checker)?),
-            StepJson::DynamicUpdateSlice(json) => Step::DynamicSlice(DynamicSlice::new(&json, true, checker)?),
-            StepJson::RandomBits(json) => Step::RandomBits(RandomBits::new(&json, checker)?),
-            StepJson::Sort(json) => Step::Sort(Sort::new(json, checker)?),
-            StepJson::TopK(json) => Step::TopK(TopK::new(&json, checker)?),
-            StepJson::Fft(json) => Step::Fft(Fft::new(json, checker)?),
-            StepJson::Factor(json) => Step::Factor(Factor::new(&json, checker)?),
-            StepJson::SoftmaxCrossEntropy(json) => Step::CrossEntropy(CrossEntropy::new(&json, false, checker)?),
-            StepJson::SoftmaxCrossEntropyGrad(json) => Step::CrossEntropy(CrossEntropy::new(&json, true, checker)?),
-            StepJson::Attention(json) => Step::Attention(Box::new(Attention::new(&json, checker)?)),
-            StepJson::AttentionGrad(json) => Step::AttentionGrad(Box::new(AttentionGrad::new(&json, checker)?)),
-            StepJson::AxisIndex(json) => Step::AxisIndex(AxisIndex::new(&json, checker)?),
-            StepJson::Collective(json) => Step::Collective(Collective::new(json, checker)?),
-            StepJson::Send(json) => Step::Transfer(Transfer::send(json, checker)?),
-            StepJson::Receive(json) => Step::Transfer(Transfer::receive(json, checker)?),
-            StepJson::Loop(_) | StepJson::Branch(_) | StepJson::Wait(_) => {
-                bail!("is read with the steps that it holds")
-            }
-        })
-    }
-
-    /// Bytes of partial results the step needs.
-    pub(crate) fn extra(&self) -> usize {
-        match self {
-            Step::Reduce(step) => step.extra,
-            Step::FusedColumns(step) => step.extra,
-            Step::Dot(step) => step.extra,
-            Step::Fft(step) => step.extra(),
-            Step::Sort(step) => step.extra(),
-            Step::TopK(step) => step.extra(),
-            Step::Factor(step) => step.extra(),
-            _ => self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0),
-        }
+    /// Bytes of partial results that it needs.
+    fn extra(&self) -> usize {
+        self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0)
     }
 
     /// The steps that it holds.
-    pub(crate) fn blocks(&self) -> Vec<&Block> {
-        match self {
-            Step::Loop(step) => vec![&step.condition, &step.steps],
-            Step::Branch(step) => vec![&step.steps, &step.otherwise],
-            _ => Vec::new(),
-        }
+    fn blocks(&self) -> Vec<&Block> {
+        Vec::new()
     }
 
-    pub(crate) fn run(&self, run: &Run, number: usize) -> Result<()> {
-        // The one step whose time another thread takes.
-        if let Step::Collective(step @ Collective { flight: Some((flight, op)), .. }) = self {
-            run.leg.start(step, run, number, *op, *flight);
-            return Ok(());
-        }
-        let Some(profile) = run.profile else { return self.call(run, number) };
+    /// Whether other devices take part.
+    fn communicates(&self) -> bool {
+        false
+    }
+
+    /// Whether it ends what is under way.
+    fn lands(&self) -> bool {
+        false
+    }
+
+    /// Whether another thread takes its time.
+    fn departs(&self) -> bool {
+        false
+    }
+}
+
+/// Makes a step of the fields of its call.
+pub(crate) type Load = fn(&mut Fields, &mut Reader) -> Result<Box<dyn Kernel>>;
+
+/// The kernels of a module by name, each with what makes it of what its call holds.
+macro_rules! kernels {
+    ($($name:literal $make:expr;)*) => {
+        pub(crate) const KERNELS: &[(&str, crate::exec::Load)] = &[
+            $(($name, |fields, reader| {
+                let call = crate::fields::Take::take(fields)?;
+                Ok(Box::new($make(&call, reader.checker())?))
+            })),*
+        ];
+    };
+}
+pub(crate) use kernels;
+
+pub(crate) struct Step {
+    pub name: &'static str,
+    /// Its number among all steps of the program.
+    pub number: usize,
+    pub kernel: Box<dyn Kernel>,
+}
+
+impl Step {
+    pub(crate) fn run(&self, run: &Run) -> Result<()> {
+        let Some(profile) = run.profile.filter(|_| !self.kernel.departs()) else {
+            return self.kernel.run(run, self.number);
+        };
         let began = Instant::now();
-        let result = self.call(run, number);
-        profile.note(number, began);
+        let result = self.kernel.run(run, self.number);
+        profile.note(self.number, began);
         result
-    }
-
-    fn call(&self, run: &Run, index: usize) -> Result<()> {
-        match self {
-            Step::Fused(step) => step.run(run),
-            Step::FusedRows(step) => step.run(run),
-            Step::FusedColumns(step) => step.run(run),
-            Step::Reduce(step) => step.run(run),
-            Step::ArgMax(step) => step.run(run),
-            Step::Dot(step) => step.run(run),
-            Step::Conv(step) => step.run(run),
-            Step::ConvFilter(step) => step.run(run),
-            Step::ConvGroups(step) => step.run(run),
-            Step::ConvGroupsFilter(step) => step.run(run),
-            Step::Window(step) => step.run(run),
-            Step::Gather(step) => step.run(run),
-            Step::ScatterAdd(step) => step.run(run),
-            Step::Scatter(step) => step.run(run),
-            Step::DynamicSlice(step) => step.run(run),
-            Step::RandomBits(step) => step.run(run),
-            Step::Sort(step) => step.run(run),
-            Step::TopK(step) => step.run(run),
-            Step::Fft(step) => step.run(run),
-            Step::Factor(step) => step.run(run),
-            Step::CrossEntropy(step) => step.run(run),
-            Step::Attention(step) => step.run(run),
-            Step::AttentionGrad(step) => step.run(run),
-            Step::AxisIndex(step) => step.run(run),
-            Step::Collective(step) => step.run(run, index),
-            Step::Transfer(step) => step.run(run),
-            Step::Wait(flight) => run.leg.wait(*flight, run),
-            Step::Loop(step) => step.run(run),
-            Step::Branch(step) => step.run(run),
-        }
-    }
-
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Step::Fused(_) => "fused",
-            Step::FusedRows(_) => "fusedRows",
-            Step::FusedColumns(_) => "fusedColumns",
-            Step::Reduce(_) => "reduce",
-            Step::ArgMax(_) => "argMax",
-            Step::Dot(_) => "dot",
-            Step::Conv(_) => "conv",
-            Step::ConvFilter(_) => "convFilter",
-            Step::ConvGroups(_) => "convGroups",
-            Step::ConvGroupsFilter(_) => "convGroupsFilter",
-            Step::Window(step) => step.name(),
-            Step::Gather(_) => "gather",
-            Step::ScatterAdd(_) => "scatterAdd",
-            Step::Scatter(_) => "scatter",
-            Step::DynamicSlice(_) => "dynamicSlice",
-            Step::RandomBits(_) => "randomBits",
-            Step::Sort(_) => "sort",
-            Step::TopK(_) => "topK",
-            Step::Fft(_) => "fft",
-            Step::Factor(_) => "factor",
-            Step::CrossEntropy(step) => step.name(),
-            Step::Attention(_) => "attention",
-            Step::AttentionGrad(_) => "attentionGrad",
-            Step::AxisIndex(_) => "axisIndex",
-            Step::Collective(_) => "collective",
-            Step::Transfer(step) => step.name(),
-            Step::Wait(_) => "wait",
-            Step::Loop(_) => "loop",
-            Step::Branch(_) => "branch",
-        }
     }
 }
 
@@ -412,14 +282,14 @@ impl Device {
         };
         // Declared after `run`, so that it waits before `run` is gone: the courier may still read it.
         let _rest = leg.rest_at_end();
-        for (i, (number, step)) in program.block.steps.iter().enumerate() {
+        for (i, step) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
-                return Err(error.in_step(&program.name, i, step.name()));
+                return Err(error.in_step(&program.name, i, step.name));
             }
             let earlier = if program.flies { leg.failure() } else { None };
-            if let Err(error) = earlier.map_or_else(|| step.run(&run, *number), Err) {
+            if let Err(error) = earlier.map_or_else(|| step.run(&run), Err) {
                 // A collective under way fails in a later step than its own; what was written by then is what counts.
-                let error = error.in_call(*number).in_step(&program.name, i, step.name());
+                let error = error.in_call(step.number).in_step(&program.name, i, step.name);
                 if program.collective {
                     // The others would wait for a call that never comes.
                     run.collectives.abort(&error.to_string());

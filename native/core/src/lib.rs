@@ -1,10 +1,12 @@
 //! Runs lowered programs: see `docs/internals/lowered-program.md` for the format.
 
 pub mod buffer;
+mod calls;
 mod control;
 pub mod dtype;
 pub mod error;
 pub mod exec;
+mod fields;
 mod flights;
 pub mod generate;
 pub mod isa;

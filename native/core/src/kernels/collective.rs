@@ -1,10 +1,15 @@
 //! Steps that involve other devices, or the device's own place among them.
 
 use crate::dtype::DType;
-use crate::exec::{Call, Counts, Part, Run};
+use crate::exec::{kernels, Call, Counts, Kernel, Part, Run};
 use crate::program::{AxisIndexJson, CollectiveJson, CollectiveOp, PartJson, ReduceOp};
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "axisIndex" AxisIndex::new;
+    "collective" Collective::new;
+}
 
 pub struct AxisIndex {
     axis: usize,
@@ -17,8 +22,10 @@ impl AxisIndex {
         checker.finish(false)?;
         Ok(AxisIndex { axis: json.axis, out: json.out })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for AxisIndex {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let Some(coordinate) = run.coords.get(self.axis) else {
             bail!("this device has {} coordinates, none for axis {}", run.coords.len(), self.axis);
         };
@@ -53,12 +60,13 @@ struct Exchange {
 impl Exchange {
     fn new(json: &CollectiveJson) -> Result<Exchange> {
         let [part] = json.parts.as_slice() else { bail!("an exchange has one part, not {}", json.parts.len()) };
+        let list = |given: &Option<Vec<_>>| given.clone().unwrap_or_default();
+        let (sends, receives) = (list(&json.sends), list(&json.receives));
         let total = |list: &[(i64, usize)]| list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count));
-        if total(&json.sends) != Some(part.count) {
-            bail!("{} elements are not what {:?} add up to", part.count, json.sends);
+        if total(&sends) != Some(part.count) {
+            bail!("{} elements are not what {:?} add up to", part.count, sends);
         }
-        let Some(received) = total(&json.receives) else { bail!("{:?} are too many elements", json.receives) };
-        let (sends, receives) = (json.sends.clone(), json.receives.clone());
+        let Some(received) = total(&receives) else { bail!("{:?} are too many elements", receives) };
         Ok(Exchange { sends, receives, relative: json.relative, received })
     }
 
@@ -98,13 +106,13 @@ fn output_count(op: CollectiveOp, count: usize, size: usize) -> Result<usize> {
 }
 
 impl Collective {
-    pub fn new(json: CollectiveJson, mut checker: Checker) -> Result<Collective> {
+    pub fn new(json: &CollectiveJson, mut checker: Checker) -> Result<Collective> {
         let reduces = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
         let reduction = json.reduction.unwrap_or(ReduceOp::Sum);
         if reduces && (matches!(reduction, ReduceOp::And | ReduceOp::Or) || json.dtype == DType::Bool) {
             bail!("{reduction:?} of {} cannot be reduced between devices", json.dtype.name());
         }
-        let exchange = if json.op == CollectiveOp::Exchange { Some(Exchange::new(&json)?) } else { None };
+        let exchange = if json.op == CollectiveOp::Exchange { Some(Exchange::new(json)?) } else { None };
         if json.members == Some(0) {
             bail!("an axis has at least one member");
         }
@@ -137,21 +145,37 @@ impl Collective {
             axis: json.axis,
             reduction,
             dtype: json.dtype,
-            parts: json.parts,
-            label: json.label,
+            parts: json.parts.clone(),
+            label: json.label.clone().unwrap_or_default(),
             spaces,
             exchange,
             members: json.members,
             flight,
         })
     }
+}
 
-    /// In its place: after those that are under way.
-    pub fn run(&self, run: &Run, step: usize) -> Result<()> {
+impl Kernel for Collective {
+    fn communicates(&self) -> bool {
+        true
+    }
+
+    fn departs(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// In its place after those that are under way, unless it is to be under way itself.
+    fn run(&self, run: &Run, step: usize) -> Result<()> {
+        if let Some((flight, op)) = self.flight {
+            run.leg.start(self, run, step, op, flight);
+            return Ok(());
+        }
         run.leg.settle()?;
         self.carry(run, step)
     }
+}
 
+impl Collective {
     /// From any thread.
     pub(crate) fn carry(&self, run: &Run, step: usize) -> Result<()> {
         let Some(size) = run.collectives.size(self.axis) else {

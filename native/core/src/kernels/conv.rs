@@ -8,10 +8,15 @@ use super::micro::{long_block, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
 use crate::dtype::for_float;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::program::{ConvFilterJson, ConvJson, ConvSizes};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "conv" Conv::new;
+    "convFilter" ConvFilter::new;
+}
 
 const CHUNKS: usize = 8;
 
@@ -247,8 +252,10 @@ impl Conv {
             g,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Conv {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let s = &self.g.s;
         if s.n * self.g.pixels() * s.o == 0 {
             return Ok(());
@@ -256,7 +263,9 @@ impl Conv {
         for_float!(s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl Conv {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
         let packed: *mut T = run.ptr(self.scratch);
@@ -394,12 +403,16 @@ impl ConvFilter {
         let rows = g.rows().map(|row| row as isize).collect();
         Ok(ConvFilter { x: json.x, dy: json.dy, out: json.out, scratch: json.scratch, chunks, area, rows, g })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for ConvFilter {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_float!(self.g.s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl ConvFilter {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
         let out: *mut T = run.ptr(self.out);

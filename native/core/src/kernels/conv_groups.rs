@@ -11,13 +11,18 @@ use super::epilogue::Epilogue;
 use super::product::{Matrix, DEPTH};
 use super::tally::totals;
 use crate::dtype::for_float;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Isa};
 use crate::program::{ConvFilterJson, ConvJson, ConvSizes};
 use crate::scalar::Float;
 use crate::simd::Simd;
 use crate::verify::{contiguous, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "convGroups" ConvGroups::new;
+    "convGroupsFilter" ConvGroupsFilter::new;
+}
 
 const CHUNKS: usize = 8;
 /// Outputs that are made together, so that a weight is loaded once for all of them.
@@ -298,12 +303,16 @@ impl ConvGroups {
         checker.finish(false)?;
         Ok(ConvGroups { axes: axes(s)?, s: s.clone(), x: json.x, weight: json.weight.at, out: json.out, epilogue })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for ConvGroups {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl ConvGroups {
     unsafe fn typed<T: Grouped>(&self, run: &Run) {
         let s = &self.s;
         let rows = s.n * s.od * s.oh;
@@ -424,12 +433,16 @@ impl ConvGroupsFilter {
             scratch: json.scratch,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for ConvGroupsFilter {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl ConvGroupsFilter {
     unsafe fn typed<T: Grouped>(&self, run: &Run) {
         let s = &self.s;
         let out: *mut T = run.ptr(self.out);

@@ -6,12 +6,16 @@ use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
 use super::whole::{products, Sizes, Whole};
 use crate::dtype::DType;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::DotJson;
 use crate::scalar::Float;
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "dot" Dot::new;
+}
 
 /// Multiply-adds below which a part is not cut further: about 20 microseconds.
 const GRAIN: usize = 1 << 21;
@@ -80,8 +84,14 @@ impl Dot {
             extra,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Dot {
+    fn extra(&self) -> usize {
+        self.extra
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.b == 0 || self.m == 0 || self.n == 0 {
             return Ok(());
         }
@@ -96,7 +106,9 @@ impl Dot {
         }
         Ok(())
     }
+}
 
+impl Dot {
     unsafe fn whole<T: Whole>(&self, run: &Run) {
         let sizes = Sizes { m: self.m, k: self.k, n: self.n };
         products::<T>(run, self.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));

@@ -2,46 +2,19 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Deserialize;
-
 use crate::dtype::DType;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::Isa;
 use crate::kernels::lu::lu;
 use crate::kernels::qr::{qr, qr_work};
 use crate::kernels::room::Room;
 use crate::kernels::spectral::{singular, symmetric_eigen};
+use crate::program::{FactorJson, FactorKind};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Fault, Result};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FactorKind {
-    Cholesky,
-    TriangularSolve,
-    Lu,
-    Qr,
-    Svd,
-    Eigh,
-}
-
-#[derive(Deserialize)]
-pub struct FactorJson {
-    pub what: FactorKind,
-    pub dtype: DType,
-    pub batch: usize,
-    pub m: usize,
-    pub n: usize,
-    #[serde(rename = "in")]
-    pub inputs: Vec<At>,
-    #[serde(rename = "out")]
-    pub outputs: Vec<At>,
-    #[serde(default)]
-    pub lower: bool,
-    #[serde(default)]
-    pub transpose: bool,
-    #[serde(default)]
-    pub unit: bool,
+kernels! {
+    "factor" Factor::new;
 }
 
 pub struct Factor {
@@ -111,13 +84,14 @@ impl Factor {
             room,
         })
     }
+}
 
-    /// Bytes of matrices in f64.
-    pub fn extra(&self) -> usize {
+impl Kernel for Factor {
+    fn extra(&self) -> usize {
         self.room.bytes()
     }
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let wrong = AtomicUsize::new(usize::MAX);
         run.pool.run(self.batch, self.room.workers, |worker, index| {
             let mut memory = Memory(unsafe { &mut *self.room.of(run, 0, worker) });
@@ -136,7 +110,9 @@ impl Factor {
         }
         .into())
     }
+}
 
+impl Factor {
     /// Where the diagonal of a triangle has its first zero.
     fn zero(&self, run: &Run, index: usize) -> Option<usize> {
         let (at, size) = self.inputs[0];

@@ -2,34 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use heddle_numerics::{Complex, Fft as Plan, FftDirection, FftNum, Fourier};
-use serde::Deserialize;
-
 use crate::dtype::DType;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::Isa;
 use crate::kernels::room::Room;
+use crate::program::{FftJson, FftKind};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
+use heddle_numerics::{Complex, Fft as Plan, FftDirection, FftNum, Fourier};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FftKind {
-    Forward,
-    Inverse,
-    FromReal,
-    ToReal,
-}
-
-#[derive(Deserialize)]
-pub struct FftJson {
-    pub kind: FftKind,
-    pub dtype: DType,
-    pub batch: usize,
-    pub length: Vec<usize>,
-    #[serde(rename = "in")]
-    pub input: At,
-    pub out: At,
+kernels! {
+    "fft" Fft::new;
 }
 
 /// Complex numbers of one task.
@@ -75,7 +58,7 @@ pub struct Fft {
 }
 
 impl Fft {
-    pub fn new(json: FftJson, mut checker: Checker) -> Result<Fft> {
+    pub fn new(json: &FftJson, mut checker: Checker) -> Result<Fft> {
         if !json.dtype.is_float() || json.length.is_empty() || json.length.contains(&0) {
             bail!("{} values over {:?} have no transform", json.dtype.name(), json.length);
         }
@@ -94,7 +77,7 @@ impl Fft {
         checker.finish(false)?;
         let complex_only = matches!(json.kind, FftKind::Forward | FftKind::Inverse);
         let between = if complex_only { 0 } else { count(&complex)? * json.dtype.size() }.next_multiple_of(64);
-        let (kind, batch, length) = (json.kind, json.batch, json.length);
+        let (kind, batch, length) = (json.kind, json.batch, json.length.clone());
         let direction = match kind {
             FftKind::Forward | FftKind::FromReal => FftDirection::Forward,
             FftKind::Inverse | FftKind::ToReal => FftDirection::Inverse,
@@ -108,13 +91,14 @@ impl Fft {
         };
         Ok(Fft { kind, batch, length, input: json.input, out: json.out, plans, between, room })
     }
+}
 
-    /// Bytes of complex values and of the workers' scratch.
-    pub fn extra(&self) -> usize {
+impl Kernel for Fft {
+    fn extra(&self) -> usize {
         self.between + self.room.bytes()
     }
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.batch == 0 {
             return Ok(());
         }
@@ -126,7 +110,9 @@ impl Fft {
         }
         Ok(())
     }
+}
 
+impl Fft {
     unsafe fn typed<T: Fourier>(&self, run: &Run, plans: &Plans<T>) {
         let whole: usize = self.length.iter().product();
         let last = self.length[self.length.len() - 1];

@@ -3,12 +3,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dtype::{for_wrapping, DType, Element};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::Sum;
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Fault, Result};
+
+kernels! {
+    "gather" Gather::new;
+    "scatterAdd" ScatterAdd::new;
+    "dynamicSlice" |call: &SliceJson, checker| DynamicSlice::new(call, false, checker);
+    "dynamicUpdateSlice" |call: &SliceJson, checker| DynamicSlice::new(call, true, checker);
+}
 
 /// Bytes moved by one task.
 const TASK: usize = 1 << 16;
@@ -84,8 +91,10 @@ impl Gather {
             out: json.out,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Gather {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let total = self.outer * self.count;
         let per_task = (TASK / self.row.max(8)).max(1);
         let wrong = AtomicUsize::new(usize::MAX);
@@ -159,8 +168,10 @@ impl ScatterAdd {
             out: json.out,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for ScatterAdd {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe {
             let total = self.outer * self.count;
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), total);
@@ -171,7 +182,9 @@ impl ScatterAdd {
         }
         Ok(())
     }
+}
 
+impl ScatterAdd {
     unsafe fn typed<T: Element>(&self, run: &Run, indices: &[i32]) {
         let walk = RowWalk {
             outer: self.outer,
@@ -234,8 +247,10 @@ impl DynamicSlice {
             out: json.out,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for DynamicSlice {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let mut window = 0isize;
         for (d, at) in self.starts.iter().enumerate() {
             let start = unsafe { *run.ptr::<i32>(*at) } as i64;
@@ -255,7 +270,9 @@ impl DynamicSlice {
         }
         Ok(())
     }
+}
 
+impl DynamicSlice {
     /// Copies between the window of `large` and the contiguous `small`.
     unsafe fn rows(&self, run: &Run, large: *mut u8, small: *mut u8, window: isize, read: bool) {
         let total: usize = self.sizes.iter().product();

@@ -1,4 +1,32 @@
-//! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it.
+//! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it, and registers both.
+
+use crate::exec::Load;
+
+/// All kernels, by name.
+pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Load)> {
+    [
+        attention::KERNELS,
+        collective::KERNELS,
+        conv::KERNELS,
+        conv_groups::KERNELS,
+        dot::KERNELS,
+        factor::KERNELS,
+        fft::KERNELS,
+        fused::KERNELS,
+        index::KERNELS,
+        random::KERNELS,
+        reduce::KERNELS,
+        rows::KERNELS,
+        scatter::KERNELS,
+        softmax::KERNELS,
+        sort::KERNELS,
+        transfer::KERNELS,
+        window::KERNELS,
+        crate::control::STEPS,
+    ]
+    .into_iter()
+    .flatten()
+}
 
 pub mod attention;
 pub mod collective;

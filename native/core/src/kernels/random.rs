@@ -1,11 +1,15 @@
 //! Philox 4x32-10: bits are a function of key, stream and the index in the global tensor.
 
 use crate::dtype::DType;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::RandomBitsJson;
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "randomBits" RandomBits::new;
+}
 
 pub struct RandomBits {
     key: At,
@@ -33,8 +37,10 @@ impl RandomBits {
         let (key, start, stream, out) = (json.key, json.start, json.stream, json.out);
         Ok(RandomBits { key, start, shape, total, strides, stream, out, count })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for RandomBits {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.count == 0 {
             return Ok(());
         }

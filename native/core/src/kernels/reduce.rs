@@ -6,11 +6,16 @@ use std::ops::Range;
 
 use super::fold::{defined, for_fold, join, pair, pairwise, settle, start, tree, Fold, Max, CHAIN, LANES, RUN};
 use crate::dtype::{for_number, read_bits, write_bits, DType, Element};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Isa, Level};
 use crate::program::{ArgMaxJson, ReduceJson, ReduceOp};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "reduce" Reduce::new;
+    "argMax" ArgMax::new;
+}
 
 /// Elements of a run that are folded as one piece.
 pub(super) const PIECE: usize = 1 << 14;
@@ -95,8 +100,14 @@ impl Reduce {
         };
         Ok(Reduce { op: json.op, dtype: json.dtype, input: json.input, out: json.out, outputs, keep, over, way, extra })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Reduce {
+    fn extra(&self) -> usize {
+        self.extra
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.outputs == 0 {
             return Ok(());
         }
@@ -108,7 +119,9 @@ impl Reduce {
         }
         Ok(())
     }
+}
 
+impl Reduce {
     unsafe fn fold(&self, run: &Run) {
         if product(&self.over) == 0 {
             return start((self.op, self.dtype), run.ptr(self.out), self.outputs);
@@ -372,12 +385,16 @@ impl ArgMax {
         checker.finish(false)?;
         Ok(ArgMax { dtype: json.dtype, rows: json.rows, cols: json.cols, input: json.input, out: json.out })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for ArgMax {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_number!(self.dtype, T => unsafe { self.typed::<T>(run.isa, run) });
         Ok(())
     }
+}
 
+impl ArgMax {
     unsafe fn typed<T: Element>(&self, isa: Isa, run: &Run) {
         let per_task = (TASK / self.cols).max(1);
         let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<i32>(self.out) as usize);

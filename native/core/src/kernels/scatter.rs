@@ -1,31 +1,15 @@
 //! Scatter: rows of updates combined into a copy of a table at indices known only when it runs.
 
-use serde::Deserialize;
-
 use crate::dtype::{for_bits, for_number, for_wrapping, DType, Element};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::{Fold, Max, Min, Sum};
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
-use crate::program::GatherJson;
+use crate::program::{GatherJson, ScatterOp};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Fault, Result};
 
-/// What becomes of a held element and an update; updates of one row come in order of position.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ScatterOp {
-    Sum,
-    Prod,
-    Max,
-    Min,
-    Replace,
-}
-
-#[derive(Deserialize)]
-pub struct ScatterJson {
-    pub op: ScatterOp,
-    #[serde(flatten)]
-    pub sizes: GatherJson,
+kernels! {
+    "scatter" Scatter::new;
 }
 
 struct Prod;
@@ -68,15 +52,15 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    pub fn new(json: &ScatterJson, mut checker: Checker) -> Result<Scatter> {
-        let j = &json.sizes;
+    pub fn new(j: &GatherJson, mut checker: Checker) -> Result<Scatter> {
+        let Some(op) = j.op else { bail!("op is missing") };
         count(&[j.outer, j.size, j.inner])?;
         count(&[j.outer, j.count, j.inner])?;
-        if j.dtype == DType::Bool && matches!(json.op, ScatterOp::Sum | ScatterOp::Prod) {
-            bail!("{:?} is not defined for bool", json.op);
+        if j.dtype == DType::Bool && matches!(op, ScatterOp::Sum | ScatterOp::Prod) {
+            bail!("{:?} is not defined for bool", op);
         }
-        if j.dtype.is_half() && json.op != ScatterOp::Replace {
-            bail!("{:?} is not defined for {}", json.op, j.dtype.name());
+        if j.dtype.is_half() && op != ScatterOp::Replace {
+            bail!("{:?} is not defined for {}", op, j.dtype.name());
         }
         let (Some(input), Some(updates)) = (j.input, j.updates) else { bail!("in or updates is missing") };
         checker.read_all("indices", j.indices, DType::I32, &[j.outer, j.count])?;
@@ -86,14 +70,14 @@ impl Scatter {
         }
         checker.read_all("updates", updates, j.dtype, &[j.outer, j.count, j.inner])?;
         checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
-        if json.op == ScatterOp::Sum {
+        if op == ScatterOp::Sum {
             scratch_of(j, &mut checker)?;
         } else if j.scratch.is_some() {
             bail!("scratch is for sums");
         }
         checker.finish(false)?;
         Ok(Scatter {
-            op: json.op,
+            op,
             dtype: j.dtype,
             outer: j.outer,
             size: j.size,
@@ -106,8 +90,10 @@ impl Scatter {
             scratch: j.scratch,
         })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Scatter {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe {
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), self.outer * self.count);
             if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
@@ -125,7 +111,9 @@ impl Scatter {
         }
         Ok(())
     }
+}
 
+impl Scatter {
     /// What is not copied costs nothing: in place, the updates alone are the work.
     fn ranges(&self, in_place: bool) -> usize {
         ranges_of(if in_place { self.count.min(self.size) } else { self.size } * self.inner, self.size)

@@ -4,12 +4,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fold::{join, settle, tree, Sum, CHAIN};
 use crate::dtype::{for_float, DType};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::CrossEntropyJson;
 use crate::scalar::Float;
 use crate::verify::{At, Checker};
 use crate::{bail, Fault, Result};
+
+kernels! {
+    "softmaxCrossEntropy" |call: &CrossEntropyJson, checker| CrossEntropy::new(call, false, checker);
+    "softmaxCrossEntropyGrad" |call: &CrossEntropyJson, checker| CrossEntropy::new(call, true, checker);
+}
 
 pub struct CrossEntropy {
     dtype: DType,
@@ -23,14 +28,6 @@ pub struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    pub fn name(&self) -> &'static str {
-        if self.dy.is_some() {
-            "softmaxCrossEntropyGrad"
-        } else {
-            "softmaxCrossEntropy"
-        }
-    }
-
     pub fn new(json: &CrossEntropyJson, gradient: bool, mut checker: Checker) -> Result<CrossEntropy> {
         let (rows, cols, dtype) = (json.rows, json.cols, json.dtype);
         if !dtype.is_float() {
@@ -50,14 +47,18 @@ impl CrossEntropy {
         checker.finish(false)?;
         Ok(CrossEntropy { dtype, rows, cols, logits: json.logits, labels: json.labels, dy, out: json.out })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for CrossEntropy {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
         for_float!(self.dtype, T => unsafe { self.typed::<T>(run) })
     }
+}
 
+impl CrossEntropy {
     unsafe fn typed<T: Float>(&self, run: &Run) -> Result<()> {
         let labels = std::slice::from_raw_parts(run.ptr::<i32>(self.labels), self.rows);
         let wrong = AtomicUsize::new(usize::MAX);

@@ -1,42 +1,16 @@
 //! Sorting along the last dim, and its k largest elements: keys become integers in the order wanted, pairs of key and
 //! position are sorted, and operands follow the positions. The order is total, so threads change nothing.
 
-use serde::Deserialize;
-
 use crate::dtype::{for_number, DType};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::room::Room;
+use crate::program::{OperandJson, SortJson, TopKJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
 
-#[derive(Deserialize)]
-pub struct OperandJson {
-    pub dtype: DType,
-    #[serde(rename = "in")]
-    pub input: At,
-    pub out: At,
-}
-
-#[derive(Deserialize)]
-pub struct SortJson {
-    pub rows: usize,
-    pub cols: usize,
-    pub descending: bool,
-    /// The first one has the keys.
-    pub operands: Vec<OperandJson>,
-}
-
-#[derive(Deserialize)]
-pub struct TopKJson {
-    pub dtype: DType,
-    pub rows: usize,
-    pub cols: usize,
-    pub count: usize,
-    #[serde(rename = "in")]
-    pub input: At,
-    /// Values and indices.
-    #[serde(rename = "out")]
-    pub outputs: (At, At),
+kernels! {
+    "sort" Sort::new;
+    "topK" TopK::new;
 }
 
 /// Longer rows are sorted digit by digit.
@@ -192,12 +166,7 @@ fn per_task(cols: usize) -> usize {
 }
 
 impl Sort {
-    /// Bytes of pairs.
-    pub fn extra(&self) -> usize {
-        self.room.bytes()
-    }
-
-    pub fn new(json: SortJson, mut checker: Checker) -> Result<Sort> {
+    pub fn new(json: &SortJson, mut checker: Checker) -> Result<Sort> {
         if json.operands.is_empty() {
             bail!("there is nothing to sort");
         }
@@ -209,14 +178,28 @@ impl Sort {
         }
         checker.finish(false)?;
         let room = Room::new::<Pair>(json.rows.div_ceil(per_task(json.cols)), room(json.cols))?;
-        Ok(Sort { rows: json.rows, cols: json.cols, descending: json.descending, operands: json.operands, room })
+        Ok(Sort {
+            rows: json.rows,
+            cols: json.cols,
+            descending: json.descending,
+            operands: json.operands.clone(),
+            room,
+        })
+    }
+}
+
+impl Kernel for Sort {
+    fn extra(&self) -> usize {
+        self.room.bytes()
     }
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_number!(self.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl Sort {
     unsafe fn typed<T: Key>(&self, run: &Run) {
         let per_task = per_task(self.cols);
         run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {
@@ -248,11 +231,6 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// Bytes of pairs.
-    pub fn extra(&self) -> usize {
-        self.room.bytes()
-    }
-
     pub fn new(json: &TopKJson, mut checker: Checker) -> Result<TopK> {
         let (rows, cols, k) = (json.rows, json.cols, json.count);
         if k > cols {
@@ -261,19 +239,27 @@ impl TopK {
         refuse_half(json.dtype)?;
         positions(cols)?;
         checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
-        let (values, indices) = json.outputs;
+        let [values, indices] = json.outputs[..] else { bail!("gives values and indices") };
         checker.write_all("out[0]", values, json.dtype, &[rows, k])?;
         checker.write_all("out[1]", indices, DType::I32, &[rows, k])?;
         checker.finish(false)?;
         let room = Room::new::<Pair>(rows.div_ceil(per_task(cols)), cols.max(room(k)))?;
         Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices, room })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for TopK {
+    fn extra(&self) -> usize {
+        self.room.bytes()
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         for_number!(self.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl TopK {
     unsafe fn typed<T: Key>(&self, run: &Run) {
         let per_task = per_task(self.cols);
         run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {

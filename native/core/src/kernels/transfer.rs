@@ -1,10 +1,15 @@
 //! Values that travel from one device of a mesh axis to another.
 
 use crate::dtype::DType;
-use crate::exec::{Part, Run, TransferCall, Way};
+use crate::exec::{kernels, Kernel, Part, Run, TransferCall, Way};
 use crate::program::{ReceiveJson, SendJson};
 use crate::verify::{At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "send" Transfer::send;
+    "receive" Transfer::receive;
+}
 
 pub struct Transfer {
     way: Way,
@@ -16,34 +21,33 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn send(json: SendJson, mut checker: Checker) -> Result<Transfer> {
-        let SendJson { axis, to, dtype, label, .. } = json;
+    pub fn send(json: &SendJson, mut checker: Checker) -> Result<Transfer> {
+        let SendJson { axis, to, dtype, .. } = *json;
         let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.input, part.count)).collect();
         for (i, (at, count)) in parts.iter().enumerate() {
             checker.read_all(&format!("parts[{i}].in"), *at, dtype, &[*count])?;
         }
         checker.finish(false)?;
-        Ok(Transfer { way: Way::To(to), axis, dtype, parts, label })
+        Ok(Transfer { way: Way::To(to), axis, dtype, parts, label: json.label.clone().unwrap_or_default() })
     }
 
-    pub fn receive(json: ReceiveJson, mut checker: Checker) -> Result<Transfer> {
-        let ReceiveJson { axis, from, dtype, label, .. } = json;
+    pub fn receive(json: &ReceiveJson, mut checker: Checker) -> Result<Transfer> {
+        let ReceiveJson { axis, from, dtype, .. } = *json;
         let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.out, part.count)).collect();
         for (i, (at, count)) in parts.iter().enumerate() {
             checker.write_all(&format!("parts[{i}].out"), *at, dtype, &[*count])?;
         }
         checker.finish(false)?;
-        Ok(Transfer { way: Way::From(from), axis, dtype, parts, label })
+        Ok(Transfer { way: Way::From(from), axis, dtype, parts, label: json.label.clone().unwrap_or_default() })
+    }
+}
+
+impl Kernel for Transfer {
+    fn communicates(&self) -> bool {
+        true
     }
 
-    pub fn name(&self) -> &'static str {
-        match self.way {
-            Way::To(_) => "send",
-            Way::From(_) => "receive",
-        }
-    }
-
-    pub fn run(&self, run: &Run) -> Result<()> {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         run.leg.settle()?;
         let Some(size) = run.collectives.size(self.axis) else {
             bail!("this device has no group for mesh axis {}", self.axis);

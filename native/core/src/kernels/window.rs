@@ -2,11 +2,17 @@
 
 use super::fold::{defined, for_fold, join, settle, Fold, CHAIN};
 use crate::dtype::{for_float, for_number, DType, Element};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::{ReduceOp, WindowJson};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "reduceWindow" |call: &WindowJson, checker| Window::new(Kind::Reduce, call, checker);
+    "selectAndScatter" |call: &WindowJson, checker| Window::new(Kind::Scatter, call, checker);
+    "windowTake" |call: &WindowJson, checker| Window::new(Kind::Take, call, checker);
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -103,16 +109,10 @@ impl Window {
             tiled,
         })
     }
+}
 
-    pub fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Reduce => "reduceWindow",
-            Kind::Scatter => "selectAndScatter",
-            Kind::Take => "windowTake",
-        }
-    }
-
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Window {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.n * self.c == 0 {
             return Ok(());
         }
@@ -123,7 +123,9 @@ impl Window {
         }
         Ok(())
     }
+}
 
+impl Window {
     unsafe fn reduce<T: Element, F: Fold>(&self, run: &Run) {
         let tasks = self.tasks();
         run.pool.run(tasks, usize::MAX, |_, task| {

@@ -1,13 +1,13 @@
 //! The gradient of attention: each task writes what no other does, rows of keys and values first, then rows of queries.
 
-use super::json::AttentionGradJson;
 use super::{block, change, pieces, weigh, whole, Heads, Shape, Slot, COLUMNS, ROWS};
 use crate::dtype::for_float;
-use crate::exec::Run;
+use crate::exec::{Kernel, Run};
 use crate::kernels::micro::Real;
 use crate::kernels::product::product;
+use crate::program::AttentionGradJson;
 use crate::verify::{At, Checker};
-use crate::{bail, Result};
+use crate::Result;
 
 pub struct AttentionGrad {
     s: Shape,
@@ -22,7 +22,7 @@ pub struct AttentionGrad {
 impl AttentionGrad {
     pub fn new(json: &AttentionGradJson, mut checker: Checker) -> Result<AttentionGrad> {
         let s = Shape::new(&json.shared, &mut checker)?;
-        let Some(lse) = json.shared.lse else { bail!("lse is missing") };
+        let lse = json.lse;
         let shaped = |lead: &[usize], rest: &[usize]| [lead, rest].concat();
         checker.read_all("lse", lse, s.dtype, &shaped(&s.heads, &[s.n]))?;
         checker.read_all("delta", json.delta, s.dtype, &shaped(&s.heads, &[s.n]))?;
@@ -33,13 +33,17 @@ impl AttentionGrad {
         checker.finish(false)?;
         Ok(AttentionGrad { s, lse, delta: json.delta, dy: Heads::new(&json.dy), dq: json.dq, dk: json.dk, dv: json.dv })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for AttentionGrad {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe { self.s.check(run)? };
         for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl AttentionGrad {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let s = &self.s;
         let (groups, heads) = (s.groups.iter().product::<usize>(), s.heads.iter().product::<usize>());

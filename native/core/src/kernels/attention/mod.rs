@@ -3,19 +3,22 @@
 //! Blocks are of fixed size and go in order, so bits depend on shapes and the instruction set alone.
 
 pub mod gradient;
-pub mod json;
 
-use self::json::{AttentionJson, DropoutJson};
 use super::micro::Real;
 use super::product::{product, Matrix};
 use super::random::fill;
 use crate::dtype::{for_float, DType};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::StridedJson;
+use crate::program::{AttentionForwardJson, AttentionJson, DropoutJson, StridedJson};
 use crate::scalar::Float;
 use crate::verify::{contiguous, count, At, Checker};
 use crate::{bail, Result};
+
+kernels! {
+    "attention" Attention::new;
+    "attentionGrad" gradient::AttentionGrad::new;
+}
 
 /// Queries and keys of a block.
 const ROWS: usize = 64;
@@ -354,21 +357,25 @@ pub struct Attention {
 }
 
 impl Attention {
-    pub fn new(json: &AttentionJson, mut checker: Checker) -> Result<Attention> {
-        let s = Shape::new(json, &mut checker)?;
-        let (Some(out), Some(lse)) = (json.out, json.lse) else { bail!("out and lse are missing") };
+    pub fn new(json: &AttentionForwardJson, mut checker: Checker) -> Result<Attention> {
+        let s = Shape::new(&json.shared, &mut checker)?;
+        let (out, lse) = (json.out, json.lse);
         checker.write_all("out", out, s.dtype, &[&s.heads[..], &[s.n, s.e]].concat())?;
         checker.write_all("lse", lse, s.dtype, &[&s.heads[..], &[s.n]].concat())?;
         checker.finish(false)?;
         Ok(Attention { s, out, lse })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Attention {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe { self.s.check(run)? };
         for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
+}
 
+impl Attention {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let s = &self.s;
         let blocks = s.n.div_ceil(ROWS);

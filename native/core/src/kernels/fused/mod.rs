@@ -11,11 +11,15 @@ use heddle_half::{Bf16, Half, Odd, F16};
 use serde_json::Value;
 
 use crate::dtype::DType;
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::program::{FusedJson, ReduceOp};
 use crate::verify::{count, At, Checker};
 use crate::{bail, Result};
 use ops::Loop;
+
+kernels! {
+    "fused" Fused::new;
+}
 
 /// Bytes of registers of one worker, on its stack.
 pub(crate) const REGISTERS: usize = 64 << 10;
@@ -144,8 +148,10 @@ impl Fused {
         checker.finish(true)?;
         plan::plan(total, &json.shape, operands, registers, &outputs, generate)
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for Fused {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         if self.generated.run(self, run) {
             return Ok(());
         }
@@ -162,7 +168,7 @@ pub(crate) fn instruction(
     let (Some(name), Some(dtype)) = (op.first().and_then(Value::as_str), op.get(1)) else {
         bail!("an instruction is [name, dtype, …], got {op:?}");
     };
-    let Ok(dtype) = serde_json::from_value::<DType>(dtype.clone()) else {
+    let Some(dtype) = dtype.as_str().and_then(DType::named) else {
         bail!("{name}: unknown dtype {dtype}");
     };
     let arguments = &op[2..];

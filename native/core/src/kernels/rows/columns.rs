@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::group::{read, Group};
 use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
 use crate::dtype::{read_bits, write_bits, DType, Element};
-use crate::exec::Run;
+use crate::exec::{Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::kernels::fold::{for_fold, join, pair, pairwise, settle, start, Fold, CHAIN};
 use crate::kernels::fused::generated::streams;
@@ -68,8 +68,14 @@ impl FusedColumns {
         let extra = if chunks > 1 { bytes.sum() } else { 0 };
         Ok(FusedColumns { group, pass, folds, chunks, extra })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for FusedColumns {
+    fn extra(&self) -> usize {
+        self.extra
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let group = &self.group;
         if group.rows == 0 {
             return Ok(());
@@ -88,7 +94,9 @@ impl FusedColumns {
         }
         Ok(())
     }
+}
 
+impl FusedColumns {
     /// Elements of an operand before those of outer dims number `outer`.
     fn before(&self, operand: usize, outer: usize) -> isize {
         let (group, mut rest, mut offset) = (&self.group, outer, 0);

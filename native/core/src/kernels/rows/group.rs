@@ -109,7 +109,7 @@ fn refuse(registers: &[Register], operands: &[Operand], folded: usize) -> Result
 
 fn fold(op: &[serde_json::Value], registers: &[Register]) -> Result<Register> {
     let [_, dtype, name, register] = op else { bail!("a fold is [\"fold\", dtype, op, register], got {op:?}") };
-    let Ok(what) = serde_json::from_value::<ReduceOp>(name.clone()) else { bail!("fold: unknown op {name}") };
+    let Some(what) = name.as_str().and_then(ReduceOp::named) else { bail!("fold: unknown op {name}") };
     let Some(from) = register.as_u64().map(|r| r as usize).filter(|r| *r < registers.len()) else {
         bail!("fold: {register} is not a register before {}", registers.len());
     };

@@ -12,13 +12,18 @@ use super::fused::generated::streams;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
 use crate::dtype::{read_bits, write_bits, DType};
-use crate::exec::Run;
+use crate::exec::{kernels, Kernel, Run};
 use crate::generate::Generate;
 use crate::program::{FusedJson, ReduceOp};
 use crate::verify::{Checker, MAX_RANK};
 use crate::{bail, Result};
 use group::{read, Group, Output};
 use pass::{fill, gather, Address, Builder, Pass, Place, VIEWS};
+
+kernels! {
+    "fusedRows" FusedRows::new;
+    "fusedColumns" columns::FusedColumns::new;
+}
 
 /// Rows that go through the passes together, at most.
 const ROWS: usize = 16;
@@ -79,8 +84,10 @@ impl FusedRows {
         let ramps = ramps(&group);
         Ok(FusedRows { group, levels, singles, kept, block, ramps, layout })
     }
+}
 
-    pub fn run(&self, run: &Run) -> Result<()> {
+impl Kernel for FusedRows {
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let group = &self.group;
         let rows = *group.dims.last().unwrap_or(&1);
         if group.rows == 0 {
@@ -96,7 +103,9 @@ impl FusedRows {
         });
         Ok(())
     }
+}
 
+impl FusedRows {
     /// Rows `first..last` of the innermost dim of rows.
     unsafe fn part(&self, run: &Run, outer: usize, first: usize, last: usize) {
         let group = &self.group;

@@ -1,0 +1,176 @@
+/** @module The structs of kernels' calls for the native core, and the table of kernels for the docs, from `src/kernels`. */
+import { type Kernel, kernels } from "../src/kernels/index.ts";
+import { type Field, type Fields, type Form, plainForms, type Views } from "../src/kernels/schema.ts";
+
+const all = [...kernels.values()];
+const pascal = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
+const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** Name of a field in Rust: `in` is a word of the language. */
+function fieldName(name: string, { is }: Form): string {
+  const many = is === "records" || is === "addresses";
+  if (name === "in") return many ? "inputs" : "input";
+  return name === "out" && many ? "outputs" : snake(name);
+}
+
+const plainTypes: { readonly [K in keyof typeof plainForms]: string } = {
+  size: "usize",
+  word: "u32",
+  number: "f64",
+  flag: "bool",
+  text: "String",
+  dtype: "DType",
+  strides: "Vec<isize>",
+  paddings: "[[i64; 2]; 3]",
+  pairs: "Vec<(i64, usize)>",
+  instructions: "Vec<Vec<Value>>",
+  steps: "Vec<Value>",
+};
+
+function typeOf(form: Form): string {
+  switch (form.is) {
+    case "sizes":
+      return form.length === undefined ? "Vec<usize>" : `[usize; ${form.length}]`;
+    case "name":
+      return form.type;
+    case "address":
+      return "At";
+    case "addresses":
+      return "Vec<At>";
+    case "record":
+      return form.type;
+    case "records":
+      return `Vec<${form.type}>`;
+    default:
+      return plainTypes[form.is];
+  }
+}
+
+/** A field of a struct: its name, type, and how it is taken from the fields of a call. */
+function member(name: string, field: Field): readonly [name: string, type: string, taken: string] {
+  const { form, needed, fallback } = field;
+  const [own, type] = [fieldName(name, form), typeOf(form)];
+  if (form.is === "flag") return [own, type, `f.flag("${name}")?`];
+  if (needed) return [own, type, `f.need("${name}")?`];
+  if (fallback !== undefined) return [own, type, `f.given("${name}")?.unwrap_or(${fallback})`];
+  return [own, `Option<${type}>`, `f.given("${name}")?`];
+}
+
+function struct(type: string, fields: Fields, groups: NonNullable<Kernel["groups"]> = {}): string {
+  const grouped = new Set(Object.values(groups).flatMap(([, of]) => Object.keys(of)));
+  const members = [
+    ...Object.entries(groups).map(([name, [of]]) => [name, of, `${of}::take(f)?`] as const),
+    ...Object.entries(fields).flatMap(([name, field]) => (grouped.has(name) ? [] : [member(name, field)])),
+  ];
+  return `    ${type} from f {
+${members.map(([name, of, taken]) => `        ${name}: ${of} = ${taken},`).join("\n")}
+    }`;
+}
+
+/** Fields of kernels that share a struct: those that some of them lack may be left out. */
+function union(family: readonly Kernel[]): Fields {
+  const merged: { [name: string]: Field } = {};
+  for (const { fields } of family)
+    for (const [name, field] of Object.entries(fields))
+      merged[name] = { ...field, needed: family.every(({ fields: own }) => own[name]?.needed === true) };
+  return merged;
+}
+
+/** The Rust source of what calls hold. */
+export function rustCalls(): string {
+  const names = new Map<string, string>();
+  const structs = new Map<string, string>();
+  const visit = (fields: Fields): void => {
+    for (const { form } of Object.values(fields)) {
+      if (form.is === "name") names.set(form.type, form.names.map((name) => `${pascal(name)} = "${name}"`).join(", "));
+      if (form.is !== "record" && form.is !== "records") continue;
+      visit(form.fields);
+      structs.set(form.type, struct(form.type, form.fields));
+    }
+  };
+  for (const one of all) {
+    visit(one.fields);
+    for (const [type, fields] of Object.values(one.groups ?? {})) structs.set(type, struct(type, fields));
+    const type = one.struct ?? pascal(one.name);
+    const family = all.filter((other) => (other.struct ?? pascal(other.name)) === type);
+    structs.set(type, struct(`${type}Json`, union(family), one.groups));
+  }
+  const table = all.map(
+    ({ name, fields }) =>
+      `    ("${name}", &[${Object.keys(fields)
+        .map((field) => `"${field}"`)
+        .join(", ")}]),`,
+  );
+  return `//! What the calls of kernels hold: made of src/kernels by \`vitest run test/repo/made-pages -u\`.
+#![cfg_attr(rustfmt, rustfmt::skip)]
+
+use serde_json::Value;
+
+use crate::dtype::DType;
+use crate::fields::{names, structs};
+use crate::verify::At;
+
+/// The fields of each kernel.
+pub const KERNELS: &[(&str, &[&str])] = &[
+${table.join("\n")}
+];
+
+names! {
+${[...names].map(([type, of]) => `    ${type} { ${of} }`).join("\n")}
+}
+
+structs! {
+${[...structs.values()].join("\n")}
+}
+`;
+}
+
+function viewText(view: Views): string {
+  if (typeof view === "string") return view;
+  if ("whole" in view) return view.whole === view.short ? view.whole : `${view.whole} or ${view.short}`;
+  if (!("by" in view)) return view.join(" ");
+  const cases = Object.entries(view.cases).map(([name, of]) => `${name} ${[of].flat().join(" ")}`);
+  return `by ${view.by}: ${cases.join(", ")}`;
+}
+
+const formName = (form: Form): string => {
+  switch (form.is) {
+    case "sizes":
+      return form.length === undefined ? "sizes" : `${form.length} sizes`;
+    case "name":
+      return form.names.join("\\|");
+    case "address":
+    case "addresses": {
+      const { role, view, strides, inPlace } = form;
+      const marks = [
+        ...(strides === undefined ? [] : ["strided"]),
+        ...(inPlace === undefined ? [] : ["an output may be it"]),
+      ];
+      const list = form.is === "addresses" ? "list of " : "";
+      return `${role} ${list}${viewText(view)}${marks.length > 0 ? ` (${marks.join("; ")})` : ""}`;
+    }
+    case "record":
+    case "records":
+      if (form.type === "StridedJson") return formName(form.fields["at"]?.form as Form);
+      return `${form.is === "records" ? "list of " : ""}{ ${fieldsText(form.fields)} }`;
+    default:
+      return plainForms[form.is];
+  }
+};
+
+/** Fields in a line: plain sizes by their names alone. */
+const fieldsText = (fields: Fields): string =>
+  Object.entries(fields)
+    .map(([name, { form, needed }]) => {
+      const optional = needed ? "" : "?";
+      return form.is === "size" || form.is === "dtype" ? `${name}${optional}` : `${name}${optional}: ${formName(form)}`;
+    })
+    .join(", ");
+
+/** The table of kernels for docs/internals/lowered-program.md. */
+export const kernelTable = (): string =>
+  [
+    "| kernel | fields | what it does |",
+    "| --- | --- | --- |",
+    ...all.map(({ name, fields, doc }) => `| \`${name}\` | ${fieldsText(fields)} | ${doc.replaceAll("|", "\\|")} |`),
+  ].join("\n");

@@ -1,0 +1,155 @@
+/** @module Which memory a call touches, found from the description of its fields. */
+import { type DType, dtypes } from "../ir/dtype.ts";
+import type { KernelCall } from "../ir/kernel.ts";
+import { type Shape, stridesOf } from "../ir/shape.ts";
+import { invariant } from "../util/errors.ts";
+import type { AddressForm, Derived, Fields, Views } from "./schema.ts";
+
+/** One strided access of a kernel call. */
+export interface Access {
+  /** The field. */
+  readonly name: string;
+  readonly role: "read" | "write" | "scratch";
+  /** `[space, byteOffset]`; a reference, where memory is not assigned yet. */
+  readonly at: readonly [space: number, byteOffset: number];
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** In elements. */
+  readonly strides: readonly number[];
+  /** Whether an output may be exactly this view. */
+  readonly inPlace: boolean;
+}
+
+type Held = { readonly [field: string]: unknown };
+
+// biome-ignore lint/suspicious/noExplicitAny: of any kernel
+type DerivedSizes = { readonly [name: string]: Derived<any> };
+
+/** Where names stand for something. */
+interface Scope {
+  readonly call: Held;
+  readonly item: Held;
+  readonly axes: readonly number[];
+  readonly fields: Fields;
+  readonly derived: DerivedSizes;
+}
+
+type Of = "min" | "rank" | "half" | "init" | "tail";
+
+/** A part of a shape: a number, a name, or a function of names. */
+export type Term =
+  | { readonly number: number }
+  | { readonly name: string }
+  | { readonly of: Of; readonly names: readonly string[] };
+
+/** A view, read. */
+export interface View {
+  readonly dtype: DType | undefined;
+  readonly terms: readonly Term[];
+}
+
+/** Reads a view as it stands in a description. */
+export function parseView(text: string): View {
+  const [, dtype, terms] = /^(\w*)\[(.*)\]$/.exec(text) ?? [];
+  invariant(dtype !== undefined && (dtype === "" || dtype in dtypes), `'${text}' is not a view`);
+  return { dtype: dtype === "" ? undefined : (dtype as DType), terms: (terms?.match(/\S+/g) ?? []).map(parseTerm) };
+}
+
+function parseTerm(text: string): Term {
+  if (/^\d+$/.test(text)) return { number: Number(text) };
+  const [, of, names] = /^(min|rank|half|init|tail)\((.*)\)$/.exec(text) ?? [];
+  return of === undefined ? { name: text } : { of: of as Of, names: (names as string).split(",") };
+}
+
+function valueOf(term: Term, scope: Scope): number | readonly number[] {
+  if ("number" in term) return term.number;
+  const named = (name: string): number | readonly number[] => {
+    const found = scope.item[name] ?? scope.call[name] ?? scope.fields[name]?.fallback;
+    return (found ?? scope.derived[name]?.(scope.call, scope.item, scope.axes)) as number | readonly number[];
+  };
+  if ("name" in term) return named(term.name);
+  const values = term.names.map(named);
+  if (term.of === "min") return Math.min(...(values as number[]));
+  const list = values[0] as readonly number[];
+  if (term.of === "rank") return list.length;
+  if (term.of === "tail") return list.slice(1);
+  const first = list.slice(0, -1);
+  return term.of === "init" ? first : [...first, Math.floor((list.at(-1) as number) / 2) + 1];
+}
+
+/** Everything that a call with these fields touches, in the order of the fields. */
+export function accessesIn(
+  call: KernelCall,
+  fields: Fields,
+  derived: DerivedSizes,
+  axes: readonly number[],
+): readonly Access[] {
+  const found: Access[] = [];
+  collect(fields, { call, item: call, axes, fields, derived }, "", found);
+  return found;
+}
+
+function collect(fields: Fields, scope: Scope, path: string, found: Access[]): void {
+  for (const name in fields) {
+    const { form } = fields[name] as Fields[string];
+    const held = scope.item[name];
+    if (held === undefined || !("role" in form || "fields" in form)) continue;
+    const here = path === "" ? name : name === "at" ? path : `${path}.${name}`;
+    const visit = (one: unknown, place: string, index: number): void => {
+      if ("role" in form) found.push(accessAt(form, scope, one, place, index));
+      else collect(form.fields, { ...scope, item: one as Held }, place, found);
+    };
+    if (form.is === "address" || form.is === "record") visit(held, here, 0);
+    else for (const [index, one] of (held as readonly unknown[]).entries()) visit(one, `${here}[${index}]`, index);
+  }
+}
+
+function accessAt(form: AddressForm, scope: Scope, at: unknown, name: string, index: number): Access {
+  const { role, inPlace = false } = form;
+  const own = form.strides?.flatMap((field) => scope.item[field] as readonly number[]);
+  const read = (text: string): { dtype: DType; shape: number[] } => {
+    const { dtype, terms } = viewOf(text);
+    const shape = terms.flatMap((term) => valueOf(term, scope));
+    return { dtype: dtype ?? ((scope.item["dtype"] ?? scope.call["dtype"]) as DType), shape };
+  };
+  let { dtype, shape } = read(viewText(form.view, scope, index));
+  if (typeof form.view === "object" && "short" in form.view && (own?.length ?? 0) < shape.length)
+    ({ dtype, shape } = read(form.view.short));
+  const replaced = typeof inPlace === "string" ? scope.call[inPlace] === true : inPlace;
+  return {
+    ...{ name, role, at: at as Access["at"], dtype, shape },
+    strides: own ?? stridesOf(shape),
+    inPlace: replaced,
+  };
+}
+
+function viewText(view: Views, { call }: Scope, index: number): string {
+  if (typeof view === "string") return view;
+  if (isList(view)) return view[index] ?? "[]";
+  if ("whole" in view) return view.whole;
+  const found = view.cases[call[view.by] as string];
+  return (typeof found === "string" ? found : found?.[index]) ?? "[]";
+}
+
+const isList = (view: Views): view is readonly string[] => Array.isArray(view);
+
+const views = new Map<string, View>();
+
+function viewOf(text: string): View {
+  const view = views.get(text) ?? parseView(text);
+  views.set(text, view);
+  return view;
+}
+
+/** Bytes of the memory that an access covers: from the lowest to one past the highest. */
+export function coveredBytes(access: Access): { readonly low: number; readonly high: number } {
+  const width = dtypes[access.dtype].bytes;
+  let [low, high] = [access.at[1], access.at[1]];
+  if (access.shape.includes(0)) return { low, high };
+  access.shape.forEach((size, dim) => {
+    const span = (size - 1) * (access.strides[dim] as number) * width;
+    if (span < 0) low += span;
+    else high += span;
+  });
+  return { low, high: high + width };
+}

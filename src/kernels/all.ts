@@ -1,0 +1,15 @@
+/** @module What all families of kernels export. */
+export * from "./attention.ts";
+export * from "./collective.ts";
+export * from "./control.ts";
+export * from "./conv.ts";
+export * from "./dot.ts";
+export * from "./factor.ts";
+export * from "./fft.ts";
+export * from "./fused.ts";
+export * from "./lookup.ts";
+export * from "./random.ts";
+export * from "./reduce.ts";
+export * from "./softmax.ts";
+export * from "./sort.ts";
+export * from "./window.ts";

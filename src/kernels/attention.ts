@@ -1,0 +1,72 @@
+/** @module Attention of heads to keys that groups of them share. */
+import { dtypes } from "../ir/dtype.ts";
+import * as is from "./schema.ts";
+
+const shared = {
+  dtype: is.dtype(),
+  lead: is.sizes(),
+  ...is.sized("r", "n", "m", "d", "e"),
+  scale: is.number(),
+  causal: is.flag(),
+  query: is.strided(is.reads("[lead r n d]")),
+  key: is.strided(is.reads("[lead m d]")),
+  value: is.strided(is.reads("[lead m e]")),
+  mask: is.optional(
+    is.record("MaskJson", {
+      at: is.reads("[lead r n m]", { strides: ["strides"] }),
+      dtype: is.dtype(),
+      strides: is.strides(),
+    }),
+  ),
+  dropout: is.optional(
+    is.record("DropoutJson", {
+      words: is.reads("u32[2]"),
+      start: is.reads("i32[rank(total)]"),
+      total: is.sizes(),
+      threshold: is.word(),
+      factor: is.number(),
+    }),
+  ),
+  scratch: is.scratch(),
+  slots: is.size(),
+};
+
+/** Rows and columns of a block of scores. */
+const [rows, columns] = [64, 128] as const;
+
+const facts = {
+  derived: {
+    /** Of each worker two blocks of scores, four numbers a row, the words of a row. */
+    bytes: ({ dtype, slots }: Pick<is.Values<typeof shared>, "dtype" | "slots">) =>
+      slots * ((2 * rows * columns + 4 * rows) * dtypes[dtype].bytes + 4 * columns),
+  },
+  groups: { shared: ["AttentionJson", shared] },
+} as const;
+
+export const attention = is.kernel(
+  "attention",
+  { ...shared, out: is.writes("[lead r n e]"), lse: is.writes("[lead r n]") },
+  {
+    ...facts,
+    doc: "`softmax(scale · q kᵀ) v` of f32 and f64 for each of the `r` heads of a group, and the log of each row's sum of exponentials. `causal`: row i sees columns up to i. Where a `mask` of bool is 0 a score is -inf; one of the dtype is added. A row that sees nothing gives zeros and -inf. `dropout`: the weight whose word of `randomBits` (that key and start, stream 0) is not below the threshold is 0, the others are multiplied by the factor. Blocks of 64 rows and 128 columns in order, with a running maximum and sum; scratch per slot: two such blocks, four numbers a row, 128 words.",
+    struct: "AttentionForward",
+  },
+);
+
+export const attentionGrad = is.kernel(
+  "attentionGrad",
+  {
+    ...shared,
+    lse: is.reads("[lead r n]"),
+    delta: is.reads("[lead r n]"),
+    dy: is.strided(is.reads("[lead r n e]")),
+    dq: is.writes("[lead r n d]"),
+    dk: is.writes("[lead m d]"),
+    dv: is.writes("[lead m e]"),
+  },
+  {
+    ...facts,
+    doc: "With weights `p = exp(score - lse)`, their cotangents `dp = dy vᵀ` and `ds = p (dp - delta)`: `dq = scale · ds k`, `dk = scale · dsᵀ q`, `dv = pᵀ dy`.",
+    struct: "AttentionGrad",
+  },
+);

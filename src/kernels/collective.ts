@@ -1,0 +1,85 @@
+/** @module What involves other devices, or the device's own place among them. */
+import { communicationOf } from "../ir/communication.ts";
+import { allOps } from "../ir/op.ts";
+import { reduceOps } from "./reduce.ts";
+import * as is from "./schema.ts";
+
+export const axisIndex = is.kernel(
+  "axisIndex",
+  { axis: is.size(), out: is.writes("i32[]") },
+  { doc: "This device's coordinate on a mesh axis.", flops: () => 0 },
+);
+
+/** Elements that come out of a collective for `count` that go in. */
+function received(runtime: string, count: number, parts: number): number {
+  const op = allOps().find((one) => communicationOf({ op: one })?.runtime === runtime);
+  return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
+}
+
+export const collective = is.kernel(
+  "collective",
+  {
+    op: is.oneOf("CollectiveOp", ["allReduce", "allGather", "reduceScatter", "allToAll", "broadcast", "exchange"]),
+    axis: is.size(),
+    reduction: is.optional(reduceOps),
+    dtype: is.dtype(),
+    parts: is.records("PartJson", {
+      in: is.reads("[count]", { inPlace: true }),
+      out: is.writes("[received]"),
+      count: is.size(),
+    }),
+    label: is.optional(is.text()),
+    sends: is.optional(is.pairs()),
+    receives: is.optional(is.pairs()),
+    relative: is.flag(),
+    flight: is.optional(is.word()),
+    members: is.optional(is.size()),
+  },
+  {
+    doc: "All parts travel as one message (a bucket); `count` is that of the input.",
+    derived: {
+      received: ({ op, axis, receives }, { count }, axes) =>
+        // The counts of an exchange are its own.
+        receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
+    },
+    flops: () => 0,
+    title: ({ op }) => `collective ${op}`,
+    communicates: true,
+    flight: "starts",
+  },
+);
+
+export const wait = is.kernel(
+  "wait",
+  { flight: is.word() },
+  {
+    doc: "Ends when the collective with that number has.",
+    flops: () => 0,
+    title: ({ flight }) => `wait ${flight}`,
+    flight: "ends",
+  },
+);
+
+export const send = is.kernel(
+  "send",
+  {
+    axis: is.size(),
+    to: is.size(),
+    dtype: is.dtype(),
+    parts: is.records("SentJson", { in: is.reads("[count]"), count: is.size() }),
+    label: is.optional(is.text()),
+  },
+  { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
+);
+
+export const receive = is.kernel(
+  "receive",
+  {
+    axis: is.size(),
+    from: is.size(),
+    dtype: is.dtype(),
+    parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
+    label: is.optional(is.text()),
+  },
+  { doc: "Waits for the message of the `send` that matches: label, dtype and sizes are compared.", communicates: true },
+);

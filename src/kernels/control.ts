@@ -1,0 +1,29 @@
+/** @module Calls that hold calls. */
+import { flag, kernel, optional, reads, size, steps, writes } from "./schema.ts";
+
+export const loop = kernel(
+  "loop",
+  {
+    count: optional(size()),
+    reverse: flag(),
+    out: writes("i32[]"),
+    test: optional(reads("bool[]")),
+    condition: optional(steps()),
+    steps: steps(),
+  },
+  {
+    doc: "Runs its steps `count` times. Before each iteration the number of the iteration (0, 1, …; with `reverse`, down from `count - 1`) is written to `out`. With a `test` in the place of a count: each iteration first runs the steps of `condition`, and the loop ends when `test` then holds 0.",
+    title: ({ count, reverse, test }) =>
+      test === undefined ? `loop ${count}${reverse === true ? " reverse" : ""}` : "loop while",
+    control: "loop",
+  },
+);
+
+export const branch = kernel(
+  "branch",
+  { test: reads("bool[]"), steps: steps(), otherwise: steps() },
+  { doc: "Runs `steps` where `test` is not 0, else `otherwise`.", control: "branch" },
+);
+
+/** Where what a loop or branch holds has ended, in calls that are put in one row; native code has none. */
+export const end = kernel("end", {}, { doc: "" });

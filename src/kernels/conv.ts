@@ -1,0 +1,108 @@
+/** @module Convolutions, channels last, and their gradients by the weight. */
+import { dtypes } from "../ir/dtype.ts";
+import { epilogueOf } from "./dot.ts";
+import { aligned, product } from "./room.ts";
+import * as is from "./schema.ts";
+
+const shared = {
+  dtype: is.dtype(),
+  n: is.size(),
+  g: is.sizeOrOne(),
+  d: is.sizeOrOne(),
+  ...is.sized("h", "w", "c"),
+  kd: is.sizeOrOne(),
+  ...is.sized("kh", "kw", "o"),
+  od: is.sizeOrOne(),
+  ...is.sized("oh", "ow"),
+  strides: is.sizes(3),
+  padding: is.paddings(),
+  inputDilation: is.sizes(3),
+  kernelDilation: is.sizes(3),
+  slots: is.size(),
+};
+
+type Sizes = is.Values<typeof shared>;
+
+/** A convolution, by the views of x, weight and out. */
+const forward = (x: string, weight: string, out: string, bias: string) => ({
+  ...shared,
+  x: is.reads(x),
+  weight: is.strided(is.reads(weight)),
+  ...epilogueOf(bias),
+  out: is.writes(out),
+  scratch: is.scratch(),
+});
+
+/** The gradient by the weight: x, dy and out. */
+const filter = (x: string, dy: string, out: string) => ({
+  ...shared,
+  x: is.reads(x),
+  dy: is.reads(dy),
+  out: is.writes(out),
+  scratch: is.scratch(),
+});
+
+const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): number =>
+  2 * product([n, g, od, oh, ow, o, kd, kh, kw, c]);
+const groups = { sizes: ["ConvSizes", shared] } as const;
+const withEpilogue = { ...groups, epilogue: ["EpilogueJson", epilogueOf("[o]")] } as const;
+
+type Forward = is.Values<ReturnType<typeof forward>>;
+const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
+
+export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
+  doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then per slot the smaller of the image as it is padded, `c` times the reach of the windows, and of its columns; each area is rounded up to 64 bytes.",
+  derived: { bytes: (call: Sizes) => weightBytes(call) + slotBytes(call) },
+  flops,
+  epilogue,
+  struct: "Conv",
+  groups: withEpilogue,
+});
+
+export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
+  doc: "The gradient of `conv` by its weight. Scratch: `min(n, 8)` partial sums, added by a fixed tree, then the slots.",
+  derived: { bytes: (call: Sizes) => chunkBytes(call) + slotBytes(call) },
+  flops,
+  struct: "ConvFilter",
+  groups,
+});
+
+export const convGroups = is.kernel(
+  "convGroups",
+  forward("[n d h w c g]", "[kd kh kw c o g]", "[n od oh ow o g]", "[o g]"),
+  {
+    doc: "`conv` for many groups of few channels, such as depthwise convolutions: groups are the lanes of vectors, so `g` is the last dim of everything. The weight lies without gaps; no scratch.",
+    derived: { bytes: () => 0 },
+    flops,
+    epilogue,
+    struct: "Conv",
+    groups: withEpilogue,
+  },
+);
+
+export const convGroupsFilter = is.kernel(
+  "convGroupsFilter",
+  filter("[n d h w c g]", "[n od oh ow o g]", "[kd kh kw c o g]"),
+  {
+    doc: "The gradient of `convGroups` by its weight. Scratch: the partial sums alone.",
+    derived: { bytes: (call: Sizes) => chunkBytes(call) },
+    flops,
+    struct: "ConvFilter",
+    groups,
+  },
+);
+
+const weightBytes = ({ dtype, g = 1, kd = 1, kh, kw, c, o }: Sizes): number =>
+  aligned(product([g, kd, kh, kw, c, o]) * dtypes[dtype].bytes);
+
+const chunkBytes = (call: Sizes): number => Math.min(call.n, 8) * weightBytes(call);
+
+function slotBytes({ dtype, kd = 1, kh, kw, od = 1, oh, ow, c, strides, kernelDilation, slots }: Sizes): number {
+  const [window, output] = [
+    [kd, kh, kw],
+    [od, oh, ow],
+  ];
+  const reach = (size: number | undefined, by: number | undefined): number => Math.max(0, (size ?? 0) - 1) * (by ?? 1);
+  const padded = [0, 1, 2].map((d) => reach(output[d], strides[d]) + reach(window[d], kernelDilation[d]) + 1);
+  return slots * aligned(Math.min(product(padded), product([...window, ...output])) * c * dtypes[dtype].bytes);
+}

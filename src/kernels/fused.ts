@@ -1,0 +1,102 @@
+/** @module Elementwise groups, without folds and with folds of rows or columns. */
+import { dtypes } from "../ir/dtype.ts";
+import { formatShape } from "../ir/shape.ts";
+import { chunksOf } from "./partials.ts";
+import { aligned, product } from "./room.ts";
+import { dtype, instructions, kernel, reads, records, size, sizes, strides, type Values, writes } from "./schema.ts";
+
+const fields = {
+  shape: sizes(),
+  in: records("FusedIn", {
+    at: reads("[shape]", { strides: ["strides"], inPlace: true }),
+    dtype: dtype(),
+    strides: strides(),
+  }),
+  ops: instructions(),
+};
+
+/** Operands without a stride for the dim that is folded have one value for each row, or column. */
+const out = (short: string) =>
+  records("FusedOut", {
+    at: writes({ whole: "[shape]", short }, { strides: ["strides"] }),
+    dtype: dtype(),
+    strides: strides(),
+    reg: size(),
+  });
+
+type Group = Values<typeof fields & { out: ReturnType<typeof out> }>;
+
+const named = (name: string) => (call: Group) => {
+  const all = call.ops.map((op) => String(op[op[0] === "fold" ? 2 : 0]));
+  const computing = all.filter((op) => op !== "const");
+  const names = computing.length > 0 ? computing : all;
+  return `${name} ${names.length === 0 ? "copy" : names.join("+")} ${formatShape(call.shape)}`;
+};
+
+const facts = {
+  flops: ({ ops, shape }: Group) => ops.filter(([name]) => name !== "const" && name !== "cast").length * product(shape),
+  space: "shape",
+  struct: "Fused",
+};
+
+export const fused = kernel(
+  "fused",
+  { ...fields, out: out("[shape]") },
+  {
+    ...facts,
+    doc: "An elementwise group over an iteration space.",
+    title: named("fused"),
+    group: "elements",
+  },
+);
+
+export const fusedRows = kernel(
+  "fusedRows",
+  { ...fields, out: out("[init(shape)]") },
+  {
+    ...facts,
+    doc: "A group with folds in it, over rows: the last dim of the shape (at most 16,384 elements) is combined.",
+    title: named("fusedRows"),
+    group: "rows",
+  },
+);
+
+export const fusedColumns = kernel(
+  "fusedColumns",
+  { ...fields, out: out("[tail(shape)]") },
+  {
+    ...facts,
+    doc: "The same, but the first dim of the shape is combined, and nothing may be computed from a fold: each is an output. At most 8 folds.",
+    title: named("fusedColumns"),
+    group: "columns",
+    work: columnBytes,
+  },
+);
+
+/** The chunks' results of each fold. */
+function columnBytes({ shape, in: inputs, out: outs }: Group): number {
+  const [rows, ...kept] = shape as [number, ...number[]];
+  const isFold = (one: { readonly strides: readonly number[] }): boolean => one.strides.length === kept.length;
+  const operands = [...inputs, ...outs].map((one) => (isFold(one) ? one.strides : one.strides.slice(1)));
+  const outputs = product(kept);
+  const columns = innermost(kept, operands);
+  const chunks = chunksOf(outputs / columns, columns, rows);
+  if (chunks === 1 || outputs === 0) return 0;
+  const bytes = outs.filter(isFold).map((one) => chunks * outputs * dtypes[one.dtype].bytes);
+  return bytes.reduce((total, one) => total + aligned(one), 0);
+}
+
+/** Size of the innermost dim after those are merged that all operands walk as one. */
+function innermost(sizes: readonly number[], operands: readonly (readonly number[])[]): number {
+  let inner = 1;
+  let next: number[] | undefined;
+  for (let dim = sizes.length - 1; dim >= 0; dim--) {
+    const size = sizes[dim] as number;
+    if (size === 1) continue;
+    const strides = operands.map((one) => one[dim] as number);
+    if (next !== undefined && strides.some((stride, index) => stride !== next?.[index])) break;
+    inner *= size;
+    next = strides.map((stride) => stride * size);
+  }
+  return inner;
+}

@@ -1,0 +1,81 @@
+/** @module Rows and blocks of tables, at places that are known when a call runs. */
+import { dtypes } from "../ir/dtype.ts";
+import { product } from "./room.ts";
+import * as is from "./schema.ts";
+
+const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
+const [table, rows, places] = ["[outer size inner]", "[outer count inner]", "i32[outer count]"];
+const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
+const struct = "Gather";
+
+/** The bytes of the table: what the roundings of long sums lose. */
+const lost = {
+  bytes: ({ dtype, outer, size, inner }: is.Values<typeof shared>) =>
+    product([outer, size, inner]) * dtypes[dtype].bytes,
+};
+
+export const gather = is.kernel(
+  "gather",
+  { ...shared, in: is.reads(table), ...block, out: is.writes(rows) },
+  {
+    doc: "Rows of `in` at indices. One outside [0, size) is an error of the run, with the index, its position and the range. With `start` and `total` the table is the `size` rows from `start` on of one of `total` rows: an index inside the larger table but outside the block gathers zeros.",
+    moves: "out",
+    struct,
+  },
+);
+
+export const scatterAdd = is.kernel(
+  "scatterAdd",
+  {
+    ...shared,
+    updates: is.reads(rows),
+    ...block,
+
+    scratch: is.optional(is.scratch()),
+    out: is.writes(table),
+  },
+  {
+    doc: "Zeros, to which rows of `updates` are added in order of position; the rest as `gather`. Sums of floats at more positions than max(2^8, size) have a scratch of the size of `out`, for what their roundings lose.",
+    derived: lost,
+    struct,
+  },
+);
+
+export const scatter = is.kernel(
+  "scatter",
+  {
+    op: is.oneOf("ScatterOp", ["sum", "prod", "max", "min", "replace"]),
+    ...shared,
+    in: is.reads(table, { inPlace: true }),
+    indices: is.reads(places),
+    updates: is.reads(rows),
+    scratch: is.optional(is.scratch()),
+    out: is.writes(table),
+  },
+  {
+    doc: "A copy of `in` into which the rows of `updates` are combined in order of position; an index outside [0, size) is an error of the run. Scratch of sums as of `scatterAdd`.",
+    derived: lost,
+    struct,
+  },
+);
+
+const slice = { dtype: is.dtype(), shape: is.sizes(), sizes: is.sizes() };
+const starts = is.listOf(is.reads("i32[]"));
+
+export const dynamicSlice = is.kernel(
+  "dynamicSlice",
+  { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
+  { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
+);
+
+export const dynamicUpdateSlice = is.kernel(
+  "dynamicUpdateSlice",
+  {
+    ...slice,
+    in: is.reads("[shape]", { inPlace: true }),
+    update: is.reads("[sizes]"),
+    starts,
+    out: is.writes("[shape]"),
+  },
+  { doc: "`in` with `update` over a block of it.", moves: "update", struct: "Slice" },
+);

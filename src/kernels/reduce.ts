@@ -1,0 +1,32 @@
+/** @module Folds of memory as it lies. */
+import { dtypes } from "../ir/dtype.ts";
+import { reducePartials } from "./partials.ts";
+import { dtype, kernel, oneOf, reads, size, sizes, strides, writes } from "./schema.ts";
+
+/** What a fold does. */
+export const reduceOps = oneOf("ReduceOp", ["sum", "max", "min", "and", "or"]);
+
+export const reduce = kernel(
+  "reduce",
+  {
+    op: reduceOps,
+    dtype: dtype(),
+    in: reads("[keep over]", { strides: ["keepStrides", "overStrides"] }),
+    keep: sizes(),
+    keepStrides: strides(),
+    over: sizes(),
+    overStrides: strides(),
+    out: writes("[keep]"),
+  },
+  {
+    doc: "Combines the dims `over`. Identity of max is -inf or the lowest integer. NaN propagates.",
+    title: ({ op }) => `reduce ${op}`,
+    work: (call) => reducePartials(call) * dtypes[call.dtype].bytes,
+  },
+);
+
+export const argMax = kernel(
+  "argMax",
+  { dtype: dtype(), rows: size(), cols: size(), in: reads("[rows cols]"), out: writes("i32[rows]") },
+  { doc: "The index of the largest of each row; the first of ties; the first NaN wins." },
+);

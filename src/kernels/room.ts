@@ -1,0 +1,23 @@
+/** @module Memory of a call's workers, behind the arena (native/core/src/kernels/room.rs). */
+
+/** Offsets of areas are multiples of this. */
+export const alignment = 64;
+
+/** The next multiple of {@link alignment}. */
+export const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
+
+/** The product of sizes. */
+export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);
+
+/** Most workers that get scratch. */
+const workers = 16;
+
+/** Bytes of all workers, for a call of so many tasks. */
+export const room = (tasks: number, bytes: number): number => aligned(bytes) * Math.min(Math.max(tasks, 1), workers);
+
+/** Elements of the rows of one task. */
+const task = 4096;
+
+/** Tasks of rows of so many elements. */
+export const tasksOf = (rows: number, length: number): number =>
+  Math.ceil(rows / Math.max(Math.floor(task / Math.max(length, 1)), 1));

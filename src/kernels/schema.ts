@@ -1,0 +1,235 @@
+/**
+ * @module What a kernel is, as data: the fields of its call, the memory that they name, its cost, what it needs beside its
+ * operands. Lowering, checks, printing, costs, the page on lowered programs and the structs of the native core follow from it.
+ */
+import type { DType } from "../ir/dtype.ts";
+import type { KernelCall, Ref } from "../ir/kernel.ts";
+import { type Access, accessesIn } from "./access.ts";
+
+/** One field of a call, or of a record in it. */
+export interface Field<Value = unknown, Needed extends boolean = boolean> {
+  readonly form: Form;
+  readonly needed: Needed;
+  /** What the native core takes where the field is left out. */
+  readonly fallback?: number;
+  /** What the field holds; for the compiler alone. */
+  readonly holds?: Value;
+}
+
+/** Fields by name. */
+export interface Fields {
+  readonly [name: string]: Field;
+}
+
+/** How a field is written. */
+export type Form =
+  | { readonly is: Plain }
+  | { readonly is: "sizes"; readonly length?: number }
+  /** One of some names; `type` is what the native core calls them. */
+  | { readonly is: "name"; readonly type: string; readonly names: readonly string[] }
+  | AddressForm
+  /** Fields within the field, once or in a list; `type` is what the native core calls them. */
+  | { readonly is: "record" | "records"; readonly type: string; readonly fields: Fields };
+
+type Plain = keyof typeof plainForms;
+
+/** Forms without anything to say of them, in words. */
+export const plainForms = {
+  size: "size",
+  word: "u32",
+  number: "number",
+  flag: "true or false",
+  text: "text",
+  dtype: "dtype",
+  strides: "strides",
+  paddings: "three pairs of integers",
+  pairs: "pairs of an integer and a size",
+  instructions: "instructions",
+  steps: "steps",
+};
+
+/** One address, or a list of them. */
+export interface AddressForm {
+  readonly is: "address" | "addresses";
+  readonly role: Access["role"];
+  readonly view: Views;
+  /** The fields beside it that have the strides; without any, elements lie without gaps. */
+  readonly strides?: readonly string[];
+  /** Whether an output may be exactly this view, or the flag that says so. */
+  readonly inPlace?: boolean | string;
+}
+
+/**
+ * Dtype and shape of what lies at an address: `i32[rows cols]`; without a dtype that of the nearest field `dtype`. A shape is
+ * made of numbers, fields that hold sizes, `min(a,b)`, `rank(list)`, `init(list)` and `tail(list)` (all but the last, the
+ * first), `half(list)` (the last size is `n / 2 + 1`), and names that the kernel derives. With `by`, it depends on a field; the entries of a list are then those of a list of addresses.
+ */
+export type Views =
+  | string
+  | readonly string[]
+  | { readonly by: string; readonly cases: { readonly [name: string]: string | readonly string[] } }
+  /** The second where there are fewer strides than dims in the first. */
+  | { readonly whole: string; readonly short: string };
+
+type Held<F> = F extends Field<infer Value> ? Value : never;
+type Given<F extends Fields> = { [K in keyof F]: F[K] extends Field<unknown, true> ? K : never }[keyof F];
+
+/** What a call holds, or a record in it. */
+export type Values<F extends Fields> = { readonly [K in Given<F>]: Held<F[K]> } & {
+  readonly [K in Exclude<keyof F, Given<F>>]?: Held<F[K]> | undefined;
+};
+
+const plain =
+  <Value>(is: Plain) =>
+  (): Field<Value, true> => ({ form: { is }, needed: true });
+
+export const word = plain<number>("word");
+export const number = plain<number>("number");
+export const text = plain<string>("text");
+export const dtype = plain<DType>("dtype");
+export const strides = plain<readonly number[]>("strides");
+export const paddings = plain<readonly (readonly [number, number])[]>("paddings");
+export const pairs = plain<readonly (readonly [number, number])[]>("pairs");
+export const instructions = plain<readonly (readonly unknown[])[]>("instructions");
+export const steps = plain<readonly KernelCall[]>("steps");
+export const size = plain<number>("size");
+
+/** Sizes, by name. */
+export const sized = <const Name extends string>(...names: Name[]): { readonly [K in Name]: Field<number, true> } =>
+  Object.fromEntries(names.map((name) => [name, size()])) as { [K in Name]: Field<number, true> };
+
+/** A size that native code takes for 1 where it is left out. */
+export const sizeOrOne = (): Field<number, false> => ({ form: { is: "size" }, needed: false, fallback: 1 });
+
+/** False where it is left out. */
+export const flag = (): Field<boolean, false> => ({ form: { is: "flag" }, needed: false });
+
+export const sizes = (length?: number): Field<readonly number[], true> => ({
+  form: { is: "sizes", ...(length === undefined ? {} : { length }) },
+  needed: true,
+});
+
+export const oneOf = <const Name extends string>(type: string, names: readonly Name[]): Field<Name, true> => ({
+  form: { is: "name", type, names },
+  needed: true,
+});
+
+type AddressOptions = Pick<AddressForm, "strides" | "inPlace">;
+
+const address =
+  (role: Access["role"]) =>
+  (view: Views, options: AddressOptions = {}): Field<Ref, true> => ({
+    form: { is: "address", role, view, ...options },
+    needed: true,
+  });
+
+/** Memory that is read. */
+export const reads = address("read");
+/** Memory that is written. */
+export const writes = address("write");
+/** Memory for the length of the call, of as many bytes as the kernel derives. */
+export const scratch = (): Field<Ref, true> => address("scratch")("u8[bytes]");
+
+/** A list of what is one otherwise. */
+export const listOf = ({ form }: Field<Ref, true>): Field<readonly Ref[], true> => ({
+  form: { ...(form as AddressForm), is: "addresses" },
+  needed: true,
+});
+
+export const record = <F extends Fields>(type: string, fields: F): Field<Values<F>, true> => ({
+  form: { is: "record", type, fields },
+  needed: true,
+});
+
+export const records = <F extends Fields>(type: string, fields: F): Field<readonly Values<F>[], true> => ({
+  form: { is: "records", type, fields },
+  needed: true,
+});
+
+type StridedFields = { readonly at: Field<Ref, true>; readonly strides: Field<readonly number[], true> };
+
+/** An address with strides. */
+export const strided = (of: Field<Ref, true>): Field<Values<StridedFields>, true> => ({
+  ...record("StridedJson", {
+    at: { ...of, form: { ...(of.form as AddressForm), strides: ["strides"] } },
+    strides: strides(),
+  }),
+});
+
+export const optional = <Value>(field: Field<Value, true>): Field<Value, false> => ({ ...field, needed: false });
+
+/** What a fused call that follows may leave to a kernel, which has fields for it. */
+export type Epilogue<F extends Fields> =
+  /** `bias`, one value for each of so many columns, and `relu`. */
+  | { columns(call: Values<F>): number; when?(call: Values<F>): boolean }
+  /** `gate`: 0 where `in` is at most 0. */
+  | { gate(call: Values<F>): boolean };
+
+/** What a kernel says beside its fields. */
+export interface Facts<F extends Fields> {
+  /** What it computes, for the page on lowered programs. */
+  readonly doc: string;
+  /** Sizes in its views that are no fields, from the call and the record that has the address. */
+  readonly derived?: { readonly [name: string]: Derived<F> };
+  /** Bytes that it needs behind the arena, for partial results and its workers. */
+  work?(call: Values<F>): number;
+  /** Operations, a multiply-add counted as two; left out, one for each element. */
+  flops?(call: Values<F>): number;
+  /** The operand whose elements alone are read and written. */
+  readonly moves?: string;
+  /** How a call is printed, without its operands. */
+  title?(call: Values<F>): string;
+  /** The field that has the shape of all its operands. */
+  readonly space?: string;
+  /** An elementwise group, by what it folds: nothing, rows, columns. */
+  readonly group?: "elements" | "rows" | "columns";
+  readonly epilogue?: Epilogue<F>;
+  /** Runs the steps that it holds again and again, or some of them once. */
+  readonly control?: "loop" | "branch";
+  /** Other devices take part. */
+  readonly communicates?: true;
+  /** Starts what `wait` ends, where it has a number for it; or ends it. */
+  readonly flight?: "starts" | "ends";
+  /** Name of its struct in the native core, where several kernels share one. */
+  readonly struct?: string;
+  /** Fields that are a struct of their own in the native core, by the name of the field there: its name, and its fields. */
+  readonly groups?: { readonly [field: string]: readonly [type: string, fields: Fields] };
+}
+
+/** A size from a call, the record that has the address, and the sizes of the mesh axes. */
+export type Derived<F extends Fields> = {
+  of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
+}["of"];
+
+/** A kernel: what it is called, its fields, and what follows from them. */
+export interface Kernel<F extends Fields = Fields> extends Facts<F> {
+  readonly name: string;
+  readonly fields: F;
+  /** Names of the fields that hold steps, in the order in which these are numbered. */
+  readonly nested: readonly string[];
+  /** A call of it. Fields that are undefined are left out. */
+  call(fields: Values<F>): KernelCall;
+  /** A call of it with the scratch that it needs. */
+  scratched(context: { scratch(bytes: number): Ref }, fields: Omit<Values<F>, "scratch">): KernelCall;
+  /** Everything that a call touches. `axes` are the sizes of the mesh axes. */
+  accesses(call: KernelCall, axes?: readonly number[]): readonly Access[];
+}
+
+/** Describes a kernel. */
+export function kernel<const F extends Fields>(name: string, fields: F, facts: Facts<NoInfer<F>>): Kernel<F> {
+  return {
+    ...facts,
+    name,
+    fields,
+    nested: Object.keys(fields).filter((field) => fields[field]?.form.is === "steps"),
+    call: (values) => ({ k: name, ...present(values) }),
+    scratched: (context, values) => {
+      const bytes = facts.derived?.["bytes"]?.(values as Values<F>, {}, []) ?? 0;
+      return { k: name, ...present(values), scratch: context.scratch(bytes) };
+    },
+    accesses: (call, axes = []) => accessesIn(call, fields, facts.derived ?? {}, axes),
+  };
+}
+
+const present = (values: object): object =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));

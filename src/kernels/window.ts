@@ -1,0 +1,61 @@
+/** @module Windows that slide over three dims, channels last. */
+import { reduceOps } from "./reduce.ts";
+import * as is from "./schema.ts";
+
+const shared = {
+  op: reduceOps,
+  dtype: is.dtype(),
+  n: is.size(),
+  d: is.sizeOrOne(),
+  ...is.sized("h", "w", "c"),
+  od: is.sizeOrOne(),
+  ...is.sized("oh", "ow"),
+  window: is.sizes(3),
+  strides: is.sizes(3),
+  dilation: is.sizes(3),
+  padding: is.paddings(),
+};
+
+const [large, small] = ["[n d h w c]", "[n od oh ow c]"];
+const struct = "Window";
+
+export const reduceWindow = is.kernel(
+  "reduceWindow",
+  { ...shared, in: is.reads(large), out: is.writes(small) },
+  {
+    doc: "Folds each window; `dilation` is the distance of a window's elements; padding counts as the identity.",
+    struct,
+  },
+);
+
+export const selectAndScatter = is.kernel(
+  "selectAndScatter",
+  {
+    ...shared,
+    in: is.reads(large, { inPlace: "gate" }),
+    source: is.reads(small),
+    gate: is.flag(),
+    out: is.writes(large),
+  },
+  {
+    doc: "The gradient of a windowed max or min of floats: each source value is added at the first position of its window that holds the extreme (row-major order; the first NaN counts as the extreme); the rest is 0. `gate` writes 0 where `in` is at most 0; the windows must then cover the input without overlap.",
+    epilogue: { gate: isTiled },
+    struct,
+  },
+);
+
+export const windowTake = is.kernel(
+  "windowTake",
+  { ...shared, in: is.reads(large), source: is.reads(large), out: is.writes(small) },
+  { doc: "The value of `source` where `in` has the window's extreme.", struct },
+);
+
+/** Whether every input of a pooling lies in exactly one window. */
+function isTiled(call: is.Values<typeof shared>): boolean {
+  const { window, strides, padding, dilation, d = 1 } = call;
+  if (d !== 1 || window[0] !== 1 || dilation.some((step) => step !== 1)) return false;
+  return (["d", "h", "w"] as const).every((field, axis) => {
+    const reach = (call[`o${field}`] ?? 1) * (strides[axis] as number);
+    return window[axis] === strides[axis] && padding[axis]?.[0] === 0 && reach >= (call[field] ?? 1);
+  });
+}
