@@ -181,8 +181,8 @@ function nativePlace({ kind, program, step, begun = step, kernel }: Fault): stri
 export const describeStep = ({ step, epoch, epochs, batch }: NonNullable<FaultPlace["training"]>): string =>
   `step ${step} (epoch ${epoch} of ${epochs}, batch ${batch})`;
 
-/** Why a rank ended a run: what native code says is a record, what was given to `abort` are words. */
-function reasonOf(reason: string): string {
+/** What native code says is a record, in sentences; words, such as those given to `abort`, stay as they are. */
+export function reasonOf(reason: string): string {
   const fault = parseFault(reason);
   return fault === undefined ? reason : sentenceOf(fault);
 }

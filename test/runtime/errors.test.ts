@@ -138,7 +138,7 @@ const ways: readonly (readonly [
     "a list of failed runs",
     (program, buffers) => (device) => {
       device.run(program, buffers).catch(() => {});
-      throw Object.assign(new Error(), device.sync()[0]);
+      throw new Error(device.sync()[0]?.fault);
     },
   ],
 ];

@@ -184,8 +184,8 @@ pub struct Swap {
 
 /// Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing.
 #[napi]
-pub fn end_with_parent(env: Env, parent: u32, grace: f64) -> Result<()> {
-    comm::end_with_parent(parent, seconds("grace", grace)?).map_err(|error| Failure::from(error).raise(&env))
+pub fn end_with_parent(parent: u32, grace: f64) -> Result<()> {
+    comm::end_with_parent(parent, seconds("grace", grace)?).map_err(|error| Failure::from(error).into())
 }
 
 #[napi(object)]
@@ -206,8 +206,8 @@ pub struct FlightRecord {
 
 /// Reads what a rank's flight recorder left.
 #[napi]
-pub fn read_flight(env: Env, path: String) -> Result<FlightRecord> {
-    let flight = comm::read_flight(Path::new(&path)).map_err(|error| Failure::from(error).raise(&env))?;
+pub fn read_flight(path: String) -> Result<FlightRecord> {
+    let flight = comm::read_flight(Path::new(&path)).map_err(Failure::from)?;
     let current = flight.current.map(|entry| {
         let description = format!("{} (sequence {}, step {})", entry.description, entry.sequence, entry.step);
         FlightCurrent { step: entry.step as f64, description }
@@ -343,10 +343,10 @@ impl NativeWorld {
 
     /// The members in the order that gives blocks their places; must contain this rank.
     #[napi]
-    pub fn group(&self, env: Env, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
+    pub fn group(&self, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
         let ranks: Vec<usize> = ranks.into_iter().map(|r| r as usize).collect();
         let world = self.world()?.clone();
-        let group = world.group(&ranks, &name).map_err(|error| Failure::from(error).raise(&env))?;
+        let group = world.group(&ranks, &name).map_err(Failure::from)?;
         Ok(NativeGroup::new(world, group))
     }
 }

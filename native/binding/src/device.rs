@@ -27,9 +27,9 @@ pub struct NativeProgram {
 #[napi]
 impl NativeProgram {
     #[napi(constructor)]
-    pub fn new(env: Env, json: String) -> Result<NativeProgram> {
+    pub fn new(json: String) -> Result<NativeProgram> {
         let parsed = guarded(|| Ok(Program::parse(&json)?));
-        let program = parsed.map_err(|failure| failure.raise(&env))?;
+        let program = parsed?;
         Ok(NativeProgram { program: Arc::new(program) })
     }
 
@@ -40,8 +40,8 @@ impl NativeProgram {
 
     /// What the steps of a program access, a line each: `name role space low high`.
     #[napi]
-    pub fn accesses(env: Env, json: String) -> Result<Vec<String>> {
-        guarded(|| Ok(Program::accesses(&json)?)).map_err(|failure| failure.raise(&env))
+    pub fn accesses(json: String) -> Result<Vec<String>> {
+        Ok(guarded(|| Ok(Program::accesses(&json)?))?)
     }
 }
 
@@ -205,18 +205,19 @@ impl NativeDevice {
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
-    pub fn run_sync(&self, env: Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
-        let raise = |failure: Failure| failure.raise(&env);
+    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments, false).map(drop).map_err(raise);
+                perform(&mut device, &program.program, arguments, false)?;
+                return Ok(());
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { number: None, program: program.program.clone(), arguments, profile: false, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map(drop).map_err(raise)
+        receiver.recv().map_err(|_| fail("the device has ended"))??;
+        Ok(())
     }
 
     /// Waits until everything queued so far is done. Gives the runs that have failed since the last call.

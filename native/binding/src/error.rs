@@ -1,24 +1,16 @@
 //! Errors as JavaScript sees them: records (`src/runtime/native/error.ts` reads them).
 
-use napi::{Env, JsValue, Status};
+use napi::Status;
 
 use heddle_comm as comm;
 
-/// An error on its way to JavaScript: its record, in JSON.
+/// An error on its way to JavaScript: its record, in JSON, which is the message there.
 #[derive(Clone)]
 pub struct Failure(pub String);
 
-impl Failure {
-    /// The error for JavaScript; only on its thread.
-    pub fn raise(self, env: &Env) -> napi::Error {
-        let text = self.0.clone();
-        self.object(env).unwrap_or_else(|_| napi::Error::from_reason(text))
-    }
-
-    fn object(self, env: &Env) -> napi::Result<napi::Error> {
-        let mut object = env.create_error(napi::Error::from_reason(self.0.clone()))?;
-        object.set("fault", self.0)?;
-        Ok(napi::Error::from(object.to_unknown()))
+impl From<Failure> for napi::Error {
+    fn from(failure: Failure) -> napi::Error {
+        napi::Error::from_reason(failure.0)
     }
 }
 

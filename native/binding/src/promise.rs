@@ -26,10 +26,9 @@ impl<D: ToNapiValue + 'static> Settle<D> {
         result: std::result::Result<T, Failure>,
         into: impl FnOnce(Env, T) -> Result<D> + 'static,
     ) {
-        // Errors, too, are made on the JavaScript thread: they are objects with fields.
         self.0.resolve(Box::new(move |env| match result {
             Ok(value) => into(env, value),
-            Err(failure) => Err(failure.raise(&env)),
+            Err(failure) => Err(failure.into()),
         }));
     }
 }

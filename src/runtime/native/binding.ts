@@ -125,8 +125,8 @@ export interface NativeFlight {
 }
 
 /**
- * What the native core exports. What it throws and rejects with are `Error`s; of a run, or of talk with other ranks, they have
- * a `fault`, the record in JSON: see `error.ts`.
+ * What the native core exports. What it throws and rejects with are `Error`s; of a run, or of talk with other ranks, their
+ * message is the record in JSON: see `error.ts`.
  */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };

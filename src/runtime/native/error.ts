@@ -33,9 +33,23 @@ export class RunError extends HeddleError {
   }
 }
 
-/** Wraps what native code threw; a HeddleError stays as it is. What has no record is a call that is wrong in itself. */
+/** Wraps what native code threw; a HeddleError stays as it is. What is no record is of a call that is wrong in itself. */
 export function nativeError(error: unknown): HeddleError {
   if (error instanceof HeddleError) return error;
   const text = error instanceof Error ? error.message : String(error);
-  return new RunError(parseFault((error as { fault?: unknown } | null)?.fault) ?? { kind: "run", text }, error);
+  return new RunError(parseFault(text) ?? { kind: "run", text }, error);
 }
+
+/** What a native call gives. @throws HeddleError */
+export function byNative<Result>(call: () => Result): Result {
+  try {
+    return call();
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** Of a promise, for its `catch`. */
+export const rethrowNative = (error: unknown): never => {
+  throw nativeError(error);
+};

@@ -170,7 +170,7 @@ export class Queue {
   /** Waits, blocking, until all runs are done, and settles them. */
   drain(): void {
     const failed = this.devices.map(
-      (device) => new Map(device.sync().map(({ run, fault }) => [run, { fault }] as const)),
+      (device) => new Map(device.sync().map(({ run, fault }) => [run, new Error(fault)] as const)),
     );
     for (const launch of [...this.open]) {
       const errors = failed.map((byRun) => byRun.get(launch.number));
