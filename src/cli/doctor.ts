@@ -9,6 +9,7 @@ import pc from "picocolors";
 import { type Cores, usableCores } from "../launch/cores.ts";
 import { loaderName, runtimeName } from "../launch/loader.ts";
 import { loadNative } from "../runtime/native/binding.ts";
+import { nativeError } from "../runtime/native/error.ts";
 import { HeddleError } from "../util/errors.ts";
 import { launcherProblem } from "../util/launchers.ts";
 import { namedVariables, readEnvironment, unknownVariables } from "../util/settings.ts";
@@ -191,7 +192,7 @@ function diagnoseNative(): NativeDiagnosis {
     return { loaded: true, version, isa: isa ?? best, best };
   } catch (error) {
     if (error instanceof HeddleError) return { loaded: false, refused: true, error: error.plain };
-    return { loaded: false, error: (error as Error).message };
+    return { loaded: false, error: nativeError(error).plain };
   }
 }
 

@@ -16,9 +16,9 @@ const lost = {
 
 export const gather = is.kernel(
   "gather",
-  { ...shared, in: is.reads(table), ...block, failure: is.optional(is.text()), out: is.writes(rows) },
+  { ...shared, in: is.reads(table), ...block, out: is.writes(rows) },
   {
-    doc: "Rows of `in` at indices. One outside [0, size) is an error of the run, with the index, its position and the range; or with what `failure` says. With `start` and `total` the table is the `size` rows from `start` on of one of `total` rows: an index inside the larger table but outside the block gathers zeros.",
+    doc: "Rows of `in` at indices. One outside [0, size) is an error of the run, with the index, its position and the range. With `start` and `total` the table is the `size` rows from `start` on of one of `total` rows: an index inside the larger table but outside the block gathers zeros.",
     moves: "out",
     struct,
   },
@@ -30,7 +30,7 @@ export const scatterAdd = is.kernel(
     ...shared,
     updates: is.reads(rows),
     ...block,
-    failure: is.optional(is.text()),
+
     scratch: is.optional(is.scratch()),
     out: is.writes(table),
   },

@@ -48,7 +48,7 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
   // Which step they had begun by then would be a second number for the same one.
-  const told = stepNamed.test(first.error?.message ?? "");
+  const told = first.error?.step !== undefined;
   for (const other of others) {
     const known = told ? { ...other, step: undefined } : other;
     lines.push(`  then ${firstLine(describe(known, workers))}`);
@@ -72,13 +72,11 @@ function describe(failure: WorkerFailure, workers: number): string {
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
   // An error that names its step is of that one; others may have been begun since.
-  const own = stepNamed.test(error.message) ? place({ ...failure, step: undefined }) : where;
+  const own = error.step === undefined ? where : place({ ...failure, step: undefined });
   if (workers > 1) return `${who} failed${own}: ${error.message}`;
   // The error of a single script speaks for itself; one that is shown in full is not said twice.
   return error.stack === undefined ? error.message : "the script failed";
 }
-
-const stepNamed = /\bstep \d+ \(epoch \d+ of \d+, batch \d+\)/;
 
 function place({ step, during }: WorkerFailure): string {
   const parts = [step === undefined ? "" : ` at step ${step}`, during === undefined ? "" : `, during ${during}`];

@@ -1,6 +1,7 @@
 /** @module The key-value store through which workers find each other: it lives in the launcher's process. */
 
 import { loadNative } from "../runtime/native/binding.ts";
+import { nativeError } from "../runtime/native/error.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** A running store. */
@@ -35,14 +36,10 @@ export const startNativeStore: StartStore = async ({ host, port, secret, runId }
     const bound = await server.start(host, port, secret, runId);
     return { port: bound, close: () => server.stop() };
   } catch (error) {
-    throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${reason(error)}`, {
+    throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${nativeError(error).plain}`, {
       hint:
         port === 0 ? "is the loopback network up?" : "another program may hold it; leave out --port to have one chosen",
       cause: error,
     });
   }
 };
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

@@ -52,6 +52,8 @@ export interface ErrorMessage {
   readonly during?: string;
   /** The rank that the error is about. */
   readonly peer?: number;
+  /** The step of the training that the message names. */
+  readonly step?: number;
 }
 
 /** Sends a message to the launcher, if there is one. Never throws and never waits. */
@@ -84,10 +86,10 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
       return typeof message["text"] === "string" ? (value as PlanMessage) : undefined;
     case "error": {
       const optional = [message["stack"], message["code"], message["during"]];
-      const peer = message["peer"];
+      const numbers = [message["peer"], message["step"]];
       const valid =
         optional.every((part) => part === undefined || typeof part === "string") &&
-        (peer === undefined || Number.isSafeInteger(peer));
+        numbers.every((part) => part === undefined || Number.isSafeInteger(part));
       return typeof message["message"] === "string" && valid ? (value as ErrorMessage) : undefined;
     }
     default:
@@ -166,6 +168,7 @@ export function errorMessage(error: unknown): ErrorMessage {
   const code = property(error, "code");
   const peer = typeof error === "object" && error !== null ? (error as { rank?: unknown }).rank : undefined;
   const told = error instanceof HeddleError || property(error, "name") === "HeddleError";
+  const step = error instanceof HeddleError ? error.fault?.training?.step : undefined;
   return {
     type: "error",
     message,
@@ -173,6 +176,7 @@ export function errorMessage(error: unknown): ErrorMessage {
     ...(code === undefined ? {} : { code }),
     ...(during === undefined ? {} : { during }),
     ...(told && Number.isSafeInteger(peer) ? { peer: peer as number } : {}),
+    ...(step === undefined ? {} : { step }),
   };
 }
 

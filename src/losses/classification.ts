@@ -152,7 +152,7 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
       ofRows(
         retold(
           "nll",
-          ({ index, position, size }) => `label ${index} at row ${position} is outside [0, ${size})`,
+          (found) => ({ ...found, kind: "label" }),
           () => rowsById(x, rows.indices, labels.shape.length).neg(),
         ),
         rows,

@@ -5,7 +5,8 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
+import { HeddleError, inWords, type OutsideIndex, retold, within } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { asRecord, checkInteger } from "../util/options.ts";
 import { checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";
 
@@ -87,9 +88,10 @@ function logLikelihood(x: Tensor, path: ReturnType<typeof pathOf>, lengths: Tens
 /** Of a place in the labels with blanks around each, the label. */
 const labelOutside =
   (length: number) =>
-  ({ index, position, size }: OutsideIndex): string => {
+  (found: OutsideIndex): Fault => {
+    const { index, position, size } = found;
     const [sequence, place] = [Math.floor(position / (2 * length + 1)), position % (2 * length + 1)];
-    return `label ${index}, number ${(place - 1) / 2} of sequence ${sequence}, is outside [0, ${size})`;
+    return inWords(`label ${index}, number ${(place - 1) / 2} of sequence ${sequence}, is outside [0, ${size})`, found);
   };
 
 function checkTypes(logProbabilities: Tensor, labels: Tensor, blank: number): void {

@@ -5,7 +5,8 @@ import { formatType, sameShape } from "../ir/shape.ts";
 import { arange, concat, dotGeneral, isNaN, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
 import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
+import { HeddleError, inWords, type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { CountedMetric } from "./metric.ts";
@@ -99,8 +100,8 @@ function checkedClasses(what: string, given: Tensor, classes: number): Tensor {
       `confusionMatrix: element ${index} of the ${what} is ${value}, outside [0, ${classes})`,
     );
   });
-  const outside = ({ index, position, size }: OutsideIndex): string =>
-    `element ${position} of the ${what} is ${index}, outside [0, ${size})`;
+  const outside = (found: OutsideIndex): Fault =>
+    inWords(`element ${found.position} of the ${what} is ${found.index}, outside [0, ${found.size})`, found);
   return retold("confusionMatrix", outside, () => rowsById(arange(classes), toIndices(given).reshape([-1])));
 }
 

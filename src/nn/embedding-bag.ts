@@ -4,7 +4,8 @@ import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { cumsum, ones, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
 import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
-import { HeddleError, type OutsideIndex, retold, within } from "../util/errors.ts";
+import { HeddleError, inWords, type OutsideIndex, retold, within } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
 import { type Applied, type ApplyOptions, type Layer, madeBy, positioned, type Variables } from "./layer.ts";
@@ -153,11 +154,13 @@ interface Combine {
 
 const wrongOffset =
   (count: number) =>
-  ({ index, position }: OutsideIndex): string =>
-    index < 0 ? `offsets[${position}] is ${index}` : `offsets[${position}] is ${index}, but there are ${count} ids`;
+  (found: OutsideIndex): Fault => {
+    const { index, position } = found;
+    return inWords(`offsets[${position}] is ${index}${index < 0 ? "" : `, but there are ${count} ids`}`, found);
+  };
 /** The first bag begins behind the first id. */
-const beforeFirst = ({ position }: OutsideIndex): string =>
-  `offsets do not begin at 0: id ${position} is before the first bag`;
+const beforeFirst = (found: OutsideIndex): Fault =>
+  inWords(`offsets do not begin at 0: id ${found.position} is before the first bag`, found);
 
 /** The bag of each id: how many begin at its place or before, less one. */
 function bagOf(ids: Tensor, offsets: Tensor): Tensor {

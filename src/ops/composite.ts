@@ -24,7 +24,8 @@ import { enter } from "../ir/op.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import { Trace } from "../ir/trace.ts";
 import { flopsTo } from "../ir/walk.ts";
-import { HeddleError } from "../util/errors.ts";
+import { faultError } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
 export interface CompositeDef<A extends Attrs> {
@@ -50,7 +51,7 @@ export interface CompositeDef<A extends Attrs> {
   /** Checks types beyond what the body does, for better messages. */
   readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
   /** What to say of values for which the run fails, for a better message than the body's. */
-  readonly refuse?: (inputs: readonly HostTensor[], attrs: A) => string | undefined;
+  readonly refuse?: (inputs: readonly HostTensor[], attrs: A) => Fault | undefined;
 }
 
 /** The body of a composite as a graph over inputs of these types. */
@@ -98,7 +99,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     cost: (inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs),
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
-      if (refused !== undefined) throw new HeddleError("value", refused);
+      if (refused !== undefined) throw faultError(refused);
       return evaluateGraph(graphFor(inputs, attrs), inputs, context).map((output) => output.data);
     },
   });

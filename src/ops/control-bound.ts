@@ -2,7 +2,10 @@
 import { equationOf } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
+import type { Shape, TensorType } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
+import type { Fault } from "../util/faults.ts";
+import { speakerNow, speakingAs } from "../util/source.ts";
 import { batchByLoop } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
@@ -10,9 +13,12 @@ import * as emit from "./emit.ts";
 /** For the message: `loop` is the name of the loop's body, `done` the number of iterations before the table's first; default 0. */
 type BoundAttrs = { loop: string; done?: number };
 
-/** What is said of a loop that takes more iterations than it may, and what can be done. */
-const pastBound = ({ loop, done = 0 }: BoundAttrs, size: number): string =>
-  `whileLoop '${loop}' ran past maxIterations ${done + size}: its condition still holds after so many iterations; give it a larger maxIterations, or a condition that ends sooner`;
+/** A loop that takes more iterations than it may. */
+const pastBound = ({ loop, done = 0 }: BoundAttrs, { shape }: { readonly shape: Shape }): Fault => ({
+  kind: "pastBound",
+  loop,
+  most: done + (shape[0] as number),
+});
 
 const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   name: "withinBound",
@@ -45,17 +51,22 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
           in: context.at(table),
           indices: context.at(at),
           out: context.at(context.outputs[0] as View),
-          failure: pastBound(context.attrs, size),
         }),
       ];
     },
   },
   refuse: ([table, at], attrs) => {
-    const [size, index] = [(table as HostTensor).shape[0] as number, (at as HostTensor).data[0] as number];
-    return index >= 0 && index < size ? undefined : pastBound(attrs, size);
+    const [whole, index] = [table as HostTensor, (at as HostTensor).data[0] as number];
+    return index >= 0 && index < (whole.shape[0] as number) ? undefined : pastBound(attrs, whole);
   },
 });
 
 /** true, where iteration `at` is one that the loop may take; else the run fails. `table` has an element for each. */
-export const withinBound = (table: Node, at: Node, loop: string, done = 0): Node =>
-  emit.call(withinBoundOp.name, [table, at], done === 0 ? { loop } : { loop, done });
+export function withinBound(table: Node, at: Node, loop: string, done = 0): Node {
+  const attrs = done === 0 ? { loop } : { loop, done };
+  // Native code knows the lookup alone.
+  const says = (): Fault => pastBound(attrs, table.types[0] as TensorType);
+  return speakingAs({ ...(speakerNow() ?? { name: "whileLoop" }), says }, () =>
+    emit.call(withinBoundOp.name, [table, at], attrs),
+  );
+}

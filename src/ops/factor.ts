@@ -12,7 +12,8 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import * as kernels from "../kernels/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { faultError, HeddleError } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
 import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
@@ -54,12 +55,12 @@ export function batchEquation(input: TensorType, inputs: readonly number[], outp
   return equationOf(inputs.map(operand("x")), outputs.map(operand("y")), { whole });
 }
 
-/** Runs a rule on each matrix of a batch and joins what it gives; a string says what is wrong with the matrix. */
+/** Runs a rule on each matrix of a batch and joins what it gives; or tells what is wrong with the matrix of this number. */
 export function eachMatrix(
   inputs: readonly HostTensor[],
   outputs: readonly TensorType[],
   name: string,
-  rule: (...matrices: host.Matrix[]) => readonly host.Matrix[] | string,
+  rule: (...matrices: host.Matrix[]) => readonly host.Matrix[] | ((matrix: number) => Fault),
 ) {
   const [first] = inputs as [HostTensor];
   const batch = sizeOf(batchOf(first));
@@ -70,7 +71,7 @@ export function eachMatrix(
       return Float64Array.from(data.subarray(index * size, (index + 1) * size));
     });
     const made = rule(...matrices);
-    if (typeof made === "string") throw new HeddleError("value", `${name}: matrix ${index} of the batch ${made}`);
+    if (typeof made === "function") throw faultError({ ...made(index), by: name });
     made.forEach((values, place) => {
       results[place]?.set(values, index * values.length);
     });
@@ -123,7 +124,7 @@ const choleskyOp: OpDef<None> = defineOp<None>({
   reference: (inputs, _attrs, outputs) =>
     eachMatrix(inputs, outputs, "cholesky", (a) => {
       const l = host.cholesky(a, rowsOf(inputs[0] as HostTensor));
-      return l === undefined ? "is not positive definite" : [l];
+      return l === undefined ? (matrix) => ({ kind: "notPositiveDefinite", matrix }) : [l];
     }),
   form: { kind: "kernel" },
   lower: { emit: factorCall("cholesky", ([x]) => rowsOf(x as View)) },
@@ -166,7 +167,7 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
     const [m, n] = [rowsOf(inputs[1] as HostTensor), columnsOf(inputs[1] as HostTensor)];
     return eachMatrix(inputs, outputs, "triangularSolve", (a, b) => {
       const x = host.triangularSolve(a, b as host.Matrix, m, n, attrs);
-      return typeof x === "number" ? `is singular: pivot ${x} is 0` : [x];
+      return typeof x === "number" ? (matrix) => ({ kind: "singular", matrix, pivot: x }) : [x];
     });
   },
   form: { kind: "kernel" },

@@ -4,13 +4,12 @@
  */
 
 import { type DType, isFloat, longBounds, numberOfLong, roundTo, wrapLong } from "../ir/dtype.ts";
-import { HeddleError } from "../util/errors.ts";
+import { faultError, HeddleError } from "../util/errors.ts";
 
 type Long = "i64" | "u64";
 
 const nonzero = (name: "div" | "rem", dtype: Long, y: bigint): bigint => {
-  if (y === 0n)
-    throw new HeddleError("value", `${name}: integer ${name === "div" ? "division" : "remainder"} by zero (${dtype})`);
+  if (y === 0n) throw faultError({ kind: "zeroDivisor", by: name, op: name, dtype });
   return y;
 };
 

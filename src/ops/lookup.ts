@@ -7,7 +7,7 @@ import { absent, type Batched, type HostTensor, type Node, type Split } from "..
 import { defineOp } from "../ir/op.ts";
 import { formatShape, formatType, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
-import { HeddleError } from "../util/errors.ts";
+import { faultError, HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { eachOffset } from "./host.ts";
@@ -45,7 +45,7 @@ function checkIndices(name: string, data: TensorType, indices: TensorType, batch
 function checkedIndex(name: string, indices: HostTensor, position: number, size: number): number {
   const index = indices.data[position] as number;
   if (index < 0 || index >= size) {
-    throw new HeddleError("value", `${name}: index ${index} at position ${position} is outside [0, ${size})`);
+    throw faultError({ kind: "index", by: name, index, position, size });
   }
   return index;
 }

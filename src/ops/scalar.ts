@@ -5,7 +5,7 @@
 
 import { type DType, dtypes, isInteger, isSigned } from "../ir/dtype.ts";
 import { absent, type Node } from "../ir/node.ts";
-import { HeddleError } from "../util/errors.ts";
+import { faultError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { bitPairs, bitRows, wholePower } from "./scalar-bits.ts";
 import { functionPairs, functionRows } from "./scalar-functions.ts";
@@ -214,7 +214,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     dtypes: "number",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
-      if (y === 0) throw new HeddleError("value", `div: integer division by zero (${dtype})`);
+      if (y === 0) throw faultError({ kind: "zeroDivisor", by: "div", op: "div", dtype });
       return Math.trunc(x / y);
     },
     gradient: [(dy, _x, y) => div(dy, y), (dy, _x, y, out) => neg(div(mul(dy, out), y))],
@@ -225,7 +225,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     doc: "Remainder with the sign of x; integer remainder by zero is an error.",
     dtypes: "number",
     value: (x, y, dtype) => {
-      if (isInteger(dtype) && y === 0) throw new HeddleError("value", `rem: integer remainder by zero (${dtype})`);
+      if (isInteger(dtype) && y === 0) throw faultError({ kind: "zeroDivisor", by: "rem", op: "rem", dtype });
       return x % y;
     },
     gradient: [(dy) => dy, (dy, x, y) => neg(mul(dy, truncated(div(x, y))))],

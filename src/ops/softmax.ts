@@ -8,6 +8,7 @@ import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/sha
 import { apply } from "../ir/trace.ts";
 import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
@@ -85,10 +86,10 @@ function rowFields({ inputs, outputs, at }: KernelContext<Record<string, never>>
 }
 
 const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
-function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor): string | undefined {
+function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor): Fault | undefined {
   const classes = shape.at(-1) as number;
   const row = data.findIndex((label) => label < 0 || label >= classes);
-  return row < 0 ? undefined : `${name}: label ${data[row]} at row ${row} is outside [0, ${classes})`;
+  return row < 0 ? undefined : { kind: "label", by: name, index: data[row] as number, position: row, size: classes };
 }
 
 const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };

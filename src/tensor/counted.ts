@@ -1,9 +1,12 @@
 /** @module Errors of indices that count from the end of a dim. */
 import { type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Runs what counts indices from the end: one that is outside is told as it was given. */
 export const counted = (name: string, body: () => Tensor): Tensor => retold(name, asGiven, body);
 
-const asGiven = ({ index, position, size }: OutsideIndex): string =>
-  `index ${index < 0 ? index - size : index} at position ${position} is outside [${-size}, ${size})`;
+const asGiven = (found: OutsideIndex): Fault => {
+  const { index, size } = found;
+  return { ...found, kind: "index", index: index < 0 ? Number(index) - size : index, least: -size };
+};

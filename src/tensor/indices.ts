@@ -1,7 +1,8 @@
 /** @module Integers that users give as indices and labels, in the dtype in which lookups read them. */
 import { isLong } from "../ir/dtype.ts";
 import * as ops from "../ops/index.ts";
-import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
+import { faultError, type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { operate, type Tensor, valuesAtHand } from "./tensor.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
@@ -45,8 +46,7 @@ function checkWide(x: Tensor, { kind, size }: IndexRole): void {
   for (let position = 0; position < values.length; position++) {
     const value = values[position] as number | bigint;
     if (value <= most && value >= least) continue;
-    const place = `${kind === "label" ? "row" : "position"} ${position}`;
-    throw new HeddleError("value", `${kind} ${value} at ${place} is outside [0, ${size})`);
+    throw faultError({ kind, index: value, position, size });
   }
 }
 
@@ -62,9 +62,11 @@ export const rowsById = (x: Tensor, ids: Tensor, batchDims = 0): Tensor =>
 export function lookedUp<Result>(name: string, x: Tensor, size: number, body: (ids: Tensor) => Result): Result {
   const ids = toIndices(x, { kind: "index", size });
   if (!isWide(x)) return body(ids);
-  const says = ({ index, position }: OutsideIndex): string => {
-    const more = index === most ? " or more" : index === least ? " or less" : "";
-    return `index ${index}${more} at position ${position} is outside [0, ${size})`;
+  const says = (found: OutsideIndex): Fault => {
+    const { index } = found;
+    return index === most || index === least
+      ? { ...found, kind: "index", or: index === most ? "more" : "less" }
+      : found;
   };
   return retold(name, says, () => body(ids));
 }

@@ -3,6 +3,7 @@
  * in f64 and rounded. Sources of the gradients are named in `src/ops/factor-gradient.ts`.
  */
 import * as ops from "../ops/index.ts";
+import type { Fault } from "../util/faults.ts";
 import { checkOptions } from "../util/options.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
 import { isTensor, operate, operateAll, type Tensor } from "./tensor.ts";
@@ -12,7 +13,7 @@ export type { MatrixNorm } from "../ops/index.ts";
 /** Runs a function of matrices; where there is one and no batch, errors of the run speak of it and not of number 0. */
 function told<Made>(name: string, a: Tensor, body: () => Made): Made {
   if (!isTensor(a) || a.shape.length !== 2) return body();
-  const says = (reason: string): string => reason.replace(/^matrix 0 of the batch/, "the matrix");
+  const says = (fault: Fault): Fault => ("matrix" in fault ? { ...fault, matrix: undefined } : fault);
   return speakingAs({ ...(speakerNow() ?? { name }), says }, body);
 }
 

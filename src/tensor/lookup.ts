@@ -6,7 +6,8 @@
 import type { Node } from "../ir/node.ts";
 import { formatShape, normalizeDim } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
+import { HeddleError, inWords, type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkWhole } from "./arguments.ts";
@@ -68,10 +69,11 @@ function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): T
   if (!isTensor(x) || !isTensor(indices)) return body();
   const parts = indices.shape.at(-1) as number;
   const { isTraced } = indices;
-  const says = ({ position }: OutsideIndex): string => {
+  const says = (found: OutsideIndex): Fault => {
+    const { position } = found;
     const values = isTraced ? undefined : valuesAtHand(indices)?.slice(position * parts, (position + 1) * parts);
     const what = values === undefined ? "indices" : `indices [${[...values].join(", ")}]`;
-    return `${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`;
+    return inWords(`${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`, found);
   };
   return retold(name, says, body);
 }

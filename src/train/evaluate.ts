@@ -60,7 +60,7 @@ export async function evaluateDataset(
       signal,
     })) {
       await flight.room();
-      const place = `batch ${batch.step + 1} of the evaluation`;
+      const place = { evaluation: batch.step + 1 };
       const refused = (error: unknown): unknown =>
         refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);

@@ -8,6 +8,7 @@ import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
@@ -23,7 +24,7 @@ import type { Settings } from "./options.ts";
 import { wholeState } from "./pipeline.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
-import { attempt, placeOfStep, refusedIn } from "./refused.ts";
+import { attempt, refusedIn } from "./refused.ts";
 import type { Saver } from "./saver.ts";
 import { Copier, disposeState, type Snapshot } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
@@ -228,7 +229,8 @@ export class Run {
     const given = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
     // Counted as all that users are told: from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
-    const refused = (error: unknown): unknown => refusedIn(error, placeOfStep(record, settings), batch, settings);
+    const refused = (error: unknown): unknown =>
+      refusedIn(error, { training: { ...record, epochs: settings.epochs } }, batch, settings);
     const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(given), refused);
     this.values = values;
     const { tally } = position;
@@ -421,16 +423,18 @@ function badLoss(
   settings: Settings,
   batch: FedBatch,
 ): HeddleError {
-  const where = placeOfStep(record, settings);
+  const training = { ...record, epochs: settings.epochs };
+  const fault = { kind: "badLoss", loss, training } as const;
   const bad = badValue(batch, settings.data);
-  const what = `the loss is ${formatNumber(loss)} at ${where}`;
+  const what = `the loss is ${formatNumber(loss)} at ${describeStep(training)}`;
   if (bad !== undefined)
-    return new HeddleError("nan", `${what}: ${bad}`, { hint: "mend the data, or leave such rows out" });
+    return new HeddleError("nan", `${what}: ${bad}`, { hint: "mend the data, or leave such rows out", fault });
   return new HeddleError(
     "nan",
     `${what}, with learning rate ${record.learningRate}; the data of its batch are finite`,
     {
       hint: 'lower the learning rate, look at the loss and the model for what overflows, or pass nan: "continue"',
+      fault,
     },
   );
 }

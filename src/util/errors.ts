@@ -1,5 +1,6 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
 import type { ErrorCode } from "./error-codes.ts";
+import { codeOf, type Fault, sentenceOf } from "./faults.ts";
 import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
 /** What can be attached to a {@link HeddleError}. */
@@ -9,6 +10,8 @@ export interface HeddleErrorOptions {
   readonly cause?: unknown;
   /** Where in the user's code the failing value was made, as `file:line:column`; default the call that threw. */
   readonly where?: string;
+  /** What the message is made of. */
+  readonly fault?: Fault | undefined;
 }
 
 /**
@@ -28,6 +31,8 @@ export class HeddleError extends Error {
   readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
+  /** What went wrong as data, of an error of a run: `kind` with fields such as `index`, `position` and `size`. */
+  readonly fault: Fault | undefined;
 
   constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
     // Errors of a kind of their own, such as those of peers, come from no call of the user.
@@ -41,6 +46,7 @@ export class HeddleError extends Error {
     this.where = where;
     this.isPlaced = options.where !== undefined;
     this.plain = message;
+    this.fault = options.fault;
   }
 
   /** The same error with the user's source line, as `file:line:column`. */
@@ -53,6 +59,7 @@ export class HeddleError extends Error {
     return new HeddleError(this.code, message, {
       ...(where === undefined ? {} : { where }),
       ...(this.hint === undefined ? {} : { hint: this.hint }),
+      fault: this.fault,
       cause: this,
     });
   }
@@ -71,13 +78,12 @@ export function toldBy(name: string, error: unknown): unknown {
   return error.saying(`${name}: ${error.plain.replace(speaker, "")}`);
 }
 
-/** What is known of a value that an op refused while it ran. */
-export interface Refusal {
-  /** What users call the op; undefined: the reason is a sentence of its own. */
-  readonly name: string | undefined;
-  /** Of the loops around it, the outermost first. */
-  readonly iterations: readonly number[];
-  readonly reason: string;
+/** The error of a fault. */
+export const faultError = (fault: Fault, options: Omit<HeddleErrorOptions, "fault"> = {}): HeddleError =>
+  new HeddleError(codeOf(fault), sentenceOf(fault), { ...options, fault });
+
+/** Where the node that refused a value comes from. */
+export interface RefusalPlace {
   /** {@link Speaker.says} */
   readonly says?: Speaker["says"];
   /** Where the user wrote it. */
@@ -86,35 +92,32 @@ export interface Refusal {
   readonly mark?: number | undefined;
 }
 
-const refusals = new WeakMap<HeddleError, Refusal>();
+const refusals = new WeakMap<HeddleError, RefusalPlace>();
 
-/** The error of a run for a value that an op refused: every executor says it in these words. */
-export function refused(refusal: Refusal, cause: unknown): HeddleError {
-  const { name, iterations, says, where, mark } = refusal;
-  const reason = says?.(refusal.reason) ?? refusal.reason;
-  const way = iterations.map((count) => `iteration ${count}: `).join("");
-  const message = name === undefined ? reason : `${name}: ${way}${reason}`;
-  const error = new HeddleError("value", message, { cause, ...(where === undefined ? {} : { where }) });
-  refusals.set(error, { name, iterations, reason, where, mark });
+/** The error of a run for a value that an op refused, in the words of the function that the user called. */
+export function refused(fault: Fault, { says, where, mark }: RefusalPlace, cause: unknown): HeddleError {
+  const told = says?.(fault) ?? fault;
+  const error = faultError(told, { cause, ...(where === undefined ? {} : { where }) });
+  refusals.set(error, { where, mark });
   return error;
 }
 
-/** What is known of the value that was refused, where the error is one of that. */
-export const refusalIn = (error: unknown): Refusal | undefined =>
-  error instanceof HeddleError ? refusals.get(error) : undefined;
+/** The mark of the node that refused a value, where the error is one of that. */
+export const markIn = (error: HeddleError): number | undefined => refusals.get(error)?.mark;
 
 /** What an op says in its own name, as said by what users call it; `where` of its node, where that is known. */
 export function refusedBy({ name, says }: Speaker, error: unknown, where?: string, mark?: number): unknown {
-  if (!(error instanceof HeddleError) || error.code !== "value" || refusals.has(error)) return error;
-  const named = speaker.test(error.plain);
-  const reason = error.plain.replace(speaker, "");
-  return refused({ name: named ? name : undefined, iterations: [], reason, says, where, mark }, error);
+  if (!(error instanceof HeddleError) || error.fault === undefined || refusals.has(error)) return error;
+  return refused({ ...error.fault, by: name }, { says, where, mark }, error);
 }
 
 /** The same error, in an iteration of a loop. */
 export function inIteration(count: number, error: unknown): unknown {
-  const refusal = refusalIn(error);
-  return refusal === undefined ? error : refused({ ...refusal, iterations: [count, ...refusal.iterations] }, error);
+  const place = error instanceof HeddleError ? refusals.get(error) : undefined;
+  const fault = error instanceof HeddleError ? error.fault : undefined;
+  // What names no function is of the loop itself.
+  if (fault?.by === undefined || place === undefined) return error;
+  return refused({ ...fault, iterations: [count, ...(fault.iterations ?? [])] }, place, error);
 }
 
 /** Runs the body of a function that users call; errors of what it is made of name it. */
@@ -126,37 +129,22 @@ export function within<Result>(name: string, body: () => Result): Result {
   }
 }
 
-/** An index that an op refused. */
-export interface OutsideIndex {
-  readonly kind: "index" | "label";
-  /** Of one that i32 cannot hold the bound that is nearest. */
-  readonly index: number;
-  /** Of the index among all, in row-major order. */
-  readonly position: number;
-  /** The least index: 0, or `-size` where negative ones count from the end. */
-  readonly least: number;
-  readonly size: number;
-}
-
-const outside =
-  /^(index|label) (-?\d+)(?: or (?:more|less))? at (?:position|row) (\d+) is outside \[(0|-\d+), (\d+)\)$/;
-
-/** The index in what an op says of one that it refuses; undefined where it speaks of something else. */
-export function outsideIndex(reason: string): OutsideIndex | undefined {
-  const [, kind, ...numbers] = outside.exec(reason) ?? [];
-  if (kind === undefined) return undefined;
-  const [index, position, least, size] = numbers.map(Number) as [number, number, number, number];
-  return { kind: kind as OutsideIndex["kind"], index, position, least, size };
-}
+/** An index or a label that an op refused. */
+export type OutsideIndex = Extract<Fault, { readonly kind: "index" | "label" }>;
 
 /** Runs a piece of a function whose ops see other indices than it was given: `says` tells what is outside in terms of those. */
-export function retold<Result>(name: string, says: (found: OutsideIndex) => string, body: () => Result): Result {
-  const told = (reason: string): string | undefined => {
-    const found = outsideIndex(reason);
-    return found === undefined ? undefined : says(found);
-  };
+export function retold<Result>(name: string, says: (found: OutsideIndex) => Fault, body: () => Result): Result {
+  const told = (fault: Fault): Fault => (fault.kind === "index" || fault.kind === "label" ? says(fault) : fault);
   return speakingAs({ ...(speakerNow() ?? { name }), says: told }, body);
 }
+
+/** A fault in other words. */
+export const inWords = (text: string, { by, iterations = [] }: Fault): Fault => ({
+  kind: "said",
+  text,
+  by,
+  iterations,
+});
 
 /** Throws for a broken invariant of Heddle itself, never for a user's mistake. */
 export function invariant(condition: unknown, message: string): asserts condition {

@@ -1,4 +1,5 @@
 /** @module Where in the user's code something was written. */
+import type { Fault } from "./faults.ts";
 
 // Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never named in an error. A bundle has no such
 // folder: its file holds the user's code as well.
@@ -21,8 +22,8 @@ export interface Speaker {
   readonly path?: string;
   /** Where the user made it, of a layer: says more than the line that applies the model. */
   readonly made?: SourcePosition | undefined;
-  /** Why an op within refused a value, in terms of what the function was given; undefined: as the op says it. */
-  readonly says?: ((reason: string) => string | undefined) | undefined;
+  /** What an op within refused, in terms of what the function was given. */
+  readonly says?: ((fault: Fault) => Fault) | undefined;
 }
 
 /** A stack that is formatted only when asked for (about 2 us to capture). */

@@ -94,13 +94,15 @@ describe("reports", () => {
 
   test("name one step: that of the error, where it says it", () => {
     const other = failure(0, 1, { error: peer, step: 58 });
-    const text = (message: string): string =>
-      describeFailures([failure(1, 0, { error: { ...own, message }, step: 57, during: "barrier" }), other], 2);
+    const text = (message: string, step?: number): string => {
+      const error = { ...own, message, ...(step === undefined ? {} : { step }) };
+      return describeFailures([failure(1, 0, { error, step: 57, during: "barrier" }), other], 2);
+    };
     expect(text("no")).toBe(
       "rank 1 failed at step 57, during barrier: no\n  then rank 0 failed at step 58: rank 1 is gone",
     );
     const told = "label 7 at row 1 is outside [0, 3), in step 55 (epoch 2 of 3, batch 5)";
-    expect(text(told)).toBe(`rank 1 failed, during barrier: ${told}\n  then rank 0 failed: rank 1 is gone`);
+    expect(text(told, 55)).toBe(`rank 1 failed, during barrier: ${told}\n  then rank 0 failed: rank 1 is gone`);
   });
 
   test("take the collective from the survivors when the dead rank left no record", () => {

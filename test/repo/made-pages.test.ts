@@ -26,6 +26,20 @@ try {
 }
 \`\`\`
 
+An error of a run has what went wrong as data, too: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
+and workers elsewhere give the same one for the same values; the message is made of it (\`src/util/faults.ts\`).
+
+\`\`\`ts
+import { HeddleError, take, tensor } from "heddle";
+
+try {
+  await take(tensor([1, 2, 3]), tensor([0, 9], { dtype: "i32" })).data();
+} catch (error) {
+  if (!(error instanceof HeddleError && error.fault?.kind === "index")) throw error;
+  console.log(error.fault.index, error.fault.position, error.fault.size); // 9 1 3
+}
+\`\`\`
+
 ${table(
   "| code | what is wrong |",
   Object.entries(errorCodes).map(([code, says]) => [`\`${code}\``, says]),

@@ -1,10 +1,11 @@
-/** Errors of the native core: their codes and fields, not their texts, say what they are. */
+/** Errors of the native core: records, and what is made of them. */
 import { describe, expect, test } from "vitest";
 import {
   loadNative,
   type NativeBinding,
   type NativeDevice,
   type NativeGroup,
+  type NativeWorld,
 } from "../../src/runtime/native/binding.ts";
 import { nativeError } from "../../src/runtime/native/error.ts";
 
@@ -19,14 +20,30 @@ function pair(binding: NativeBinding): { groups: NativeGroup[]; abort: (reason: 
   };
 }
 
-type Case = readonly [string, (binding: NativeBinding) => unknown, { readonly [field: string]: unknown }];
+type Case = readonly [string, (binding: NativeBinding) => unknown, { readonly [field: string]: unknown }, RegExp];
 
 const nobody = { host: "127.0.0.1", port: 1, secret: "s", runId: "r", timeout: 0.2 };
 const cases: readonly Case[] = [
-  ["a program that is none", (binding) => new binding.NativeProgram("{"), { code: "run" }],
-  ["a wrong argument", (binding) => new binding.NativeBuffer(-1), { code: "run" }],
-  ["a file that is not there", (binding) => binding.readFlight("/there/is/none"), { code: "io" }],
-  ["a store that does not answer", (binding) => binding.NativeStore.connect(nobody), { code: "timeout" }],
+  ["a program that is none", (binding) => new binding.NativeProgram("{"), { code: "run" }, /^program: EOF/],
+  ["a wrong argument", (binding) => new binding.NativeBuffer(-1), { code: "run" }, /^bytes must be a whole number/],
+  [
+    "memory that there is not",
+    (binding) => new binding.NativeBuffer(2 ** 52),
+    { code: "memory", fault: { kind: "memory", bytes: 2 ** 52 } },
+    /^out of memory: cannot get 4503599627370496 bytes$/,
+  ],
+  [
+    "a file that is not there",
+    (binding) => binding.readFlight("/there/is/none"),
+    { code: "io" },
+    /there\/is\/none: No such file/,
+  ],
+  [
+    "a store that does not answer",
+    (binding) => binding.NativeStore.connect(nobody),
+    { code: "timeout" },
+    /^timed out after 0\.2 s waiting for the store at 127\.0\.0\.1:1 in connecting/,
+  ],
   [
     "a peer that aborts",
     (binding) => {
@@ -36,6 +53,29 @@ const cases: readonly Case[] = [
       return waiting;
     },
     { code: "peerAborted", rank: 1, during: expect.stringMatching(/^barrier 'here'/) },
+    /^rank 1 aborted: why \(while this rank was in barrier 'here'/,
+  ],
+  [
+    "a peer that aborts for what its program refused",
+    (binding) => {
+      const { groups, abort } = pair(binding);
+      const waiting = groups[0]?.barrier("here");
+      abort('{"kind":"label","index":5,"position":1,"size":2,"program":"f","step":3,"kernel":"loop","iterations":[4]}');
+      return waiting;
+    },
+    { code: "peerAborted", rank: 1 },
+    /^rank 1 aborted: op 3 of program f \(loop\): iteration 4: label 5 at row 1 is outside \[0, 2\) \(while this rank was/,
+  ],
+  [
+    "a peer that leaves",
+    async (binding) => {
+      const [left, right] = binding.NativeWorld.inProcess(2) as [NativeWorld, NativeWorld];
+      const waiting = left.group([0, 1], "pair").barrier("here");
+      right.close();
+      return waiting;
+    },
+    { code: "peerClosed", rank: 1 },
+    /^rank 1 closed its connection during barrier 'here'/,
   ],
   [
     "an abort of one's own",
@@ -45,6 +85,7 @@ const cases: readonly Case[] = [
       return groups[1]?.barrier("here");
     },
     { code: "aborted", during: expect.stringMatching(/^barrier 'here'/) },
+    /^this rank aborted: why \(while it was in barrier 'here'/,
   ],
   [
     "different collectives",
@@ -54,10 +95,11 @@ const cases: readonly Case[] = [
       return left?.barrier("here");
     },
     { code: "mismatch" },
+    /^rank 0 is in barrier 'here' .*, but rank 1 is in barrier 'there'/,
   ],
 ];
 
-/** A program that takes row 2 of 2 in a loop, which it says something of. */
+/** A program that takes row 2 of 2 in a loop. */
 const outside = {
   version: 1,
   name: "outside",
@@ -79,7 +121,6 @@ const outside = {
           in: [1, 0],
           indices: [1, 8],
           out: [1, 16],
-          failure: "there are two",
         },
       ],
     },
@@ -97,7 +138,7 @@ const ways: readonly (readonly [
     "a list of failed runs",
     (program, buffers) => (device) => {
       device.run(program, buffers).catch(() => {});
-      throw Object.assign(new Error(), device.sync()[0]);
+      throw new Error(device.sync()[0]?.fault);
     },
   ],
 ];
@@ -112,16 +153,23 @@ describe.skipIf("error" in native)("the native core", () => {
     const thrown = await Promise.resolve(device)
       .then(run)
       .then(() => undefined, nativeError);
-    expect(thrown).toMatchObject({ code: "value", step: 0, op: "loop", failure: "there are two" });
-    expect(thrown?.message).toContain("iteration 0: op 0 (gather): index 2 at position 0 is outside [0, 2)");
+    expect(thrown).toMatchObject({ code: "value", step: 0, op: "loop" });
+    expect(thrown?.fault).toEqual({
+      ...{ kind: "index", index: 2, position: 0, size: 2 },
+      ...{ program: "outside", step: 0, kernel: "loop", call: 1, iterations: [0] },
+    });
+    expect(thrown?.message).toBe(
+      "op 0 of program outside (loop): iteration 0: index 2 at position 0 is outside [0, 2)",
+    );
     device.close();
   });
 
-  test.each(cases)("%s", async (_name, act, fields) => {
+  test.each(cases)("%s", async (_name, act, fields, said) => {
     const thrown = await Promise.resolve()
       .then(() => act(native as NativeBinding))
       .then(() => undefined, nativeError);
     expect(thrown).toMatchObject(fields);
+    expect(thrown?.plain).toMatch(said);
   });
 });
 

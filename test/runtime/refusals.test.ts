@@ -282,9 +282,12 @@ const rows: readonly (readonly [what: string, run: (make: Make) => Tensor, said:
   ],
 ];
 
+/** What the first executor says, as data: the other one says the same. */
+const faults = new Map<string, unknown>();
+
 describe.each(["reference", "native"] as const)("%s", (executor) => {
   const unavailable = executor === "native" && "error" in loadNative();
-  test.skipIf(unavailable).each(rows)("%s", async (_what, run, said) => {
+  test.skipIf(unavailable).each(rows)("%s", async (what, run, said) => {
     const runtime = localRuntime({ executor });
     const make: Make = (values, shape = [values.length], dtype = "f32") => {
       const data = dtypes[dtype].create(sizeOf(shape));
@@ -300,7 +303,10 @@ describe.each(["reference", "native"] as const)("%s", (executor) => {
       runtime.close();
     }
     expect(caught).toBeInstanceOf(HeddleError);
-    const { code, plain, where } = caught as HeddleError;
+    const { code, plain, where, fault } = caught as HeddleError;
+    if (!faults.has(what)) faults.set(what, fault);
+    expect(fault).toEqual(faults.get(what));
+    expect(fault?.kind).toBeDefined();
     if (typeof said === "string") expect(plain).toBe(said);
     else expect(plain).toMatch(said);
     expect(code).toBe("value");

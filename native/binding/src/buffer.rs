@@ -43,7 +43,7 @@ impl Use {
         if taken {
             Ok(())
         } else {
-            Err(Failure::new("run", "a buffer is used by two devices at once and one of them writes it"))
+            Err(heddle_core::Error::new("a buffer is used by two devices at once and one of them writes it").into())
         }
     }
 }
@@ -84,7 +84,7 @@ impl NativeBuffer {
     #[napi(constructor)]
     pub fn new(env: Env, bytes: f64) -> Result<NativeBuffer> {
         let bytes = whole("bytes", bytes)?;
-        let buffer = Buffer::new(bytes).map_err(|error| Failure::from(error).raise(&env))?;
+        let buffer = Buffer::new(bytes).map_err(Failure::from)?;
         env.adjust_external_memory(bytes as i64)?;
         let memory =
             Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };

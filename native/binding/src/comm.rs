@@ -19,12 +19,20 @@ fn seconds(name: &str, value: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| fail(format!("{name} must be a number of seconds, got {value}")))
 }
 
+fn io(what: String, detail: String) -> Failure {
+    comm::Error::Io { what, detail }.into()
+}
+
+fn invalid(text: String) -> Failure {
+    comm::Error::Invalid(text).into()
+}
+
 /// Looks an address up; may wait for a name server, so never on the JavaScript thread.
 fn resolve(host: &str, port: u16) -> std::result::Result<SocketAddr, Failure> {
-    let found = (host, port).to_socket_addrs().map_err(|e| Failure::new("io", format!("cannot find {host}: {e}")))?;
+    let found = (host, port).to_socket_addrs().map_err(|e| io(format!("cannot find {host}"), e.to_string()))?;
     let all: Vec<SocketAddr> = found.collect();
     let first = all.iter().find(|a| a.is_ipv4()).or(all.first());
-    first.copied().ok_or_else(|| Failure::new("io", format!("{host} has no address")))
+    first.copied().ok_or_else(|| io(format!("cannot find {host}"), "it has no address".to_owned()))
 }
 
 fn text(bytes: Vec<u8>) -> String {
@@ -176,8 +184,8 @@ pub struct Swap {
 
 /// Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing.
 #[napi]
-pub fn end_with_parent(env: Env, parent: u32, grace: f64) -> Result<()> {
-    comm::end_with_parent(parent, seconds("grace", grace)?).map_err(|error| Failure::from(error).raise(&env))
+pub fn end_with_parent(parent: u32, grace: f64) -> Result<()> {
+    comm::end_with_parent(parent, seconds("grace", grace)?).map_err(|error| Failure::from(error).into())
 }
 
 #[napi(object)]
@@ -198,8 +206,8 @@ pub struct FlightRecord {
 
 /// Reads what a rank's flight recorder left.
 #[napi]
-pub fn read_flight(env: Env, path: String) -> Result<FlightRecord> {
-    let flight = comm::read_flight(Path::new(&path)).map_err(|error| Failure::from(error).raise(&env))?;
+pub fn read_flight(path: String) -> Result<FlightRecord> {
+    let flight = comm::read_flight(Path::new(&path)).map_err(Failure::from)?;
     let current = flight.current.map(|entry| {
         let description = format!("{} (sequence {}, step {})", entry.description, entry.sequence, entry.step);
         FlightCurrent { step: entry.step as f64, description }
@@ -238,10 +246,10 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
         None | Some("auto") => comm::TransportKind::Auto,
         Some("tcp") => comm::TransportKind::Tcp,
         Some("shared") => comm::TransportKind::Shared,
-        Some(other) => return Err(Failure::new("invalid", format!("transport '{other}' is not auto, tcp or shared"))),
+        Some(other) => return Err(invalid(format!("transport '{other}' is not auto, tcp or shared"))),
     };
     if let Some(timeout) = options.timeout {
-        config.timeout = seconds("timeout", timeout).map_err(|e| Failure::new("invalid", e.reason))?;
+        config.timeout = seconds("timeout", timeout).map_err(|e| invalid(e.reason))?;
         config.connect_timeout = config.timeout;
     }
     if let Some(bind) = options.bind {
@@ -308,10 +316,10 @@ impl NativeWorld {
         }
     }
 
-    /// The first error of this world, or null.
+    /// Whether this world has failed.
     #[napi(getter)]
-    pub fn failure(&self) -> Option<String> {
-        self.world.as_ref().and_then(|w| w.failure()).map(|e| e.to_string())
+    pub fn failed(&self) -> bool {
+        self.world.as_ref().is_some_and(|w| w.failure().is_some())
     }
 
     /// Why there is no flight recorder though one was asked for, or null.
@@ -335,10 +343,10 @@ impl NativeWorld {
 
     /// The members in the order that gives blocks their places; must contain this rank.
     #[napi]
-    pub fn group(&self, env: Env, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
+    pub fn group(&self, ranks: Vec<u32>, name: String) -> Result<NativeGroup> {
         let ranks: Vec<usize> = ranks.into_iter().map(|r| r as usize).collect();
         let world = self.world()?.clone();
-        let group = world.group(&ranks, &name).map_err(|error| Failure::from(error).raise(&env))?;
+        let group = world.group(&ranks, &name).map_err(Failure::from)?;
         Ok(NativeGroup::new(world, group))
     }
 }

@@ -27,9 +27,9 @@ pub struct NativeProgram {
 #[napi]
 impl NativeProgram {
     #[napi(constructor)]
-    pub fn new(env: Env, json: String) -> Result<NativeProgram> {
+    pub fn new(json: String) -> Result<NativeProgram> {
         let parsed = guarded(|| Ok(Program::parse(&json)?));
-        let program = parsed.map_err(|failure| failure.raise(&env))?;
+        let program = parsed?;
         Ok(NativeProgram { program: Arc::new(program) })
     }
 
@@ -40,8 +40,8 @@ impl NativeProgram {
 
     /// What the steps of a program access, a line each: `name role space low high`.
     #[napi]
-    pub fn accesses(env: Env, json: String) -> Result<Vec<String>> {
-        guarded(|| Ok(Program::accesses(&json)?)).map_err(|failure| failure.raise(&env))
+    pub fn accesses(json: String) -> Result<Vec<String>> {
+        Ok(guarded(|| Ok(Program::accesses(&json)?))?)
     }
 }
 
@@ -83,21 +83,8 @@ pub struct NativeDevice {
 pub struct FailedRun {
     /// Its place among the calls of `run`, from 0.
     pub run: f64,
-    pub message: String,
-    pub code: String,
-    pub during: Option<String>,
-    pub rank: Option<u32>,
-    pub step: Option<u32>,
-    pub op: Option<String>,
-    pub failure: Option<String>,
-}
-
-impl FailedRun {
-    fn new(run: usize, failure: Failure) -> FailedRun {
-        let Failure { code, message, during, rank, step, failure } = failure;
-        let (step, op) = step.map_or((None, None), |(number, op)| (Some(number), Some(op.to_owned())));
-        FailedRun { run: run as f64, message, code: code.to_owned(), during, rank, step, op, failure }
-    }
+    /// Its record, in JSON.
+    pub fault: String,
 }
 
 /// Most failures kept until `sync` is called: more than may be in flight.
@@ -218,18 +205,19 @@ impl NativeDevice {
 
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
-    pub fn run_sync(&self, env: Env, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
-        let raise = |failure: Failure| failure.raise(&env);
+    pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
         let arguments = self.arguments(program, &args)?;
         if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
             if let Ok(mut device) = self.seat.device.try_lock() {
-                return perform(&mut device, &program.program, arguments, false).map(drop).map_err(raise);
+                perform(&mut device, &program.program, arguments, false)?;
+                return Ok(());
             }
         }
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { number: None, program: program.program.clone(), arguments, profile: false, done })?;
-        receiver.recv().map_err(|_| fail("the device has ended"))?.map(drop).map_err(raise)
+        receiver.recv().map_err(|_| fail("the device has ended"))??;
+        Ok(())
     }
 
     /// Waits until everything queued so far is done. Gives the runs that have failed since the last call.
@@ -239,7 +227,7 @@ impl NativeDevice {
         self.send(Job::Sync(sender))?;
         receiver.recv().map_err(|_| fail("the device has ended"))?;
         let mut failed = self.seat.failed.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(failed.drain(..).map(|(run, failure)| FailedRun::new(run, failure)).collect())
+        Ok(failed.drain(..).map(|(run, failure)| FailedRun { run: run as f64, fault: failure.0 }).collect())
     }
 
     /// Ends the running program after its current step, and refuses all later ones.
@@ -287,20 +275,17 @@ impl NativeDevice {
     fn arguments(&self, program: &NativeProgram, args: &[ClassInstance<NativeBuffer>]) -> Result<Vec<Use>> {
         let program = &program.program;
         if args.len() != program.buffers.len() {
-            return Err(fail(format!("{}: takes {} buffers, got {}", program.name, program.buffers.len(), args.len())));
+            return Err(fail(format!("takes {} buffers, got {}", program.buffers.len(), args.len())));
         }
         let memories = args.iter().map(|a| a.memory()).collect::<Result<Vec<_>>>()?;
         for (i, memory) in memories.iter().enumerate() {
             let (have, need) = (args[i].span(memory).len, program.buffers[i]);
             if have < need {
-                return Err(fail(format!("{}: buffer {i} has {have} bytes, {need} are needed", program.name)));
+                return Err(fail(format!("buffer {i} has {have} bytes, {need} are needed")));
             }
             let twin = memories[..i].iter().position(|other| Arc::ptr_eq(other, memory));
             if let Some(j) = twin.filter(|j| program.written[i] || program.written[*j]) {
-                let name = &program.name;
-                return Err(fail(format!(
-                    "{name}: arguments {j} and {i} are the same buffer, and the program writes it"
-                )));
+                return Err(fail(format!("arguments {j} and {i} are the same buffer, and the program writes it")));
             }
         }
         args.iter().zip(&program.written).map(|(buffer, writes)| buffer.queue(*writes)).collect()

@@ -105,6 +105,10 @@ impl Groups {
     }
 }
 
+fn carried(error: comm::Error) -> heddle_core::Error {
+    heddle_core::Fault::Carried(error.record()).into()
+}
+
 /// The dtype as collectives know it.
 fn wire(dtype: DType) -> comm::Dtype {
     match dtype {
@@ -152,7 +156,7 @@ impl Collectives for Groups {
                 group.exchange(part, dtype, sends, receives, call.label)
             }
         };
-        shared.call(run).map_err(heddle_core::Error::from_source)
+        shared.call(run).map_err(carried)
     }
 
     fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> heddle_core::Result<()> {
@@ -171,7 +175,7 @@ impl Collectives for Groups {
             Way::To(peer) => group.send(&parts, wire(call.dtype), peer, call.label),
             Way::From(peer) => group.receive(&parts, wire(call.dtype), peer, call.label),
         };
-        shared.call(run).map_err(heddle_core::Error::from_source)
+        shared.call(run).map_err(carried)
     }
 
     fn abort(&self, reason: &str) {

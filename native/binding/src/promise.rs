@@ -5,6 +5,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use napi::bindgen_prelude::{Object, ToNapiValue};
 use napi::{Env, JsDeferred, Result};
 
+use heddle_core::Fault;
+
 use crate::{fail, Failure};
 
 type Resolver<D> = Box<dyn FnOnce(Env) -> Result<D>>;
@@ -24,10 +26,9 @@ impl<D: ToNapiValue + 'static> Settle<D> {
         result: std::result::Result<T, Failure>,
         into: impl FnOnce(Env, T) -> Result<D> + 'static,
     ) {
-        // Errors, too, are made on the JavaScript thread: they are objects with fields.
         self.0.resolve(Box::new(move |env| match result {
             Ok(value) => into(env, value),
-            Err(failure) => Err(failure.raise(&env)),
+            Err(failure) => Err(failure.into()),
         }));
     }
 }
@@ -36,7 +37,7 @@ impl<D: ToNapiValue + 'static> Settle<D> {
 pub fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Failure>) -> std::result::Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Failure::new("panic", format!("a native task failed: {}", text.unwrap_or("panic"))))
+        Err(heddle_core::Error::from(Fault::Panic { text: text.unwrap_or("panic").to_owned() }).into())
     })
 }
 

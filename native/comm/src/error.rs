@@ -1,12 +1,15 @@
-//! The one error type of this crate: every message says what was done, on whom it waited, and what to change.
+//! The one error type of this crate, as data. Sentences are made of it in `src/util/faults.ts`.
 
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. Cloneable, because a failed world repeats its first error on every later call.
+/// What went wrong; kinds and fields are what TypeScript reads. Cloneable, because a failed world repeats its first error on
+/// every later call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,7 +35,7 @@ pub enum Error {
     PeerAborted {
         /// The rank that aborted.
         rank: usize,
-        /// Its reason.
+        /// Its reason: another record, or words.
         reason: String,
         /// What this rank was doing.
         during: String,
@@ -110,66 +113,34 @@ impl fmt::Display for AuthReason {
     }
 }
 
+/// As data, in JSON.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(text) | Self::Mismatch(text) => f.write_str(text),
-            Self::Timeout { limit, waiting_for, during } => {
-                write!(f, "timed out after {:.1} s waiting for {waiting_for} in {during}", limit.as_secs_f64())
-            }
-            Self::PeerClosed { rank, during } => write!(f, "rank {rank} closed its connection during {during}"),
-            Self::PeerAborted { rank, reason, during } => {
-                write!(f, "rank {rank} aborted: {reason} (while this rank was in {during})")
-            }
-            Self::Aborted { reason, during } => {
-                write!(f, "this rank aborted: {reason} (while it was in {during})")
-            }
-            Self::Protocol { peer, detail } => write!(f, "{peer} broke the protocol: {detail}"),
-            Self::Auth { peer, reason } => write!(f, "could not authenticate {peer}: {reason}"),
-            Self::Store { key, detail } => write!(f, "the store refused key '{key}': {detail}"),
-            Self::Io { what, detail } => write!(f, "{what}: {detail}"),
-        }
+        self.record().fmt(f)
     }
 }
 
 impl std::error::Error for Error {}
 
 impl Error {
-    /// What programs tell errors apart by; names are stable.
+    /// The record that TypeScript reads.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub fn record(&self) -> Value {
         match self {
-            Self::Invalid(_) => "invalid",
-            Self::Timeout { .. } => "timeout",
-            Self::PeerClosed { .. } => "peerClosed",
-            Self::PeerAborted { .. } => "peerAborted",
-            Self::Aborted { .. } => "aborted",
-            Self::Mismatch(_) => "mismatch",
-            Self::Protocol { .. } => "protocol",
-            Self::Auth { .. } => "auth",
-            Self::Store { .. } => "store",
-            Self::Io { .. } => "io",
-        }
-    }
-
-    /// What this rank was doing, where it was in something that others take part in.
-    #[must_use]
-    pub fn during(&self) -> Option<&str> {
-        match self {
-            Self::Timeout { during, .. }
-            | Self::PeerClosed { during, .. }
-            | Self::PeerAborted { during, .. }
-            | Self::Aborted { during, .. } => Some(during),
-            _ => None,
-        }
-    }
-
-    /// The rank that is gone or aborted.
-    #[must_use]
-    pub const fn rank(&self) -> Option<usize> {
-        match self {
-            Self::PeerClosed { rank, .. } | Self::PeerAborted { rank, .. } => Some(*rank),
-            _ => None,
+            Self::Invalid(text) => json!({ "kind": "invalid", "text": text }),
+            Self::Timeout { limit, waiting_for, during } => {
+                json!({ "kind": "timeout", "limit": limit.as_secs_f64(), "waitingFor": waiting_for, "during": during })
+            }
+            Self::PeerClosed { rank, during } => json!({ "kind": "peerClosed", "rank": rank, "during": during }),
+            Self::PeerAborted { rank, reason, during } => {
+                json!({ "kind": "peerAborted", "rank": rank, "reason": reason, "during": during })
+            }
+            Self::Aborted { reason, during } => json!({ "kind": "aborted", "reason": reason, "during": during }),
+            Self::Mismatch(text) => json!({ "kind": "mismatch", "text": text }),
+            Self::Protocol { peer, detail } => json!({ "kind": "protocol", "peer": peer, "detail": detail }),
+            Self::Auth { peer, reason } => json!({ "kind": "auth", "peer": peer, "reason": reason.to_string() }),
+            Self::Store { key, detail } => json!({ "kind": "store", "key": key, "detail": detail }),
+            Self::Io { what, detail } => json!({ "kind": "io", "what": what, "detail": detail }),
         }
     }
 

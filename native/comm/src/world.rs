@@ -277,7 +277,7 @@ impl World {
         self.shared.failure.get().cloned().or_else(noticed)
     }
 
-    /// Why this world goes without the flight recorder that it was to have.
+    /// Why this world goes without the flight recorder that it was to have: the record of an error.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::{Error, Result};
+use crate::{Fault, Result};
 
 const HUGE: usize = 2 << 20;
 const ALIGN: usize = 64;
@@ -92,7 +92,7 @@ fn class(bytes: usize) -> usize {
 impl Buffer {
     pub fn new(bytes: usize) -> Result<Buffer> {
         if bytes > isize::MAX as usize / 4 {
-            return Err(Error::memory(format!("a buffer of {bytes} bytes is too large")));
+            return Err(Fault::Memory { bytes }.into());
         }
         let mut capacity = class(bytes);
         if capacity >= HUGE && !EXACT {
@@ -111,7 +111,7 @@ impl Buffer {
             None => map(capacity),
         };
         if ptr.is_null() {
-            return Err(Error::memory(format!("out of memory: cannot get {bytes} bytes")));
+            return Err(Fault::Memory { bytes }.into());
         }
         LIVE.fetch_add(1, Relaxed);
         let live = LIVE_BYTES.fetch_add(capacity, Relaxed) + capacity;

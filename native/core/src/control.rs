@@ -94,11 +94,11 @@ impl Reader<'_> {
 
 impl Block {
     pub fn run(&self, run: &Run) -> Result<()> {
-        for (i, step) in self.steps.iter().enumerate() {
+        for step in &self.steps {
             if let Some(error) = run.control.aborted() {
                 return Err(error);
             }
-            step.run(run).map_err(|e| e.within(format!("op {i} ({})", step.name)))?;
+            step.run(run).map_err(|e| e.in_call(step.number))?;
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Kernel for Loop {
             }
             let count = if self.reverse { self.times.unwrap_or(0) - 1 - i } else { i };
             unsafe { *run.ptr::<i32>(self.count) = count };
-            let iteration = |e: Error| e.within(format!("iteration {count}"));
+            let iteration = |e: Error| e.in_iteration(count);
             if let Some(test) = self.test {
                 self.condition.run(run).map_err(iteration)?;
                 if unsafe { *run.ptr::<u8>(test) } == 0 {

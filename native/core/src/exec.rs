@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::profile::Profile;
 use crate::program::{CollectiveOp, Program, ReduceOp};
 use crate::verify::At;
-use crate::{bail, Error, Result};
+use crate::{bail, Error, Fault, Result};
 
 /// What kernels see of a run.
 pub struct Run<'a> {
@@ -196,7 +196,7 @@ impl Control {
             return None;
         }
         let reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
-        Some(Error::aborted(&reason))
+        Some(Fault::Aborted { reason: reason.clone() }.into())
     }
 }
 
@@ -284,16 +284,15 @@ impl Device {
         let _rest = leg.rest_at_end();
         for (i, step) in program.block.steps.iter().enumerate() {
             if let Some(error) = self.control.aborted() {
-                return Err(error.in_step(i, step.name));
+                return Err(error.in_step(&program.name, i, step.name));
             }
             let earlier = if program.flies { leg.failure() } else { None };
             if let Err(error) = earlier.map_or_else(|| step.run(&run), Err) {
                 // A collective under way fails in a later step than its own; what was written by then is what counts.
-                let (op, name) = error.step.unwrap_or((i, step.name));
-                let error = error.at(format!("op {op} of program {} ({name})", program.name)).in_step(i, name);
+                let error = error.in_call(step.number).in_step(&program.name, i, step.name);
                 if program.collective {
                     // The others would wait for a call that never comes.
-                    run.collectives.abort(&error.message);
+                    run.collectives.abort(&error.to_string());
                 }
                 return Err(error);
             }

@@ -206,7 +206,7 @@ impl<'a> Leg<'a> {
         }
         let state = self.courier.shared.lock();
         let failed = state.landed.iter().find_map(|landed| Some((landed.op, landed.result.as_ref().err()?)));
-        failed.map(|(op, error)| error.clone().in_step(op, "collective"))
+        failed.map(|(op, error)| error.clone().begun_in(op))
     }
 
     /// Waits until one has ended, and notes its time.
@@ -218,7 +218,7 @@ impl<'a> Leg<'a> {
                 if let (Some(profile), Some((began, nanoseconds))) = (run.profile, landed.time) {
                     profile.add(landed.step, began, nanoseconds);
                 }
-                return landed.result.map_err(|error| error.in_step(landed.op, "collective"));
+                return landed.result.map_err(|error| error.begun_in(landed.op));
             }
             state = self.courier.shared.wait(state);
         }

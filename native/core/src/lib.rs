@@ -21,4 +21,4 @@ mod simd;
 mod straight;
 mod verify;
 
-pub use error::{Error, Result};
+pub use error::{Error, Fault, Result};

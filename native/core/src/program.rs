@@ -7,7 +7,7 @@ use crate::fields::{Fields, Read, Take};
 use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::verify::Region;
-use crate::{bail, Error, Result};
+use crate::{bail, Error, Fault, Result};
 
 pub use crate::calls::*;
 
@@ -85,7 +85,7 @@ impl Program {
         let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
         for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
             if bytes > MAX_BYTES {
-                return Err(Error::memory(format!("program: a buffer of {bytes} bytes is too large")));
+                return Err(Fault::Memory { bytes: bytes as usize }.into());
             }
             spaces.push(bytes as usize);
         }

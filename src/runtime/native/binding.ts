@@ -4,7 +4,6 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readEnvironment, setFinalize } from "../../util/settings.ts";
 import { ownPlace, requires } from "../packages.ts";
-import type { RunErrorFields } from "./error.ts";
 import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
@@ -32,7 +31,7 @@ export interface NativeDevice {
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
   /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
-  sync(): ({ run: number; message: string; code: string } & RunErrorFields)[];
+  sync(): { run: number; fault: string }[];
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
   /**
@@ -61,8 +60,7 @@ export interface NativeGroup {
 export interface NativeWorld {
   readonly rank: number;
   readonly size: number;
-  /** The first error of this world, or null. */
-  readonly failure: string | null;
+  readonly failed: boolean;
   /** Why there is no flight recorder though one was asked for, or null. */
   readonly warning: string | null;
   /** Why ranks of this host share no memory though they would, or null. */
@@ -127,8 +125,8 @@ export interface NativeFlight {
 }
 
 /**
- * What the native core exports. What it throws and rejects with are `Error`s with a stable `code`, and where they are
- * known `during`, `rank`, `step`, `op` and `failure`: see `error.ts`.
+ * What the native core exports. What it throws and rejects with are `Error`s; of a run, or of talk with other ranks, their
+ * message is the record in JSON: see `error.ts`.
  */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };

@@ -19,7 +19,7 @@ import {
   type NativeGroup,
   type NativeProgram,
 } from "./binding.ts";
-import { nativeError, RunError } from "./error.ts";
+import { byNative, RunError, rethrowNative } from "./error.ts";
 import { checkFits } from "./fits.ts";
 import { allocateMemory, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
@@ -46,17 +46,10 @@ export function nativeExecutor(options: NativeOptions): Executor {
   if ("error" in binding) throw new HeddleError("executor", `the native core cannot be loaded: ${binding.error}`);
   const groups = groupsOf(binding, options);
   const isa = options.isa ?? readEnvironment().isa;
-  const devices = options.devices.map(
-    ({ coordinates }, index) =>
-      new binding.NativeDevice(
-        {
-          threads: options.threads,
-          coords: [...coordinates],
-          ...(isa === undefined ? {} : { isa }),
-        },
-        groups[index] as NativeGroup[],
-      ),
-  );
+  const devices = options.devices.map(({ coordinates }, index) => {
+    const given = { threads: options.threads, coords: [...coordinates], ...(isa === undefined ? {} : { isa }) };
+    return byNative(() => new binding.NativeDevice(given, groups[index] as NativeGroup[]));
+  });
   const queue = new Queue(devices);
   const allocate = (bytes: number, what: () => string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   const profiler = sharedProfiler();
@@ -81,9 +74,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
-        .catch((error: unknown) => {
-          throw nativeError(error);
-        }),
+        .catch(rethrowNative),
     compile: (program) => compileEach(programsFor(program, devices.length)),
     abort: (reason) => {
       options.world?.abort(reason);
@@ -187,9 +178,7 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
     throw new HeddleError(
       "memory",
       `there is no memory for ${values} (${formatBytes(largest)}), the result of ${program.name}`,
-      {
-        cause: error,
-      },
+      { cause: failure },
     );
   }
 }

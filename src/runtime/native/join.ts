@@ -98,9 +98,8 @@ async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<
   let timer: NodeJS.Timeout | undefined;
   const missing = new Promise<never>((_resolve, reject) => {
     stop = onPeerEnded((peer) => {
-      const message = `rank ${rank} waits for all ranks to join, but rank ${peer} has ended`;
-      const fields = { during: "joining", rank: peer };
-      timer ??= setTimeout(() => reject(new RunError("peerClosed", message, fields, undefined)), graceMilliseconds);
+      const fault = { kind: "peerMissing", own: rank, rank: peer, during: "joining" } as const;
+      timer ??= setTimeout(() => reject(new RunError(fault)), graceMilliseconds);
     });
   });
   try {

@@ -3,7 +3,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { formatBytes } from "../../util/text.ts";
 import type { DeviceBuffer } from "../executor.ts";
 import type { NativeBinding, NativeBuffer } from "./binding.ts";
-import { nativeError } from "./error.ts";
+import { byNative, nativeError } from "./error.ts";
 import type { Block, Launch, Queue } from "./queue.ts";
 
 // Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait.
@@ -96,11 +96,7 @@ export class NativeMemory implements DeviceBuffer {
   }
 
   write(data: Uint8Array): void {
-    try {
-      this.held().write(data);
-    } catch (error) {
-      throw nativeError(error);
-    }
+    byNative(() => this.held().write(data));
   }
 
   async read(): Promise<Uint8Array> {
@@ -139,13 +135,9 @@ export class NativeMemory implements DeviceBuffer {
 
   private contents(): Uint8Array {
     this.checkGood();
-    try {
-      const data = new Uint8Array(this.bytes);
-      this.native.read(data);
-      return data;
-    } catch (error) {
-      throw nativeError(error);
-    }
+    const data = new Uint8Array(this.bytes);
+    byNative(() => this.native.read(data));
+    return data;
   }
 
   dispose(): void {
@@ -161,7 +153,7 @@ export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: numb
     return new NativeMemory(new binding.NativeBuffer(taken), taken, queue);
   } catch (error) {
     throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
-      cause: error,
+      cause: nativeError(error),
       hint: "make it smaller, or work on it in parts",
     });
   }

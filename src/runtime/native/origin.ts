@@ -2,13 +2,14 @@
 
 import type { Node } from "../../ir/node.ts";
 import { positionOf } from "../../ir/trace.ts";
-import type { LoweredStep } from "../../lower/index.ts";
+import { type NumberedCall, numberedCalls } from "../../lower/cost.ts";
 import { originField } from "../../lower/json.ts";
 import { type LowerTarget, lowerProgram } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
+import { codeOf, type Fault } from "../../util/faults.ts";
 import { placeOf, type Speaker } from "../../util/source.ts";
-import { type RunError, type Way, wayOf } from "./error.ts";
+import type { RunError } from "./error.ts";
 
 /** The program that a device ran. */
 export interface Ran {
@@ -29,28 +30,25 @@ export function refusalOf(
   by: Speaker | undefined,
   where: string | undefined,
 ): HeddleError | undefined {
-  if (error.code !== "value") return undefined;
-  const { steps, origins } = placesOf(ran);
-  const way = wayOf(error, ran.program.name, steps);
-  if (way === undefined) return undefined;
-  const { iterations, reason } = way;
-  const origin = originOf(way, origins);
+  const { program, step, kernel, begun, call, ...fault } = error.fault;
+  if (codeOf(error.fault) !== "value" || call === undefined) return undefined;
+  const origin = originOf(fault, call, placesOf(ran));
   const position = origin === undefined ? undefined : positionOf(origin);
   const own = position?.by ?? (position === undefined ? by : undefined);
-  const refusal = {
-    name: own?.name ?? origin?.op.name ?? ran.program.name,
-    iterations,
-    reason: withoutNumber(reason),
-    says: own?.says,
-    where: placeOf(position) ?? where,
-    mark: position?.mark,
-  };
-  const { failure } = error;
-  return refused(failure === undefined ? refusal : { ...refusal, name: undefined, reason: failure }, error);
+  const name = own?.name ?? origin?.op.name ?? ran.program.name;
+  const place = { says: own?.says, where: placeOf(position) ?? where, mark: position?.mark };
+  return refused({ ...withoutNumber(fault), by: name }, place, error);
+}
+
+/** Which division of a call it was says only which node. */
+function withoutNumber(fault: Fault): Fault {
+  if (fault.kind !== "zeroDivisor") return fault;
+  const { division, of, ...rest } = fault;
+  return rest;
 }
 
 interface Places {
-  readonly steps: readonly LoweredStep[];
+  readonly calls: readonly NumberedCall[];
   readonly origins: readonly (readonly Node[])[];
 }
 
@@ -62,25 +60,17 @@ function placesOf(ran: Ran): Places {
   if (known !== undefined) return known;
   const origins: (readonly Node[])[] = [];
   const { steps } = lowerProgram(ran.program, { ...ran.target, origins }).json;
-  const made = { steps, origins };
+  const made = { calls: numberedCalls(steps), origins };
   places.set(ran, made);
   return made;
 }
 
-/** What a group says of its quotients and remainders, of which each refuses zeros. */
-const byZero = /^integer (division|remainder) by zero \(\w+\)(, quotient (\d+) of (\d+))?$/;
-
-/** The node that refused: where the calls that can be meant leave one, or groups say which. */
-function originOf({ calls, reason }: Way, origins: Places["origins"]): Node | undefined {
-  const found = [...new Set(calls.flatMap((call) => origins[call[originField] as number] ?? []))];
-  const [, by, , number, all] = byZero.exec(reason) ?? [];
+/** The node that refused: where the call leaves one, or the call says which of its divisions it was. */
+function originOf(fault: Fault, number: number, { calls, origins }: Places): Node | undefined {
+  const found = origins[calls[number]?.call[originField] as number] ?? [];
+  if (fault.kind !== "zeroDivisor") return found.length === 1 ? found[0] : undefined;
   // In the order of the group's nodes.
-  if (number !== undefined) return found.length === Number(all) ? found[Number(number) - 1] : undefined;
-  const meant = by === undefined ? found : found.filter(({ op }) => op.name === (by === "division" ? "div" : "rem"));
+  if (found.length === fault.of) return found[fault.division as number];
+  const meant = found.filter(({ op }) => op.name === fault.op);
   return meant.length === 1 ? meant[0] : undefined;
 }
-
-const withoutNumber = (reason: string): string => {
-  const [, , which] = byZero.exec(reason) ?? [];
-  return which === undefined ? reason : reason.slice(0, -which.length);
-};

@@ -90,7 +90,7 @@ export interface Needs {
 
 /**
  * What native code threw in a run, with its code and the user's line: of a value that was refused the op's in the function that ran, else
- * that of the launch. `what` names the program where the message does not.
+ * that of the launch. `what` names the program where the record does not.
  */
 export function runFailure(thrown: unknown, what: string, ran?: Ran, position = capturePosition()): HeddleError {
   const error = nativeError(thrown);
@@ -100,9 +100,9 @@ export function runFailure(thrown: unknown, what: string, ran?: Ran, position = 
   const refusal =
     error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by, where) : undefined;
   if (refusal !== undefined) return refusal;
-  const said = (error instanceof RunError ? error.failure : undefined) ?? error.plain;
-  const message = said.startsWith(what) ? said : `${what}: ${said}`;
-  return new HeddleError(error.code, message, { cause: error, ...(where === undefined ? {} : { where }) });
+  const { code, plain, fault } = error;
+  const message = fault?.program === undefined ? `${what}: ${plain}` : plain;
+  return new HeddleError(code, message, { cause: error, fault, ...(where === undefined ? {} : { where }) });
 }
 
 /** Of several devices' errors the one that is not about another device. */
@@ -170,10 +170,7 @@ export class Queue {
   /** Waits, blocking, until all runs are done, and settles them. */
   drain(): void {
     const failed = this.devices.map(
-      (device) =>
-        new Map(
-          device.sync().map(({ run, message, ...fields }) => [run, Object.assign(new Error(message), fields)] as const),
-        ),
+      (device) => new Map(device.sync().map(({ run, fault }) => [run, new Error(fault)] as const)),
     );
     for (const launch of [...this.open]) {
       const errors = failed.map((byRun) => byRun.get(launch.number));

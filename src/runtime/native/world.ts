@@ -1,9 +1,10 @@
 /** @module The processes of a run: meeting, groups, barriers, and telling the others of a failure. */
 import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { reasonOf } from "../../util/faults.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { loadNative, type NativeStore, type NativeWorld } from "./binding.ts";
-import { nativeError } from "./error.ts";
+import { nativeError, rethrowNative } from "./error.ts";
 
 export interface WorldOptions {
   readonly rank: number;
@@ -98,37 +99,36 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
     "everyone",
   );
   if (native.warning !== null) {
-    process.emitWarning(`rank ${rank} goes on without its flight recorder: ${native.warning}`, {
+    process.emitWarning(`rank ${rank} goes on without its flight recorder: ${reasonOf(native.warning)}`, {
       code: "HEDDLE_FLIGHT",
     });
   }
   if (native.fallback !== null) process.emitWarning(`rank ${rank}: ${native.fallback}`, { code: "HEDDLE_TRANSPORT" });
   let exchanges = 0;
   const key = (what: string, from: number): string => `exchange/${epoch}/${name}/${exchanges}/${what}/${from}`;
-  const rethrow = (error: unknown): never => {
-    throw nativeError(error);
-  };
   return {
     native,
     rank,
     size,
     setStep: (step) => native.setStep(step),
-    barrier: (label) => everyone.barrier(label).catch(rethrow),
+    barrier: (label) => everyone.barrier(label).catch(rethrowNative),
     agree: async (what, text) => {
       exchanges++;
-      await store.set(key(what, rank), text).catch(rethrow);
+      await store.set(key(what, rank), text).catch(rethrowNative);
       for (let other = 0; other < size; other++) {
         if (other === rank) continue;
         const theirs: string = await store
           .get(key(what, other), timeout, `the ${what} of rank ${other}`)
-          .catch(rethrow);
+          .catch(rethrowNative);
         if (theirs !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, theirs));
       }
     },
     together: async (what, work) => {
       exchanges++;
-      const tell = (outcome: Outcome): Promise<void> => store.set(key(what, 0), JSON.stringify(outcome)).catch(rethrow);
-      if (rank !== 0) return outcomeOf(await store.get(key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrow));
+      const tell = (outcome: Outcome): Promise<void> =>
+        store.set(key(what, 0), JSON.stringify(outcome)).catch(rethrowNative);
+      if (rank !== 0)
+        return outcomeOf(await store.get(key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrowNative));
       const text = await work().catch(async (error: unknown) => {
         await tell(failedOutcome(error));
         throw error;
@@ -136,10 +136,10 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
       await tell({ text });
       return text;
     },
-    allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrow),
+    allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrowNative),
     attempt,
     get failed() {
-      return native.failure !== null;
+      return native.failed;
     },
     abort: (reason) => native.abort(reason),
     close: () => native.close(),

@@ -380,17 +380,15 @@ const isConsequence = (error: unknown): boolean => error instanceof HeddleError 
 /** A worker's error with the user's line: of the node that it names, else of the run. */
 function toldOf(error: unknown, program: Program, launch: SourcePosition): unknown {
   if (!(error instanceof WorkerError)) return error;
-  const { peer, said, refusal, code, hint } = error;
-  const node = refusal === undefined ? undefined : nodesRun(program)[refusal.mark];
+  const { peer, said, mark, code, hint, fault } = error;
+  const node = mark === undefined ? undefined : nodesRun(program)[mark];
   const line = describePosition(launch);
-  if (refusal === undefined || node === undefined) {
+  if (fault === undefined || node === undefined) {
     const more = { ...(hint === undefined ? {} : { hint }), ...(line === undefined ? {} : { where: line }) };
-    return new HeddleError(code, `${peer}: ${said}`, { ...more, cause: error });
+    return new HeddleError(code, `${peer}: ${said}`, { ...more, fault, cause: error });
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;
-  const { name, iterations, reason } = refusal;
-  const where = placeOf(position) ?? line;
-  const told = refused({ name: by?.name ?? name, iterations, reason, says: by?.says, where }, error);
-  return told.saying(`${peer}: ${told.plain}`);
+  const place = { says: by?.says, where: placeOf(position) ?? line };
+  return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, place, error);
 }

@@ -1,6 +1,7 @@
 /** @module What a driver may ask of a worker: a closed table. Everything that arrives is checked against it. */
 import type { ErrorCode } from "../../util/error-codes.ts";
-import { HeddleError, type Refusal, refusalIn } from "../../util/errors.ts";
+import { HeddleError, markIn } from "../../util/errors.ts";
+import { asFault, type Fault } from "../../util/faults.ts";
 import type { Frame } from "./channel.ts";
 
 /** Requests, in the order in which a session goes. Numbers of buffers and programs are chosen by the driver. */
@@ -103,17 +104,8 @@ export interface Answer {
 export function errorHead(n: number, error: unknown): Frame["head"] {
   const known = error instanceof HeddleError;
   const message = known ? error.plain : error instanceof Error ? error.message : String(error);
-  const { mark, name, iterations, reason } = refusalIn(error) ?? {};
-  const refusal = mark === undefined ? undefined : { mark, name, iterations, reason };
-  return {
-    n,
-    error: { code: known ? error.code : "internal", message, hint: known ? error.hint : undefined, refusal },
-  };
-}
-
-/** A value that an op refused: of the node with this number in the program that was sent. */
-export interface RemoteRefusal extends Refusal {
-  readonly mark: number;
+  const { code, hint, fault } = known ? error : { code: "internal" };
+  return { n, error: { code, message, hint, fault, mark: known ? markIn(error) : undefined } };
 }
 
 /** An error of a worker. */
@@ -121,27 +113,35 @@ export class WorkerError extends HeddleError {
   readonly peer: string;
   /** What the worker says. */
   readonly said: string;
-  readonly refusal: RemoteRefusal | undefined;
+  /** The number of the node that refused a value, in the program that was sent. */
+  readonly mark: number | undefined;
 
-  constructor(
-    peer: string,
-    code: ErrorCode,
-    said: string,
-    hint: string | undefined,
-    refusal: RemoteRefusal | undefined,
-  ) {
-    super(code, `${peer}: ${said}`, hint === undefined ? {} : { hint });
+  constructor(peer: string, said: string, { code, hint, fault, mark }: WorkerProblem) {
+    super(code, `${peer}: ${said}`, { fault, ...(hint === undefined ? {} : { hint }) });
     this.peer = peer;
     this.said = said;
-    this.refusal = refusal;
+    this.mark = mark;
   }
 }
 
-/** A refusal as it arrives; undefined for anything that is none. */
-function refusalOf(value: unknown): RemoteRefusal | undefined {
-  const { mark, name, iterations, reason } = (value ?? {}) as { readonly [field: string]: unknown };
-  const proper = count(mark) && (name === undefined || text(name)) && counts(iterations) && text(reason);
-  return proper ? ({ mark, name, iterations, reason } as RemoteRefusal) : undefined;
+/** What a worker tells of an error besides its message. */
+interface WorkerProblem {
+  readonly code: ErrorCode;
+  readonly hint?: string | undefined;
+  readonly fault?: Fault | undefined;
+  readonly mark?: number | undefined;
+}
+
+/** A worker's error as it arrives; undefined for anything that is none. */
+function problemOf(value: unknown, peer: string): WorkerError | undefined {
+  const { code, message, hint, fault, mark } = value as { readonly [field: string]: unknown };
+  if (!text(code) || !text(message)) return undefined;
+  return new WorkerError(peer, message as string, {
+    code: code as ErrorCode,
+    hint: text(hint) ? (hint as string) : undefined,
+    fault: asFault(fault),
+    mark: count(mark) ? (mark as number) : undefined,
+  });
 }
 
 /** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
@@ -149,15 +149,11 @@ export function parseAnswer({ head, body }: Frame, peer: string): Answer | undef
   const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
   if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
     return undefined;
-  const problem = error as { code?: unknown; message?: unknown; hint?: unknown; refusal?: unknown } | undefined;
-  if (problem !== undefined && !(text(problem?.code) && text(problem?.message))) return undefined;
-  const hint = typeof problem?.hint === "string" ? problem.hint : undefined;
+  const problem = error === undefined ? undefined : problemOf(error ?? {}, peer);
+  if (error !== undefined && problem === undefined) return undefined;
   return {
     n: n as number,
-    error:
-      problem === undefined
-        ? undefined
-        : new WorkerError(peer, problem.code as ErrorCode, problem.message as string, hint, refusalOf(problem.refusal)),
+    error: problem,
     port: port as number | undefined,
     arenaBytes: arenaBytes as number,
     calls: calls as number,

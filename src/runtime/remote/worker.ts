@@ -6,6 +6,7 @@ import { HeddleError } from "../../util/errors.ts";
 import type { Runtime } from "../devices.ts";
 import type { DeviceBuffer, Executable } from "../executor.ts";
 import { loadNative } from "../native/binding.ts";
+import { rethrowNative } from "../native/error.ts";
 import { distributedRuntime } from "../native/join.ts";
 import type { ExecutorName } from "../registry.ts";
 import { localRuntime } from "../runtime.ts";
@@ -194,7 +195,7 @@ class Session {
     if ("error" in native) throw new HeddleError("native", `several workers need the native core: ${native.error}`);
     const store = new native.StoreServer();
     this.closeStore = () => store.stop();
-    return store.start(this.options.host, 0, secret, runId);
+    return store.start(this.options.host, 0, secret, runId).catch(rethrowNative);
   }
 
   private get joined(): Runtime {

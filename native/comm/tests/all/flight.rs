@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{SECRET, config, on_each, store};
-use heddle_comm::{Config, Dtype, FlightState, Part, Reduction, TransportKind, World, read_flight};
+use heddle_comm::{Config, Dtype, Error, FlightState, Part, Reduction, TransportKind, World, read_flight};
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("heddle-comm-{}-{name}", std::process::id()))
@@ -113,11 +113,9 @@ fn killed_rank_is_named(transport: TransportKind) {
         group.all_reduce(&[Part::in_place(&mut values)], Dtype::F32, Reduction::Max, "gradients 0").err()
     });
     assert!(killed.unwrap().elapsed() < Duration::from_secs(10));
-    let error = error.unwrap().to_string();
-    assert!(
-        error.starts_with("rank 1 closed its connection during allReduce max f32 x 500000 'gradients 0'"),
-        "{error}"
-    );
+    let error = error.unwrap();
+    let Error::PeerClosed { rank: 1, during } = &error else { panic!("{error}") };
+    assert!(during.starts_with("allReduce max f32 x 500000 'gradients 0'"), "{error}");
     child.wait().unwrap();
     let flight = read_flight(&file).unwrap();
     assert_eq!((flight.rank, flight.size), (1, 2));
@@ -133,7 +131,7 @@ fn a_world_goes_without_a_recorder_that_cannot_be_made() {
     let store = store("run");
     let file = path("folder-that-is-not-there").join("rank-0.flight");
     let world = World::connect(Config { flight: Some(file), ..config(&store, 0, 1) }).unwrap();
-    assert!(world.warning().is_some_and(|text| text.starts_with("could not make the flight recorder")));
+    assert!(world.warning().is_some_and(|text| text.contains("could not make the flight recorder")));
     on_each(vec![world], |_, mut group| {
         group.all_reduce(&[Part::in_place(&mut [1.0_f32; 3])], Dtype::F32, Reduction::Sum, "loss").unwrap();
     });

@@ -33,8 +33,8 @@ fn every_operation() {
     assert_eq!(client.list("").unwrap(), ["a", "b/1", "b/2", "c", "count"]);
     assert!(client.delete("a").unwrap());
     assert!(!client.delete("a").unwrap());
-    let error = client.add("c", 1).unwrap_err().to_string();
-    assert_eq!(error, "the store refused key 'c': a value of 1 bytes is not a counter");
+    let (key, detail) = ("c".into(), "a value of 1 bytes is not a counter".into());
+    assert_eq!(client.add("c", 1).unwrap_err(), Error::Store { key, detail });
 }
 
 #[test]
@@ -53,13 +53,11 @@ fn get_waits_and_other_threads_of_the_same_client_do_not() {
 fn a_wait_has_a_deadline_and_names_the_key_and_whom() {
     let server = store("run");
     let start = Instant::now();
-    let error = client(&server).get("run/0/rank/3", "the address of rank 3", Duration::from_millis(1300)).unwrap_err();
+    let limit = Duration::from_millis(1300);
+    let error = client(&server).get("run/0/rank/3", "the address of rank 3", limit).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(10));
-    let expected = format!(
-        "timed out after 1.3 s waiting for the address of rank 3 (key 'run/0/rank/3') in the store at {}",
-        server.addr()
-    );
-    assert_eq!(error.to_string(), expected);
+    let waiting_for = "the address of rank 3 (key 'run/0/rank/3')".into();
+    assert_eq!(error, Error::Timeout { limit, waiting_for, during: format!("the store at {}", server.addr()) });
 }
 
 #[test]
@@ -78,8 +76,8 @@ fn counters_are_atomic() {
 fn sizes_are_bounded() {
     let server = store("run");
     let client = client(&server);
-    let error = client.set("big", &vec![0; (1 << 20) + 1]).unwrap_err().to_string();
-    assert_eq!(error, "the value of store key 'big' has 1048577 bytes, more than 1048576");
+    let text = "the value of store key 'big' has 1048577 bytes, more than 1048576".into();
+    assert_eq!(client.set("big", &vec![0; (1 << 20) + 1]).unwrap_err(), Error::Invalid(text));
     assert!(matches!(client.try_get(&"k".repeat(513)), Err(Error::Invalid(_))));
     client.set("big", &vec![7; 1 << 20]).unwrap();
     assert_eq!(client.get("big", "nobody", SOON).unwrap(), vec![7; 1 << 20]);
@@ -149,8 +147,8 @@ fn a_client_may_come_before_the_server() {
         let _server = StoreServer::start(addr, SECRET, "run").unwrap();
         early.join().unwrap().unwrap();
     });
-    let error = StoreClient::connect(addr, SECRET, "run", Duration::from_millis(200)).unwrap_err().to_string();
-    assert!(error.starts_with("timed out after 0.2 s waiting for the store at"), "{error}");
+    let error = StoreClient::connect(addr, SECRET, "run", Duration::from_millis(200)).unwrap_err();
+    assert!(matches!(&error, Error::Timeout { waiting_for, .. } if waiting_for.starts_with("the store at")), "{error}");
 }
 
 #[test]

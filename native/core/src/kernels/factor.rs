@@ -11,7 +11,7 @@ use crate::kernels::room::Room;
 use crate::kernels::spectral::{singular, symmetric_eigen};
 use crate::program::{FactorJson, FactorKind};
 use crate::verify::{count, At, Checker};
-use crate::{bail, bail_value, Result};
+use crate::{bail, Fault, Result};
 
 kernels! {
     "factor" Factor::new;
@@ -99,18 +99,16 @@ impl Kernel for Factor {
                 wrong.fetch_min(index, Ordering::Relaxed);
             }
         });
-        let index = wrong.into_inner();
-        if index == usize::MAX {
+        let matrix = wrong.into_inner();
+        if matrix == usize::MAX {
             return Ok(());
         }
-        match self.kind {
-            FactorKind::Cholesky => bail_value!("matrix {index} of the batch is not positive definite"),
-            FactorKind::TriangularSolve => {
-                let pivot = self.zero(run, index).unwrap_or(0);
-                bail_value!("matrix {index} of the batch is singular: pivot {pivot} is 0")
-            }
-            _ => bail_value!("matrix {index} of the batch: the iteration does not converge"),
+        Err(match self.kind {
+            FactorKind::Cholesky => Fault::NotPositiveDefinite { matrix },
+            FactorKind::TriangularSolve => Fault::Singular { matrix, pivot: self.zero(run, matrix).unwrap_or(0) },
+            _ => Fault::NotConverging { matrix },
         }
+        .into())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::kernels::fold::Sum;
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, count, At, Checker};
-use crate::{bail, Error, Result};
+use crate::{bail, Fault, Result};
 
 kernels! {
     "gather" Gather::new;
@@ -55,7 +55,6 @@ pub struct Gather {
     input: At,
     indices: At,
     out: At,
-    failure: Option<String>,
 }
 
 fn checked(json: &GatherJson, checker: &mut Checker) -> Result<()> {
@@ -64,13 +63,12 @@ fn checked(json: &GatherJson, checker: &mut Checker) -> Result<()> {
     checker.read_all("indices", json.indices, DType::I32, &[json.outer, json.count])
 }
 
-unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize, failure: Option<&str>) -> Result<()> {
+unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result<()> {
     if position == usize::MAX {
         return Ok(());
     }
     let index = *run.ptr::<i32>(indices).add(position);
-    let message = format!("index {index} at position {position} is outside [0, {size})");
-    Err(Error::value(message).meaning(failure))
+    Err(Fault::Index { index: index.into(), position, size }.into())
 }
 
 impl Gather {
@@ -91,7 +89,6 @@ impl Gather {
             input,
             indices: json.indices,
             out: json.out,
-            failure: json.failure.clone(),
         })
     }
 }
@@ -120,7 +117,7 @@ impl Kernel for Gather {
                 unsafe { copy_row(input.add(from), out.add(i * self.row), self.row) };
             }
         });
-        unsafe { refuse(run, self.indices, whole, wrong.into_inner(), self.failure.as_deref()) }
+        unsafe { refuse(run, self.indices, whole, wrong.into_inner()) }
     }
 }
 
@@ -144,7 +141,6 @@ pub struct ScatterAdd {
     updates: At,
     indices: At,
     out: At,
-    failure: Option<String>,
 }
 
 impl ScatterAdd {
@@ -170,7 +166,6 @@ impl ScatterAdd {
             updates,
             indices: json.indices,
             out: json.out,
-            failure: json.failure.clone(),
         })
     }
 }
@@ -182,7 +177,7 @@ impl Kernel for ScatterAdd {
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), total);
             let whole = self.block.total;
             let wrong = indices.iter().position(|i| *i < 0 || *i as usize >= whole);
-            refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX), self.failure.as_deref())?;
+            refuse(run, self.indices, whole, wrong.unwrap_or(usize::MAX))?;
             for_wrapping!(self.dtype, T => self.typed::<T>(run, indices));
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::kernels::fold::{Fold, Max, Min, Sum};
 use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
 use crate::program::{GatherJson, ScatterOp};
 use crate::verify::{count, At, Checker};
-use crate::{bail, bail_value, Result};
+use crate::{bail, Fault, Result};
 
 kernels! {
     "scatter" Scatter::new;
@@ -97,7 +97,7 @@ impl Kernel for Scatter {
         unsafe {
             let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), self.outer * self.count);
             if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
-                bail_value!("index {} at position {at} is outside [0, {})", indices[at], self.size)
+                return Err(Fault::Index { index: indices[at].into(), position: at, size: self.size }.into());
             }
             let dtype = self.dtype;
             match self.op {

@@ -9,7 +9,7 @@ use crate::isa::{by_isa, Level};
 use crate::program::CrossEntropyJson;
 use crate::scalar::Float;
 use crate::verify::{At, Checker};
-use crate::{bail, bail_value, Result};
+use crate::{bail, Fault, Result};
 
 kernels! {
     "softmaxCrossEntropy" |call: &CrossEntropyJson, checker| CrossEntropy::new(call, false, checker);
@@ -84,7 +84,7 @@ impl CrossEntropy {
         });
         let row = wrong.load(Ordering::Relaxed);
         if row != usize::MAX {
-            bail_value!("label {} at row {row} is outside [0, {})", labels[row], self.cols);
+            return Err(Fault::Label { index: labels[row].into(), position: row, size: self.cols }.into());
         }
         Ok(())
     }

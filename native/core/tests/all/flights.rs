@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use heddle_core::buffer::Buffer;
-use heddle_core::error::Kind;
 use heddle_core::exec::{Call, Collectives, Device, Part, TransferCall};
 use heddle_core::isa::Isa;
+use heddle_core::Fault;
 use heddle_core::{Error, Result};
 use serde_json::{json, Value};
 
@@ -179,8 +179,9 @@ fn an_error_under_way_names_its_collective_and_the_step_reached() {
         let steps: Vec<Value> = [vec![start], between, vec![wait(0)]].concat();
         let ran = run(&values(), &steps, broken);
         let error = ran.result.unwrap_err();
-        assert_eq!(error.message, "op 0 of program test (collective): rank 1 closed its connection");
-        assert_eq!(error.step, Some((reached, "collective")));
+        assert_eq!(error.fault, Fault::Run { text: "rank 1 closed its connection".into() });
+        let place = &error.place;
+        assert_eq!((place.begun, place.step, place.kernel), (Some(0), Some(reached), Some("collective")));
         assert_eq!(ran.calls.len(), 1);
         assert!(ran.aborted);
     }
@@ -203,8 +204,10 @@ fn an_error_under_way_that_comes_to_light_in_a_loop_names_its_collective_alone()
         ];
         let ran = run(&values(), &steps, broken_then);
         let error = ran.result.unwrap_err();
-        assert_eq!(error.message, "op 0 of program test (collective): rank 1 closed its connection");
-        assert_eq!(error.step, Some((1, "collective")));
+        assert_eq!(error.fault, Fault::Run { text: "rank 1 closed its connection".into() });
+        let place = &error.place;
+        assert_eq!((place.begun, place.step, place.kernel), (Some(0), Some(1), Some("collective")));
+        assert_eq!((place.call, place.iterations.len()), (None, 0));
         assert_eq!(ran.calls, [("gradients 0".to_owned(), true)]);
         assert!(ran.aborted);
     }
@@ -236,7 +239,8 @@ fn a_run_that_fails_ends_what_is_under_way() {
     buffers[2] = encode("i32", &[7.0, 0.0, 0.0, 0.0]);
     let steps = [reduce(json!([1, 0]), json!([4, 0]), Some(0), "gradients 0"), gather, wait(0)];
     let error = run(&buffers, &steps, until_aborted).result.unwrap_err();
-    assert_eq!((error.kind, error.step), (Kind::Value, Some((1, "gather"))));
+    assert_eq!(error.fault, Fault::Index { index: 7, position: 0, size: 2 });
+    assert_eq!((error.place.step, error.place.kernel), (Some(1), Some("gather")));
 }
 
 #[test]
@@ -269,7 +273,7 @@ fn what_is_under_way_is_left_alone() {
     ];
     for (steps, text) in cases {
         let Err(error) = program(64, &values(), &steps) else { panic!("accepted: {steps:?}") };
-        assert!(error.message.contains(text), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
     // To read what it reads is fine, and so is everything once it has ended.
     let fine = [start(), negate(json!([1, 0]), json!([3, 0])), wait(0), negate(json!([2, 0]), json!([1, 0]))];
@@ -281,5 +285,5 @@ fn other_members_than_announced_are_an_error() {
     let mut start = reduce(json!([1, 0]), json!([2, 0]), Some(0), "x");
     start["members"] = json!(3);
     let error = run(&values(), &[start, wait(0)], |_, _, _| Ok(())).result.unwrap_err();
-    assert!(error.message.contains("axis 0 has 2 members, not 3"), "{error}");
+    assert!(error.to_string().contains("axis 0 has 2 members, not 3"), "{error}");
 }

@@ -8,6 +8,7 @@ use heddle_core::exec::{Alone, Device};
 use heddle_core::isa::Isa;
 use heddle_core::profile::{HEAD, PER_STEP};
 use heddle_core::program::Program;
+use heddle_core::Fault;
 use serde_json::{json, Value};
 
 const COUNT: [usize; 2] = [0, 0];
@@ -99,7 +100,7 @@ fn malformed_ones_are_refused() {
     ];
     for (steps, text) in cases {
         let error = parse(steps.clone()).err().unwrap_or_else(|| panic!("accepted: {steps}"));
-        assert!(error.message.contains(text), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
 
@@ -107,10 +108,10 @@ fn malformed_ones_are_refused() {
 fn errors_name_the_iteration() {
     let steps = json!([{ "k": "loop", "count": 9, "out": COUNT, "steps": [scalar("sub", &[Y, COUNT], Y), scalar("div", &[X, Y], X)] }]);
     let error = run(steps, [5, 3]).expect_err("divides by zero");
-    assert!(
-        error.message.contains(" (loop): iteration 2: op 1 (fused)") && error.message.contains("op 0 of program "),
-        "{error}"
-    );
+    assert_eq!(error.fault, Fault::ZeroDivisor { op: "div", dtype: "i32", division: 0, of: 1 });
+    let place = &error.place;
+    assert_eq!((place.step, place.kernel, place.call), (Some(0), Some("loop"), Some(2)));
+    assert_eq!(place.iterations, [2]);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn an_endless_loop_can_be_aborted() {
     std::thread::sleep(Duration::from_millis(50));
     control.abort("enough");
     let error = thread.join().expect("no panic").expect_err("aborted");
-    assert!(error.message.contains("enough"), "{error}");
+    assert_eq!(error.fault, Fault::Aborted { reason: "enough".into() });
 }
 
 #[test]

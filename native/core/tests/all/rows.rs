@@ -448,7 +448,7 @@ fn what_cannot_be_folded_is_refused() {
         let contents = [zeros("i32", 32), zeros("i32", 32)];
         match program(0, &contents, std::slice::from_ref(&step)) {
             Ok(_) => panic!("accepted: {step}"),
-            Err(error) => assert!(error.message.contains(message), "{error}: {step}"),
+            Err(error) => assert!(error.to_string().contains(message), "{error}: {step}"),
         }
     }
 }

@@ -222,9 +222,9 @@ pub(crate) fn instruction(
             expect(0, dtype)?;
             expect(1, dtype)?;
             if !dtype.is_float() && name == "div" {
-                divides = Some("division");
+                divides = Some("div");
             } else if !dtype.is_float() && name == "rem" {
-                divides = Some("remainder");
+                divides = Some("rem");
             }
             if let Some(function) = ops::find_comparison(name, dtype) {
                 (function, DType::Bool)

@@ -8,7 +8,7 @@ use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
 use crate::dtype::for_number;
 use crate::exec::Run;
 use crate::verify::MAX_RANK;
-use crate::{bail_value, Result};
+use crate::{Fault, Result};
 
 /// Work (elements times actions) of one task; a step below two of these stays on its thread.
 const TASK: usize = 128 << 10;
@@ -41,12 +41,8 @@ pub(super) fn run(step: &Fused, run: &Run) -> Result<()> {
     let failed = zero.load(Ordering::Relaxed);
     let Some(Action::RefuseZero { name, dtype, .. }) = step.actions.get(failed) else { return Ok(()) };
     let refusing = |actions: &[Action]| actions.iter().filter(|a| matches!(a, Action::RefuseZero { .. })).count();
-    // Which one, for whoever knows the lines of each.
-    let which = match refusing(&step.actions) {
-        1 => String::new(),
-        all => format!(", quotient {} of {all}", refusing(&step.actions[..=failed])),
-    };
-    bail_value!("integer {name} by zero ({}){which}", dtype.name());
+    let (division, of) = (refusing(&step.actions[..failed]), refusing(&step.actions));
+    Err(Fault::ZeroDivisor { op: name, dtype: dtype.name(), division, of }.into())
 }
 
 fn tiles(step: &Fused) -> usize {

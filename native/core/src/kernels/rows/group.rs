@@ -95,7 +95,9 @@ pub(super) fn read(json: &FusedJson, mut checker: Checker, folded: usize) -> Res
 fn refuse(registers: &[Register], operands: &[Operand], folded: usize) -> Result<()> {
     for register in registers {
         match &register.source {
-            Source::Compute { divides: Some(name), .. } => bail!("integer {name} is not supported in folded groups"),
+            Source::Compute { divides: Some(name), .. } => {
+                bail!("{name} of integers is not supported in folded groups")
+            }
             Source::Input(o) if operands[*o].at.is_none() && operands[*o].strides[folded] == 0 => {
                 bail!("iota: counts along the folded dim only")
             }

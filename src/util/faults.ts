@@ -1,0 +1,206 @@
+/**
+ * @module What goes wrong in a run, as data. Every executor makes the same record of the same fault (native code its own:
+ * `native/core/src/error.rs`, `native/comm/src/error.rs`), and the sentences for all of them are here.
+ */
+import type { ErrorCode } from "./error-codes.ts";
+
+/** By kind of fault, what is known of it. */
+interface Faults {
+  /** An index of no row: of the least (default 0) and those below `size`. */
+  readonly index: {
+    readonly index: number | bigint;
+    /** Among all indices, in row-major order. */
+    readonly position: number;
+    readonly size: number;
+    /** Below 0 where negative ones count from the end. */
+    readonly least?: number;
+    /** Of an index that i32 cannot hold, on which side of `index` it is. */
+    readonly or?: "more" | "less" | undefined;
+    /** The row of a batch in which it is. */
+    readonly row?: number;
+    /** That row's number in the data. */
+    readonly source?: number | undefined;
+  };
+  /** A label of no class, in row `position`. */
+  readonly label: {
+    readonly index: number | bigint;
+    readonly position: number;
+    readonly size: number;
+    readonly source?: number | undefined;
+  };
+  readonly zeroDivisor: {
+    readonly op: "div" | "rem";
+    readonly dtype: string;
+    /** Which of the divisions of a native call, from 0, and of how many. */
+    readonly division?: number;
+    readonly of?: number;
+  };
+  /** Which matrix of a batch; undefined: there is one. */
+  readonly notPositiveDefinite: { readonly matrix?: number | undefined };
+  readonly singular: { readonly matrix?: number | undefined; readonly pivot: number };
+  readonly notConverging: { readonly matrix?: number | undefined };
+  /** A loop that takes more iterations than it may. */
+  readonly pastBound: { readonly loop: string; readonly most: number };
+  /** Any other value, in words. */
+  readonly said: { readonly text: string };
+  /** A loss that is not finite. */
+  readonly badLoss: { readonly loss: number };
+  /** A malformed program or call. */
+  readonly run: { readonly text: string };
+  readonly invalid: { readonly text: string };
+  readonly panic: { readonly text: string };
+  readonly memory: { readonly bytes: number };
+  readonly aborted: { readonly reason: string; readonly during?: string };
+  readonly timeout: { readonly limit: number; readonly waitingFor: string; readonly during: string };
+  readonly peerClosed: { readonly rank: number; readonly during: string };
+  readonly peerAborted: { readonly rank: number; readonly reason: string; readonly during: string };
+  /** A rank that has ended before all had joined; `own` is the one that waits. */
+  readonly peerMissing: { readonly rank: number; readonly own: number; readonly during: string };
+  readonly mismatch: { readonly text: string };
+  readonly protocol: { readonly peer: string; readonly detail: string };
+  readonly auth: { readonly peer: string; readonly reason: string };
+  readonly store: { readonly key: string; readonly detail: string };
+  readonly io: { readonly what: string; readonly detail: string };
+}
+
+/** Where it went wrong, as far as that is known. */
+export interface FaultPlace {
+  /** The waiting worker that says so. */
+  readonly worker?: string;
+  /** What users call the op or the function; undefined: the sentence names it, or the program is named. */
+  readonly by?: string | undefined;
+  /** Of the loops around it, the outermost first. */
+  readonly iterations?: readonly number[];
+  /** The step of a training. */
+  readonly training?:
+    | { readonly step: number; readonly epoch: number; readonly epochs: number; readonly batch: number }
+    | undefined;
+  /** The batch of an evaluation, from 1. */
+  readonly evaluation?: number | undefined;
+  /** The lowered program that ran. */
+  readonly program?: string;
+  /** Its outermost step that was reached, and the kernel of that. */
+  readonly step?: number;
+  readonly kernel?: string;
+  /** The outermost step that began the collective, where one under way failed. */
+  readonly begun?: number;
+  /** The call's number among all calls. */
+  readonly call?: number;
+}
+
+export type FaultKind = keyof Faults;
+type FaultOf<K extends FaultKind> = { readonly kind: K } & Faults[K] & FaultPlace;
+/** What went wrong: a kind with fields of its own, and the place. */
+export type Fault = { readonly [K in FaultKind]: FaultOf<K> }[FaultKind];
+
+const matrix = (number: number | undefined): string =>
+  number === undefined ? "the matrix" : `matrix ${number} of the batch`;
+const ofData = (source: number | undefined): string => (source === undefined ? "" : ` (row ${source} of the data)`);
+const asSaid = ({ text }: { readonly text: string }): string => text;
+
+/** For each kind the code of its errors and its sentence. */
+const kinds: { readonly [K in FaultKind]: readonly [code: ErrorCode, say: (fault: Faults[K]) => string] } = {
+  index: [
+    "value",
+    ({ index, position, size, least = 0, or, row, source }) => {
+      const more = or === undefined ? "" : ` or ${or}`;
+      const place = row === undefined ? `at position ${position}` : `in row ${row} of the batch`;
+      return `index ${index}${more} ${place} is outside [${least}, ${size})${ofData(source)}`;
+    },
+  ],
+  label: [
+    "value",
+    ({ index, position, size, source }) => `label ${index} at row ${position} is outside [0, ${size})${ofData(source)}`,
+  ],
+  zeroDivisor: ["value", ({ op, dtype }) => `integer ${op === "div" ? "division" : "remainder"} by zero (${dtype})`],
+  notPositiveDefinite: ["value", (fault) => `${matrix(fault.matrix)} is not positive definite`],
+  singular: ["value", (fault) => `${matrix(fault.matrix)} is singular: pivot ${fault.pivot} is 0`],
+  notConverging: ["value", (fault) => `${matrix(fault.matrix)}: the iteration does not converge`],
+  pastBound: [
+    "value",
+    ({ loop, most }) =>
+      `whileLoop '${loop}' ran past maxIterations ${most}: its condition still holds after so many iterations; give it a larger maxIterations, or a condition that ends sooner`,
+  ],
+  said: ["value", asSaid],
+  badLoss: ["nan", ({ loss }) => `the loss is ${loss}`],
+  run: ["run", asSaid],
+  invalid: ["run", asSaid],
+  panic: ["internal", ({ text }) => `a native task failed: ${text}`],
+  memory: ["memory", ({ bytes }) => `out of memory: cannot get ${bytes} bytes`],
+  aborted: [
+    "aborted",
+    ({ reason, during }) =>
+      during === undefined
+        ? `aborted: ${reasonOf(reason)}`
+        : `this rank aborted: ${reasonOf(reason)} (while it was in ${during})`,
+  ],
+  timeout: [
+    "timeout",
+    ({ limit, waitingFor, during }) => `timed out after ${limit.toFixed(1)} s waiting for ${waitingFor} in ${during}`,
+  ],
+  peerClosed: ["peerClosed", ({ rank, during }) => `rank ${rank} closed its connection during ${during}`],
+  peerAborted: [
+    "peerAborted",
+    ({ rank, reason, during }) => `rank ${rank} aborted: ${reasonOf(reason)} (while this rank was in ${during})`,
+  ],
+  peerMissing: ["peerClosed", ({ rank, own }) => `rank ${own} waits for all ranks to join, but rank ${rank} has ended`],
+  mismatch: ["mismatch", asSaid],
+  protocol: ["protocol", ({ peer, detail }) => `${peer} broke the protocol: ${detail}`],
+  auth: ["auth", ({ peer, reason }) => `could not authenticate ${peer}: ${reason}`],
+  store: ["store", ({ key, detail }) => `the store refused key '${key}': ${detail}`],
+  io: ["io", ({ what, detail }) => `${what}: ${detail}`],
+};
+
+/** The code of errors of a fault. */
+export const codeOf = ({ kind }: Fault): ErrorCode => kinds[kind][0];
+
+/** What users are told of a fault, without its place. */
+export const describeFault = (fault: Fault): string => (kinds[fault.kind][1] as (fault: Fault) => string)(fault);
+
+/** What users are told of a fault. */
+export function sentenceOf(fault: Fault): string {
+  const { worker, by, iterations = [], training, evaluation, program } = fault;
+  const way = by === undefined && program === undefined ? [] : iterations;
+  const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
+  const said = parts.filter((part) => part !== undefined).join(": ");
+  return `${said}${inRun({ training, evaluation })}`;
+}
+
+/** Which step of a training or batch of an evaluation it was, to be added to a sentence. */
+export function inRun({ training, evaluation }: Pick<FaultPlace, "training" | "evaluation">): string {
+  if (training !== undefined) return `, in ${describeStep(training)}`;
+  return evaluation === undefined ? "" : `, in batch ${evaluation} of the evaluation`;
+}
+
+/** A call of a lowered program; who ended a run ended all of it. */
+function nativePlace({ kind, program, step, begun = step, kernel }: Fault): string | undefined {
+  return program === undefined || kind === "aborted" ? program : `op ${begun} of program ${program} (${kernel})`;
+}
+
+/** Which step of a training it is, in words. */
+export const describeStep = ({ step, epoch, epochs, batch }: NonNullable<FaultPlace["training"]>): string =>
+  `step ${step} (epoch ${epoch} of ${epochs}, batch ${batch})`;
+
+/** What native code says is a record, in sentences; words, such as those given to `abort`, stay as they are. */
+export function reasonOf(reason: string): string {
+  const fault = parseFault(reason);
+  return fault === undefined ? reason : sentenceOf(fault);
+}
+
+/** Reads a record from JSON; undefined for anything that is none. */
+export function parseFault(text: unknown): Fault | undefined {
+  if (typeof text !== "string" || !text.startsWith("{")) return undefined;
+  try {
+    return asFault(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What came from another process, where it is a record: of a known kind, with plain fields. */
+export function asFault(value: unknown): Fault | undefined {
+  const { kind, iterations = [], ...fields } = (value ?? {}) as { readonly [field: string]: unknown };
+  const plain = Object.values(fields).every((field) => typeof field === "number" || typeof field === "string");
+  const known = typeof kind === "string" && Object.hasOwn(kinds, kind) && Array.isArray(iterations);
+  return known && plain && iterations.every(Number.isSafeInteger) ? (value as Fault) : undefined;
+}
