@@ -79,7 +79,6 @@ export const base = defineConfig({
     // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
     alias: [
       { find: /^heddle$/, replacement: `${source}index.ts` },
-      { find: "#executors", replacement: `${source}runtime/executors.ts` },
       { find: /^heddle\/(.+)$/, replacement: `${source}$1/index.ts` },
     ],
   },

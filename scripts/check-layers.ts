@@ -76,10 +76,11 @@ export function checkLayers(root: string): string[] {
     .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
     .sort();
   const imports = new Map(files.map((file) => [file, importsOf(readFileSync(join(source, file), "utf8"))]));
+  const replaced = replacedInBrowsers(root);
   const problems: string[] = [];
   for (const [file, found] of imports) {
     for (const one of found) {
-      const message = problemOf(file, one, imports);
+      const message = problemOf(file, one, imports, replaced);
       if (message !== undefined) problems.push(`src/${file}:${one.line}: ${message}`);
     }
   }
@@ -111,7 +112,20 @@ export function blankComments(text: string): string {
   return text.replace(token, (part) => (part.startsWith("/") ? part.replace(/[^\n]/g, " ") : part));
 }
 
-function problemOf(file: string, one: Import, all: ReadonlyMap<string, unknown>): string | undefined {
+/** Modules that bundlers for browsers replace, as the field `browser` of package.json says. */
+function replacedInBrowsers(root: string): ReadonlySet<string> {
+  const manifest = join(root, "package.json");
+  if (!existsSync(manifest)) return new Set();
+  const { browser = {} } = JSON.parse(readFileSync(manifest, "utf8")) as { browser?: Record<string, string> };
+  return new Set(Object.keys(browser).map((path) => path.replace("./src/", "")));
+}
+
+function problemOf(
+  file: string,
+  one: Import,
+  all: ReadonlyMap<string, unknown>,
+  replaced: ReadonlySet<string>,
+): string | undefined {
   const from = folderOf(file);
   const { specifier } = one;
   // A package that is loaded when it is needed is no way around a cycle.
@@ -124,7 +138,8 @@ function problemOf(file: string, one: Import, all: ReadonlyMap<string, unknown>)
   const target = posix.normalize(posix.join(posix.dirname(file), specifier));
   if (target.startsWith("../")) return target.endsWith(".json") ? undefined : `${specifier} lies outside src/`;
   if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
-  if (inBrowser(file) && !inBrowser(target) && !one.typeOnly) return `may not import ${specifier}: ${why}`;
+  if (inBrowser(file) && !inBrowser(target) && !one.typeOnly && !replaced.has(target))
+    return `may not import ${specifier}: ${why}`;
   return layerProblem(from, folderOf(target));
 }
 

@@ -2,7 +2,7 @@
  * @module All passes of a compile on one page: those before planning, which see the whole graph, and those after it, which see the graph
  * of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and changes nothing else.
  */
-import "#executors";
+import "../runtime/executors.ts";
 import type { Graph } from "../ir/node.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { expand, expandOrder } from "../passes/expand.ts";

@@ -1,5 +1,5 @@
 /** @module Runtimes of this process alone: the executor that is asked for, with all devices of a mesh. */
-import "#executors";
+import "./executors.ts";
 import { environmentMachine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import { allDevices, type Runtime } from "./devices.ts";
