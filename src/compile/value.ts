@@ -2,7 +2,7 @@
 
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
-import { eachOffset } from "../ops/host.ts";
+import { eachOffset } from "../ops/host-arrays.ts";
 import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";

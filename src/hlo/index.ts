@@ -1,6 +1,6 @@
 /** @module StableHLO: graphs as text that XLA compiles, and how each op is spelled in it. */
 import "../ops/index.ts";
-import "./arrange.ts";
+import "./movement.ts";
 import "./collective.ts";
 import "./control.ts";
 import "./factor.ts";

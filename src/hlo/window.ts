@@ -1,7 +1,7 @@
 /** @module Convolutions and sliding windows, in StableHLO. */
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type ConvAttrs, convDims, orderFor, sizeAt } from "../ops/convolution-lower.ts";
-import { inverseOrder } from "../ops/host.ts";
+import { inverseOrder } from "../ops/host-arrays.ts";
 import { identityOf } from "../ops/reduce.ts";
 import type { WindowAttrs } from "../ops/window-lower.ts";
 import {

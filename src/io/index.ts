@@ -8,7 +8,7 @@ export {
   parseCaffeSolver,
 } from "./caffe/net.ts";
 export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
-export { type TensorOrHost, toHost, toTensor } from "./host.ts";
+export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
 export {

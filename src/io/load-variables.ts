@@ -13,7 +13,7 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 import { checkFits, fromKeras, isCounter, type Wanted } from "./fitting.ts";
-import { toTensor } from "./host.ts";
+import { toTensor } from "./host-tensors.ts";
 import { openWeights, type WeightsFile } from "./weights.ts";
 
 /** Options of {@link loadPyTorch}. */

@@ -10,7 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkOptions } from "../util/options.ts";
 import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
-import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host.ts";
+import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host-tensors.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read.ts";
 import { writeBytes } from "./write.ts";

@@ -7,7 +7,7 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { formatBytes } from "../util/text.ts";
 import { isRecord } from "../util/tree.ts";
-import { type TensorOrHost, toHost } from "./host.ts";
+import { type TensorOrHost, toHost } from "./host-tensors.ts";
 import { decodeNpy, encodeNpy } from "./npy.ts";
 import { writeBytes } from "./write.ts";
 import {

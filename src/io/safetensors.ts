@@ -11,7 +11,7 @@ import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
-import { checkHost } from "./host.ts";
+import { checkHost } from "./host-tensors.ts";
 import { fill, openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 

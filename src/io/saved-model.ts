@@ -16,7 +16,7 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { isRecord } from "../util/tree.ts";
 import { version } from "../util/version.ts";
-import { toHost } from "./host.ts";
+import { toHost } from "./host-tensors.ts";
 import { readVariables } from "./load-variables.ts";
 import { type SafetensorsMetadata, savedBy } from "./safetensors.ts";
 import { hostByName } from "./state-dict.ts";

@@ -5,7 +5,7 @@ import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { flattenTree, isRecord } from "../util/tree.ts";
-import { toHost, toTensor } from "./host.ts";
+import { toHost, toTensor } from "./host-tensors.ts";
 import { openedBy, savedBy } from "./safetensors.ts";
 
 /** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */

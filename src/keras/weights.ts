@@ -1,7 +1,7 @@
 /** @module The weights in a file as values of a model. */
 
 import { checkFits } from "../io/fitting.ts";
-import { toTensor } from "../io/host.ts";
+import { toTensor } from "../io/host-tensors.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";

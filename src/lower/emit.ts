@@ -16,8 +16,8 @@ import {
 import type { Attrs, Node } from "../ir/node.ts";
 import { range, type Shape, sameShape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { fused, fusedColumns, fusedRows } from "../kernels/index.ts";
-import { inverseOrder } from "../ops/host.ts";
-import { castCall, copyCall } from "../ops/structure.ts";
+import { inverseOrder } from "../ops/host-arrays.ts";
+import { castCall, copyCall } from "../ops/movement.ts";
 import { HeddleError } from "../util/errors.ts";
 import { foldOf } from "./fold.ts";
 import { callShape, callStrides, type FoldSpace, keptStrides } from "./fold-space.ts";

@@ -6,7 +6,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { range } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
-import { f32, moves } from "./structure.ts";
+import { f32, moves } from "./movement.ts";
 
 defineOp<Record<string, never>>({
   name: "optimizationBarrier",

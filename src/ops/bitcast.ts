@@ -7,8 +7,8 @@ import { defineOp } from "../ir/op.ts";
 import { formatType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
+import { copyCall, moves } from "./movement.ts";
 import { checkOperands } from "./scalar-ops.ts";
-import { copyCall, moves } from "./structure.ts";
 
 defineOp<{ dtype: DType }>({
   name: "bitcast",

@@ -8,7 +8,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { castLong, longOf } from "./long.ts";
+import { castLong, longOf } from "./int64.ts";
 import { checkOperands, map } from "./scalar-ops.ts";
 
 const { select } = emit;

@@ -3,7 +3,7 @@ import { dtypes, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf } from "../ir/shape.ts";
-import { larger, smaller } from "./host.ts";
+import { larger, smaller } from "./host-arrays.ts";
 
 export const combineRules: { readonly [R in Reduction]: (x: number, y: number) => number } = {
   sum: (x, y) => x + y,

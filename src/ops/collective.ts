@@ -14,7 +14,7 @@ import { HeddleError } from "../util/errors.ts";
 import { blocks, joined, reduced } from "./collective-host.ts";
 import * as emit from "./emit.ts";
 import { partOf, partStartOf } from "./local.ts";
-import { copyCall } from "./structure.ts";
+import { copyCall } from "./movement.ts";
 
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");

@@ -14,7 +14,7 @@ import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
 import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
-import { sliceOf } from "./host.ts";
+import { sliceOf } from "./host-arrays.ts";
 import { resultsOf } from "./results.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };

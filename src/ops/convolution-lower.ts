@@ -3,7 +3,7 @@ import { type KernelCall, type KernelContext, permuteView, type View } from "../
 import { type Shape, stridesOf, type TensorType } from "../ir/shape.ts";
 import { conv, convFilter, convGroups, convGroupsFilter } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { copyCall } from "./structure.ts";
+import { copyCall } from "./movement.ts";
 
 export type ConvAttrs = {
   layout: string;

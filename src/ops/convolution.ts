@@ -22,7 +22,7 @@ import {
   sizeAt,
 } from "./convolution-lower.ts";
 import * as emit from "./emit.ts";
-import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host.ts";
+import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host-arrays.ts";
 
 /** Each operand must have each of its letters once, and all the same digits from 0 up. */
 function checkLayout(layout: string): void {

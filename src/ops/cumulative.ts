@@ -10,9 +10,9 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
+import { copyCall, f32, one } from "./movement.ts";
 import { combine } from "./reduce.ts";
 import { partOfDim } from "./reduce-prod.ts";
-import { copyCall, f32, one } from "./structure.ts";
 import { inFloat32 } from "./wide.ts";
 
 export type CumulativeAttrs = { kind: emit.CumulativeKind; dim: number };

@@ -22,8 +22,8 @@ import { batchedGraph, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import { dependentOutputs } from "./depends.ts";
 import * as emit from "./emit.ts";
+import { f32 } from "./movement.ts";
 import { resultsOf } from "./results.ts";
-import { f32 } from "./structure.ts";
 
 /**
  * `gradient` takes the results, cotangents of those that are float, and the inputs; it gives cotangents of the inputs in the

@@ -19,7 +19,7 @@ import {
 } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { broadcastInDim, broadcastTo, call, cast, constant, div, eq, full, mul, type Operand } from "./emit-scalar.ts";
-import { inverseOrder } from "./host.ts";
+import { inverseOrder } from "./host-arrays.ts";
 
 export * from "./emit-scalar.ts";
 

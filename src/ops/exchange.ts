@@ -12,7 +12,7 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { defineCollective } from "./collective.ts";
 import { combineRules, pieceOf } from "./collective-host.ts";
-import { copyCall } from "./structure.ts";
+import { copyCall } from "./movement.ts";
 
 /** `count` elements from `start` on, to or from a device. */
 export type Piece = readonly [peer: number, start: number, count: number];

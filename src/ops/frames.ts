@@ -2,7 +2,7 @@
 import type { Node } from "../ir/node.ts";
 import { otherDims, range } from "../ir/shape.ts";
 import * as emit from "./emit.ts";
-import { inverseOrder } from "./host.ts";
+import { inverseOrder } from "./host-arrays.ts";
 
 /** Windows along a dim: how many elements apart they begin, and how many apart their own elements are. */
 export interface Sliding {

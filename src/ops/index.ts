@@ -15,7 +15,7 @@ import "./matrix-exp.ts";
 import "./fourier.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
-import "./pieces.ts";
+import "./slicing.ts";
 import "./product.ts";
 import "./random.ts";
 import "./reduce.ts";
@@ -23,12 +23,11 @@ import "./remat.ts";
 import "./scalar-ops.ts";
 import "./sort.ts";
 import "./scatter.ts";
-import "./structure.ts";
+import "./movement.ts";
 import "./transfer.ts";
 import "./window.ts";
 
 export { refuseGradient, relu, stopGradient } from "./activation.ts";
-export * from "./arrange.ts";
 export { type AttentionOptions, attention } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
@@ -61,7 +60,7 @@ export {
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
 export { fold, foldAlong, type Sliding, unfold, windowsAlong } from "./frames.ts";
 export { convolve } from "./grouped.ts";
-export { sliceOf } from "./host.ts";
+export { sliceOf } from "./host-arrays.ts";
 export {
   choleskySolve,
   determinant,
@@ -79,6 +78,7 @@ export {
 export { norm, powerOrZero } from "./norm.ts";
 export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
+export * from "./rearrange.ts";
 export { type Combination, identityOf } from "./reduce.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";

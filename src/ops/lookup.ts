@@ -10,7 +10,7 @@ import * as kernels from "../kernels/index.ts";
 import { faultError, HeddleError } from "../util/errors.ts";
 import { batchByEquation, batchByLoop, isBatched, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { eachOffset } from "./host.ts";
+import { eachOffset } from "./host-arrays.ts";
 import { blockStart, partOf, splitShape } from "./local.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 

@@ -10,9 +10,9 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { permuted } from "./host.ts";
+import { permuted } from "./host-arrays.ts";
+import { copyCall } from "./movement.ts";
 import { combine, identityOf } from "./reduce.ts";
-import { copyCall } from "./structure.ts";
 
 export type DotAttrs = {
   xBatch: readonly number[];

@@ -14,7 +14,7 @@ import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
 import { batchByLoop } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { eachOffset } from "./host.ts";
+import { eachOffset } from "./host-arrays.ts";
 import { blockStart, splitShape } from "./local.ts";
 
 export type RandomAttrs = { shape: Shape; total: Shape; stream: number };

@@ -2,7 +2,7 @@
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { otherDims, range, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
-import { copyCall } from "./structure.ts";
+import { copyCall } from "./movement.ts";
 
 type Context = Pick<KernelContext<never>, "at" | "temporary">;
 

@@ -10,7 +10,7 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { eachOffset, inverseOrder, larger, smaller } from "./host.ts";
+import { eachOffset, inverseOrder, larger, smaller } from "./host-arrays.ts";
 import { productCalls } from "./reduce-prod.ts";
 
 /** What combines two elements. */

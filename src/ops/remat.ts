@@ -19,8 +19,8 @@ import { apply } from "../ir/trace.ts";
 import { batchedGraph, isBatched } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
 import * as emit from "./emit.ts";
+import { f32 } from "./movement.ts";
 import { resultsOf } from "./results.ts";
-import { f32 } from "./structure.ts";
 
 /** The last `saved` results of the body are values within it that are kept for the gradient. */
 export type RematAttrs = { body: Graph; saved: number };

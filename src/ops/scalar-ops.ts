@@ -7,7 +7,7 @@ import { defineOp } from "../ir/op.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
-import { longFunction } from "./long.ts";
+import { longFunction } from "./int64.ts";
 import { binaryRows, compareRows, type ScalarGradient, type ScalarRow, unaryRows } from "./scalar.ts";
 
 const accepts: { readonly [K in ScalarRow["dtypes"]]: (dtype: DType) => boolean } = {

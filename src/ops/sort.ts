@@ -10,7 +10,7 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { inverseOrder } from "./host.ts";
+import { inverseOrder } from "./host-arrays.ts";
 import { resultsOf } from "./results.ts";
 
 export type SortAttrs = { descending: boolean };

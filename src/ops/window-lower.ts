@@ -3,8 +3,8 @@ import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteV
 import { range, sizeOf } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { copyCall } from "./movement.ts";
 import type { Combination } from "./reduce.ts";
-import { copyCall } from "./structure.ts";
 
 /** Attributes of the windowed ops. */
 export type WindowAttrs = {

@@ -6,9 +6,9 @@
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { apply } from "../ir/trace.ts";
 import { nodesWithin } from "../ir/walk.ts";
-import { inverseOrder } from "../ops/host.ts";
+import { inverseOrder } from "../ops/host-arrays.ts";
 import { type ConvAttrs, call, convDims, convForm, convOrders, reshape, transpose } from "../ops/index.ts";
-import { reshapeGroups } from "../ops/structure.ts";
+import { reshapeGroups } from "../ops/movement.ts";
 import { type RewriteTrace, type Rule, rewriteGraph, rewriteOnce, rule } from "../rewrite/index.ts";
 import { input, isOp, isPointwise, orderOf } from "./match.ts";
 import { simplifyRules } from "./simplify.ts";

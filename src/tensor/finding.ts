@@ -10,9 +10,9 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkWhole } from "./arguments.ts";
-import { moveDim } from "./arrange.ts";
 import { tensor } from "./create.ts";
 import { toIndices } from "./indices.ts";
+import { moveDim } from "./rearrange.ts";
 import { checkTensor, isTensor, operate, operateAll, type Tensor, type TensorLike, valuesAtHand } from "./tensor.ts";
 import { isTracing } from "./tracing.ts";
 

@@ -387,12 +387,12 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
 export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
   operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 
-export * from "./arrange.ts";
 export * from "./at.ts";
 export * from "./close.ts";
 export * from "./lookup.ts";
 export * from "./order.ts";
 export * from "./pooling.ts";
+export * from "./rearrange.ts";
 export * from "./reduce-window.ts";
 export * from "./reductions.ts";
 export * from "./statistics.ts";

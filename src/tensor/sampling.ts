@@ -4,10 +4,10 @@ import { formatType, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { pick } from "./arrange.ts";
 import { add, and, floor, or, round, select, sub, trunc, zerosLike } from "./functions.ts";
 import { rowsById } from "./indices.ts";
 import { traced } from "./nested.ts";
+import { pick } from "./rearrange.ts";
 import { checkTensor, type Tensor } from "./tensor.ts";
 
 /** How values between elements, and those outside of the image, come about. */

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isTensor, random, type Tensor } from "heddle";
-import { toTensor } from "../../src/io/host.ts";
+import { toTensor } from "../../src/io/host-tensors.ts";
 import { type OnnxModel, parseOnnx } from "../../src/io/onnx/import.ts";
 import { readTensorProto } from "../../src/io/onnx/messages.ts";
 import { hostOfProto } from "../../src/io/onnx/tensors.ts";

@@ -3,7 +3,7 @@ import { type DType, dtypeNames, dtypes, isFloat, isInteger, isLong, roundTo } f
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
 import { call, cast, evaluateGraph } from "../../src/ops/index.ts";
-import { longRows } from "../../src/ops/long.ts";
+import { longRows } from "../../src/ops/int64.ts";
 import { binaryRows, unaryRows } from "../../src/ops/scalar.ts";
 import { instructionSets, nativeEvaluate } from "../native/evaluate.ts";
 import { edges, otherDTypes, rowsIn } from "../support/dtypes.ts";

@@ -1,7 +1,7 @@
 /** Runs a planned graph on virtual devices by the reference executor, from whole values to whole values. */
 import { expect } from "vitest";
 import { dtypes, type HostTensor, sizeOf, stridesOf } from "../../src/ir/index.ts";
-import { eachOffset } from "../../src/ops/host.ts";
+import { eachOffset } from "../../src/ops/host-arrays.ts";
 import {
   coordinatesOf,
   deviceCount,

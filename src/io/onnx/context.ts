@@ -4,7 +4,7 @@ import type { HostTensor } from "../../ir/node.ts";
 import { normalizeDim, type Shape, sizeOf, type TensorType } from "../../ir/shape.ts";
 import { full, isTensor, type Tensor } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { toTensor } from "../host.ts";
+import { toTensor } from "../host-tensors.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./messages.ts";
 import { hostOfProto, hostOfSparse } from "./tensors.ts";
 

@@ -14,7 +14,7 @@ import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
 import { flattenTree, isRecord } from "../../util/tree.ts";
-import { toHost } from "../host.ts";
+import { toHost } from "../host-tensors.ts";
 import { writeBytes } from "../write.ts";
 import {
   isOpenSize,

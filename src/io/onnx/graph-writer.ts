@@ -2,7 +2,7 @@
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import type { TensorType } from "../../ir/shape.ts";
-import { bytesOfHost } from "../host.ts";
+import { bytesOfHost } from "../host-tensors.ts";
 import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo } from "./messages.ts";
 import { codeOfDType, int64 } from "./tensors.ts";
 

@@ -13,7 +13,7 @@ import { asRecord, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { called } from "../../util/source.ts";
 import { listed } from "../../util/text.ts";
-import { checkHost, toTensor } from "../host.ts";
+import { checkHost, toTensor } from "../host-tensors.ts";
 import { readWhole } from "../read.ts";
 import { Builder, initialOf } from "./builder.ts";
 import { Value } from "./context.ts";

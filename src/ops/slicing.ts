@@ -9,9 +9,9 @@ import { formatShape, formatType, range, type Shape, sizeOf, stridesOf, type Ten
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { eachOffset, gatherStrided } from "./host.ts";
+import { eachOffset, gatherStrided } from "./host-arrays.ts";
 import { splitShape } from "./local.ts";
-import { copyCall, f32, moves, one } from "./structure.ts";
+import { copyCall, f32, moves, one } from "./movement.ts";
 
 const perDim = (name: string, lists: readonly (readonly number[])[], rank: number): void => {
   if (lists.some((list) => list.length !== rank || !list.every(Number.isInteger))) {

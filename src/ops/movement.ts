@@ -10,7 +10,7 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { gatherStrided, inverseOrder } from "./host.ts";
+import { gatherStrided, inverseOrder } from "./host-arrays.ts";
 import { blockStart, splitShape } from "./local.ts";
 
 /** An f32 tensor, for examples. */

@@ -2,7 +2,7 @@
 import { type DType, dtypes, isFloat, isLong, isSigned, longBounds, roundTo } from "../ir/dtype.ts";
 import { absent } from "../ir/node.ts";
 import type { Shape, TensorType } from "../ir/shape.ts";
-import type { PadAttrs, SliceAttrs } from "../ops/pieces.ts";
+import type { PadAttrs, SliceAttrs } from "../ops/slicing.ts";
 import { type HloBlock, type HloContext, type HloValue, hloIntegers, hloSame } from "./block.ts";
 import { stablehloRules } from "./rules.ts";
 
