@@ -5,9 +5,13 @@ import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { placeOn, redistribute } from "./distribute.ts";
 import { checkTensor, Tensor } from "./tensor.ts";
+
+const isRecordWith = (value: unknown, ...fields: readonly string[]): boolean =>
+  typeof value === "object" && value !== null && fields.every((field) => field in value);
 
 /** Tensors by the names that a plan gives them (`"params.0.weight"`). */
 export interface NamedTensors {
@@ -25,7 +29,7 @@ export interface CompiledPlan {
  * Makes a plan ready to run, as `planFunction` has made it or `parsePlan` has read it, on a runtime of its mesh.
  *
  * @param options.donate names of inputs whose memory outputs of their types and layouts may take over
- * @throws HeddleError `plan` for another mesh, `verify` where layouts and graphs do not fit each other, `option` for a donated input that
+ * @throws HeddleError `argument` for what is no plan or no runtime; `plan` for another mesh, `verify` where layouts and graphs do not fit each other, `option` for a donated input that
  * there is not; from `run` `argument` or `shape` for values that the plan does not have so.
  */
 export function compilePlan(
@@ -33,6 +37,16 @@ export function compilePlan(
   runtime: Runtime,
   options: { readonly donate?: readonly string[] } = {},
 ): CompiledPlan {
+  if (!isRecordWith(plan, "local", "classes", "inputs"))
+    throw new HeddleError(
+      "argument",
+      `compilePlan: takes a plan, as planFunction makes and parsePlan reads it, got ${shown(plan)}`,
+    );
+  if (!isRecordWith(runtime, "executor", "axes"))
+    throw new HeddleError(
+      "argument",
+      `compilePlan: takes a runtime, as localRuntime and connect give it, got ${shown(runtime)}`,
+    );
   checkOptions("compilePlan", options, ["donate"]);
   const names = plan.inputs.map(({ name }) => name);
   const donate = (options.donate ?? []).map((name) => {
