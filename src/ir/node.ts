@@ -4,6 +4,7 @@
  * A node is immutable and interned within one trace: equal op, inputs and attributes give the same object. Its types
  * are derived by the op once, when it is made.
  */
+import type { Fault } from "../util/faults.ts";
 import type { Plain } from "../util/text.ts";
 import type { Communication } from "./communication.ts";
 import type { Control } from "./control.ts";
@@ -181,6 +182,8 @@ export interface OpDef<A extends Attrs = Attrs> {
     | Absent;
   /** What it does with its operands, whichever executor runs it. Absent: it is only ever what it is made of. */
   readonly form: OpForm<A> | Absent;
+  /** What a fault of its kernel means, where it is not what the kernel says: kernels know nothing of loops. */
+  readonly says?: (fault: Fault, inputs: readonly TensorType[], attrs: A) => Fault;
   /** How native kernels compute it, where its form is `kernel`; for executors alone to ask. */
   readonly lower: LowerRule<A> | Absent;
   /**

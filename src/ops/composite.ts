@@ -28,7 +28,7 @@ import { faultError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { evaluateGraph } from "./evaluate.ts";
 
-export interface CompositeDef<A extends Attrs> {
+export interface CompositeDef<A extends Attrs> extends Pick<OpDef<A>, "says"> {
   readonly name: string;
   readonly doc: string;
   readonly example: OpExample<A> | Absent;

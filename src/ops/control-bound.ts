@@ -55,6 +55,8 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
       ];
     },
   },
+  // Native code knows the lookup alone.
+  says: (_fault, [table], attrs) => pastBound(attrs, table as TensorType),
   refuse: ([table, at], attrs) => {
     const [whole, index] = [table as HostTensor, (at as HostTensor).data[0] as number];
     return index >= 0 && index < (whole.shape[0] as number) ? undefined : pastBound(attrs, whole);
@@ -64,7 +66,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
 /** true, where iteration `at` is one that the loop may take; else the run fails. `table` has an element for each. */
 export function withinBound(table: Node, at: Node, loop: string, done = 0): Node {
   const attrs = done === 0 ? { loop } : { loop, done };
-  // Native code knows the lookup alone.
+  // Said whole: neither iterations nor the caller's name are to stand before it.
   const says = (): Fault => pastBound(attrs, table.types[0] as TensorType);
   return speakingAs({ ...(speakerNow() ?? { name: "whileLoop" }), says }, () =>
     emit.call(withinBoundOp.name, [table, at], attrs),
