@@ -49,6 +49,8 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       if (flags.on !== undefined && flags.workers !== 1) {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
+      if (plan !== undefined && flags.mesh !== undefined)
+        throw new HeddleError("option", "--plan has a mesh of its own: leave --mesh out, or plan for that mesh");
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });

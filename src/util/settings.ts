@@ -176,7 +176,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     by: "run",
   },
   HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
-  HEDDLE_PLAN_FILE: { says: "the text of the plan that a training goes by, as `--plan`" },
+  HEDDLE_PLAN_FILE: { says: "the file with the plan that a training goes by, as `--plan`" },
   HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
   HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },

@@ -164,6 +164,15 @@ describe("a plan as a file", () => {
     expect(printLayouts(parseLayouts(text))).toBe(text);
   });
 
+  test("has the mesh; another option for it is refused", () => {
+    const { status, said } = run(layouts, "--mesh", "data=4");
+    expect({ status, said }).toEqual({
+      status: expect.any(Number),
+      said: expect.stringContaining("--plan has a mesh of its own"),
+    });
+    expect(status).not.toBe(0);
+  });
+
   test("edited, is trained by, in one process and in several", () => {
     const whole = run(layouts);
     expect(whole).toMatchObject({ status: 0, loss: expect.stringMatching(/loss 0\.\d+/) });
