@@ -105,6 +105,8 @@ class Gathering {
   async predict(given: unknown, options: AskOptions = {}): Promise<unknown> {
     checkOptions("predict", options, ["signal"]);
     const { signal } = options;
+    if (signal !== undefined && !(signal instanceof AbortSignal))
+      throw new HeddleError("argument", `predict: signal must be an AbortSignal, got ${shown(signal)}`);
     signal?.throwIfAborted();
     const example = this.inputs.example(given);
     if (this.closed) throw new HeddleError("unavailable", "predict: the batcher is closed");

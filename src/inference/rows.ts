@@ -1,6 +1,7 @@
 /** @module One request's values as a row of a batch: copied in, cut out. */
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, formatType, isTensorType, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { checkDType, checkShape } from "../tensor/arguments.ts";
 import { converted, givenNumbers, type NestedNumbers } from "../tensor/create.ts";
 import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -33,13 +34,17 @@ export class Inputs {
   private readonly paths: readonly string[];
   private readonly shape: TreeShape;
 
-  /** @throws HeddleError `option` when there is something else than types. */
+  /** @throws HeddleError `option` when there is something else than types; `dtype` or `shape` for a type that there is not. */
   constructor(types: unknown) {
     const { leaves, paths, shape } = flattenTree(types, isTensorType);
     if (leaves.length === 0 || statics(shape).length > 0)
       throw new HeddleError("option", `batcher: input is ${shown(types)}, not the type of one example`, {
         hint: 'such as { shape: [28, 28], dtype: "u8" }, without the batch; of several inputs a record of types',
       });
+    for (const { dtype, shape: one } of leaves) {
+      checkDType("batcher: input", dtype);
+      checkShape("batcher: input", one);
+    }
     this.types = leaves;
     this.paths = paths;
     this.shape = shape;

@@ -5,6 +5,7 @@ import type { Mesh } from "../plan/mesh.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
 
 import type { Runtime } from "./devices.ts";
 import type { Executor, ExecutorOptions } from "./executor.ts";
@@ -48,9 +49,14 @@ const plugins = new Map<string, ExecutorPlugin>();
 /**
  * Enters an executor, which can be asked for by its name from then on. Where nobody asks, the first that can be used runs.
  *
- * @throws HeddleError `executor` when the name is taken.
+ * @throws HeddleError `executor` when the name is taken; `argument` for what is no executor.
  */
 export function registerExecutor(plugin: ExecutorPlugin): void {
+  const { name, make, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
+  if (typeof name !== "string" || name === "" || typeof make !== "function" || typeof unavailable !== "function")
+    throw new HeddleError("argument", `registerExecutor: takes { name, unavailable, make }, got ${shown(plugin)}`, {
+      hint: "unavailable and make are functions; examples/extend/executor.ts has a whole one",
+    });
   if (plugins.has(plugin.name) || plugin.name === "auto")
     throw new HeddleError("executor", `there is an executor '${plugin.name}' already`);
   plugins.set(plugin.name, plugin);

@@ -165,5 +165,9 @@ describe("batcher", () => {
       "batcher: sizes[1] must be at least 9",
     );
     expect(() => batcher((x: Tensor) => x, { ...input, queue: 0 })).toThrow("batcher: queue must be at least 1");
+    const odd = { shape: [2], dtype: "f33" } as never;
+    expect(() => batcher((x: Tensor) => x, { input: odd })).toThrow('batcher: input: there is no dtype "f33"');
+    const asked = batcher((x: Tensor) => x, input).predict([1, 2], { signal: 5 as never });
+    await expect(asked).rejects.toThrow("predict: signal must be an AbortSignal, got 5");
   });
 });

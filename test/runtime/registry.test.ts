@@ -26,6 +26,13 @@ test("an executor is chosen by its name, and never where nobody asks for it", ()
   expect(() => registerExecutor({ ...plugin, name: "auto" })).toThrow("there is an executor 'auto' already");
 });
 
+test.each([undefined, {}, { ...plugin, name: "" }, { ...plugin, name: "half", make: 1 }])(
+  "%o is no executor",
+  (odd) => {
+    expect(() => registerExecutor(odd as never)).toThrow("registerExecutor: takes { name, unavailable, make }, got ");
+  },
+);
+
 test("an executor adds passes of its own to those of every graph", () => {
   const graph = traceGraph("f", [{ name: "x", type: { dtype: "f32", shape: [2] } }], (x) => [neg(x as Node)]);
   const namesOf = (passes: ExecutorPasses | undefined): string[] => {
