@@ -45,7 +45,7 @@ export function publishedManifest(manifest, nativeManifests) {
     );
   return {
     ...published,
-    imports: built(manifest.imports),
+    browser: Object.fromEntries(Object.entries(manifest.browser).filter(([path]) => !path.startsWith("./src/"))),
     exports: built(manifest.exports),
     sideEffects: manifest.sideEffects.filter((path) => !path.startsWith("./src/")),
     optionalDependencies: Object.fromEntries(nativeManifests.map(({ name, version }) => [name, version])),
