@@ -72,8 +72,13 @@ export function passesFor({ passes = {} }: Pick<Executor, "passes"> = defaultExe
   };
 }
 
-/** What {@link passesFor} gives for the default executor. */
-export const { before: passesBeforePlanning, after: passesAfterPlanning } = passesFor();
+const byDefault = passesFor();
+
+/** The passes before planning that {@link passesFor} gives for the default executor. */
+export const passesBeforePlanning = byDefault.before;
+
+/** The passes after planning that {@link passesFor} gives for the default executor. */
+export const passesAfterPlanning = byDefault.after;
 
 /** A pass as it went. */
 export interface PassReport {

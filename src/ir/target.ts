@@ -23,6 +23,7 @@ export const allTargets = (): readonly Target[] => [...targets.values()];
 
 /** A target whose rules are kept apart from the ops, by their names. */
 export class RuleTable<Rule> implements Target<Rule> {
+  /** What rules are for: `native`, `stablehlo`, or what whoever adds the table calls it. */
   readonly name: string;
   private readonly rules = new Map<string, Rule | Absent>();
 

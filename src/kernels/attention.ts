@@ -43,6 +43,7 @@ const facts = {
   groups: { shared: ["AttentionJson", shared] },
 } as const;
 
+/** Scaled dot-product attention, tile by tile. */
 export const attention = is.kernel(
   "attention",
   { ...shared, out: is.writes("[lead r n e]"), lse: is.writes("[lead r n]") },
@@ -53,6 +54,7 @@ export const attention = is.kernel(
   },
 );
 
+/** The gradients of {@link attention} by query, key and value. */
 export const attentionGrad = is.kernel(
   "attentionGrad",
   {

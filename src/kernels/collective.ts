@@ -4,6 +4,7 @@ import { allOps } from "../ir/op.ts";
 import { reduceOps } from "./reduce.ts";
 import * as is from "./schema.ts";
 
+/** This device's coordinate on a mesh axis. */
 export const axisIndex = is.kernel(
   "axisIndex",
   { axis: is.size(), out: is.writes("i32[]") },
@@ -16,6 +17,7 @@ function received(runtime: string, count: number, parts: number): number {
   return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
 }
 
+/** What all devices of a mesh axis do together, such as an all-reduce. */
 export const collective = is.kernel(
   "collective",
   {
@@ -49,6 +51,7 @@ export const collective = is.kernel(
   },
 );
 
+/** Ends when a collective that is under way has. */
 export const wait = is.kernel(
   "wait",
   { flight: is.word() },
@@ -60,6 +63,7 @@ export const wait = is.kernel(
   },
 );
 
+/** Sends a message to another device. */
 export const send = is.kernel(
   "send",
   {
@@ -72,6 +76,7 @@ export const send = is.kernel(
   { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
 );
 
+/** Takes a message of another device. */
 export const receive = is.kernel(
   "receive",
   {

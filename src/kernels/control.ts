@@ -1,6 +1,7 @@
 /** @module Calls that hold calls. */
 import { flag, kernel, optional, reads, size, steps, writes } from "./schema.ts";
 
+/** Runs a list of calls many times. */
 export const loop = kernel(
   "loop",
   {
@@ -19,6 +20,7 @@ export const loop = kernel(
   },
 );
 
+/** Runs one of two lists of calls. */
 export const branch = kernel(
   "branch",
   { test: reads("bool[]"), steps: steps(), otherwise: steps() },

@@ -50,6 +50,7 @@ const withEpilogue = { ...groups, epilogue: ["EpilogueJson", epilogueOf("[o]")] 
 type Forward = is.Values<ReturnType<typeof forward>>;
 const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 
+/** A convolution over channels-last rows, group by group. */
 export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
   doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then per slot the smaller of the image as it is padded, `c` times the reach of the windows, and of its columns; each area is rounded up to 64 bytes.",
   derived: { bytes: (call: Sizes) => weightBytes(call) + slotBytes(call) },
@@ -59,6 +60,7 @@ export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]
   groups: withEpilogue,
 });
 
+/** The gradient of {@link conv} by its weight. */
 export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
   doc: "The gradient of `conv` by its weight. Scratch: `min(n, 8)` partial sums, added by a fixed tree, then the slots.",
   derived: { bytes: (call: Sizes) => chunkBytes(call) + slotBytes(call) },
@@ -67,6 +69,7 @@ export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od
   groups,
 });
 
+/** A convolution of many small groups, whose channels lie side by side. */
 export const convGroups = is.kernel(
   "convGroups",
   forward("[n d h w c g]", "[kd kh kw c o g]", "[n od oh ow o g]", "[o g]"),
@@ -80,6 +83,7 @@ export const convGroups = is.kernel(
   },
 );
 
+/** The gradient of {@link convGroups} by its weight. */
 export const convGroupsFilter = is.kernel(
   "convGroupsFilter",
   filter("[n d h w c g]", "[n od oh ow o g]", "[kd kh kw c o g]"),

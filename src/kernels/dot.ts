@@ -7,6 +7,7 @@ export const epilogueOf = (columns: string) => ({ bias: optional(reads(columns))
 
 const sizes = { dtype: dtype(), b: size(), m: size(), k2: size(), n: size() };
 
+/** Products of matrices, one for each element of a batch. */
 export const dot = kernel(
   "dot",
   {

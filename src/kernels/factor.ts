@@ -5,6 +5,7 @@ import { dtype, flag, kernel, listOf, oneOf, reads, sized, writes } from "./sche
 const [square, wide, sign] = ["[batch m m]", "[batch m n]", "[batch]"];
 const [tall, flat, diagonal] = ["[batch m min(m,n)]", "[batch min(m,n) n]", "[batch min(m,n)]"];
 
+/** Factorisations and solutions, one for each matrix of a batch. */
 export const factor = kernel(
   "factor",
   {

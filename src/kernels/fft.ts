@@ -5,6 +5,7 @@ import { dtype, kernel, oneOf, reads, size, sizes, writes } from "./schema.ts";
 
 const [real, half, complex] = ["[batch length]", "[batch half(length) 2]", "[batch length 2]"];
 
+/** Fourier transforms over trailing dims. */
 export const fft = kernel(
   "fft",
   {

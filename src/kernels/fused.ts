@@ -39,6 +39,7 @@ const facts = {
   struct: "Fused",
 };
 
+/** An elementwise group over an iteration space. */
 export const fused = kernel(
   "fused",
   { ...fields, out: out("[shape]") },
@@ -50,6 +51,7 @@ export const fused = kernel(
   },
 );
 
+/** A group whose last dim is folded. */
 export const fusedRows = kernel(
   "fusedRows",
   { ...fields, out: out("[init(shape)]") },
@@ -61,6 +63,7 @@ export const fusedRows = kernel(
   },
 );
 
+/** A group whose first dim is folded. */
 export const fusedColumns = kernel(
   "fusedColumns",
   { ...fields, out: out("[tail(shape)]") },

@@ -14,6 +14,7 @@ const lost = {
     product([outer, size, inner]) * dtypes[dtype].bytes,
 };
 
+/** Rows of a table by index. */
 export const gather = is.kernel(
   "gather",
   { ...shared, in: is.reads(table), ...block, out: is.writes(rows) },
@@ -24,6 +25,7 @@ export const gather = is.kernel(
   },
 );
 
+/** Sums of rows by index. */
 export const scatterAdd = is.kernel(
   "scatterAdd",
   {
@@ -41,6 +43,7 @@ export const scatterAdd = is.kernel(
   },
 );
 
+/** A copy of a table into which rows are combined by index. */
 export const scatter = is.kernel(
   "scatter",
   {
@@ -62,12 +65,14 @@ export const scatter = is.kernel(
 const slice = { dtype: is.dtype(), shape: is.sizes(), sizes: is.sizes() };
 const starts = is.listOf(is.reads("i32[]"));
 
+/** A block whose place is known when it runs. */
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
   { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
 );
 
+/** A tensor with another over a block of it. */
 export const dynamicUpdateSlice = is.kernel(
   "dynamicUpdateSlice",
   {

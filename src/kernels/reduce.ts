@@ -6,6 +6,7 @@ import { dtype, kernel, oneOf, reads, size, sizes, strides, writes } from "./sch
 /** What a fold does. */
 export const reduceOps = oneOf("ReduceOp", ["sum", "max", "min", "and", "or"]);
 
+/** Sums, extremes and conjunctions over dims. */
 export const reduce = kernel(
   "reduce",
   {
@@ -25,6 +26,7 @@ export const reduce = kernel(
   },
 );
 
+/** The place of the largest element of each row. */
 export const argMax = kernel(
   "argMax",
   { dtype: dtype(), rows: size(), cols: size(), in: reads("[rows cols]"), out: writes("i32[rows]") },

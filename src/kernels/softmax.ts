@@ -9,12 +9,14 @@ const shared = {
 };
 const struct = "CrossEntropy";
 
+/** Cross-entropy of rows of logits with integer labels. */
 export const softmaxCrossEntropy = kernel(
   "softmaxCrossEntropy",
   { ...shared, out: writes("[rows]") },
   { doc: "`logsumexp(row) - row[label]`. A label outside [0, cols) is an error of the run.", struct },
 );
 
+/** The gradient of {@link softmaxCrossEntropy} by its logits. */
 export const softmaxCrossEntropyGrad = kernel(
   "softmaxCrossEntropyGrad",
   { ...shared, dy: reads("[rows]"), out: writes("[rows cols]") },

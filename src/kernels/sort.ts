@@ -8,6 +8,7 @@ const pair = 16;
 const radix = 1024;
 const pairs = (count: number): number => (count > radix ? 2 * count : count);
 
+/** Rows in order, with other rows in the same order. */
 export const sort = kernel(
   "sort",
   {
@@ -21,6 +22,7 @@ export const sort = kernel(
   },
 );
 
+/** The largest elements of each row, with their places. */
 export const topK = kernel(
   "topK",
   {

@@ -19,6 +19,7 @@ const shared = {
 const [large, small] = ["[n d h w c]", "[n od oh ow c]"];
 const struct = "Window";
 
+/** Sums and extremes over sliding windows. */
 export const reduceWindow = is.kernel(
   "reduceWindow",
   { ...shared, in: is.reads(large), out: is.writes(small) },
@@ -28,6 +29,7 @@ export const reduceWindow = is.kernel(
   },
 );
 
+/** The gradient of a windowed extreme. */
 export const selectAndScatter = is.kernel(
   "selectAndScatter",
   {
@@ -44,6 +46,7 @@ export const selectAndScatter = is.kernel(
   },
 );
 
+/** Elements of one tensor where another has the extremes of its windows. */
 export const windowTake = is.kernel(
   "windowTake",
   { ...shared, in: is.reads(large), source: is.reads(large), out: is.writes(small) },
