@@ -74,10 +74,10 @@ export function passesFor({ passes = {} }: Pick<Executor, "passes"> = defaultExe
 
 const byDefault = passesFor();
 
-/** The passes before planning that {@link passesFor} gives for the default executor. */
+/** The passes before planning of the default executor. */
 export const passesBeforePlanning = byDefault.before;
 
-/** The passes after planning that {@link passesFor} gives for the default executor. */
+/** The passes after planning of the default executor. */
 export const passesAfterPlanning = byDefault.after;
 
 /** A pass as it went. */
