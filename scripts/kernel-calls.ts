@@ -166,6 +166,9 @@ const formName = (form: Form): string => {
 };
 
 /** Fields in a line: plain sizes by their names alone. */
+/** As code: braces are attributes to the site otherwise. */
+const cell = (text: string): string => (text === "" ? "" : `\`${text}\``);
+
 const fieldsText = (fields: Fields): string =>
   Object.entries(fields)
     .map(([name, { form, needed }]) => {
@@ -179,5 +182,7 @@ export const kernelTable = (): string =>
   [
     "| kernel | fields | what it does |",
     "| --- | --- | --- |",
-    ...all.map(({ name, fields, doc }) => `| \`${name}\` | ${fieldsText(fields)} | ${doc.replaceAll("|", "\\|")} |`),
+    ...all.map(
+      ({ name, fields, doc }) => `| \`${name}\` | ${cell(fieldsText(fields))} | ${doc.replaceAll("|", "\\|")} |`,
+    ),
   ].join("\n");
