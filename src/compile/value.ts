@@ -1,7 +1,7 @@
 /** @module The concrete contents of a tensor: one buffer per local device, and the layout that says what they hold. */
 
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { bytesOf, formatType, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { eachOffset } from "../ops/host-arrays.ts";
 import { formatLayout, type Layout, localType, partStart, replicated, resolved } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -48,27 +48,28 @@ export function distributedValue(runtime: Runtime, type: TensorType, wanted: Lay
     const local = localType(type, layout, meshOf(runtime), coordinates);
     const buffer = runtime.executor.allocate(bytesOf(local), index);
     const part = dtypes[type.dtype].create(sizeOf(local.shape));
-    eachOffset(
-      local.shape,
-      stridesOf(type.shape),
-      firstOffset(type, layout, runtime, coordinates),
-      (linear, offset) => {
-        part[linear] = data[offset] as number;
-      },
-    );
+    eachOfPart({ type, layout, runtime }, coordinates, local.shape, (linear, offset) => {
+      part[linear] = data[offset] as number;
+    });
     buffer.write(dtypes[type.dtype].bytesOf(part));
     return buffer;
   });
   return { type, runtime, layout, shards };
 }
 
-/** Element offset in the whole value at which a device's part begins. */
-function firstOffset(type: TensorType, layout: Layout, runtime: Runtime, coordinates: readonly number[]): number {
+/** Calls `visit` with the places of each element of a device's part: in the part, and in the whole value. */
+function eachOfPart(
+  { type, layout, runtime }: Pick<Value, "type" | "layout" | "runtime">,
+  coordinates: readonly number[],
+  shape: Shape,
+  visit: (linear: number, offset: number) => void,
+): void {
   const strides = stridesOf(type.shape);
-  return partStart(type, layout, meshOf(runtime), coordinates).reduce(
+  const first = partStart(type, layout, meshOf(runtime), coordinates).reduce(
     (offset, start, dim) => offset + start * (strides[dim] as number),
     0,
   );
+  eachOffset(shape, strides, first, visit);
 }
 
 /** The whole value, when this process holds all of it. */
@@ -128,14 +129,9 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
   heldShards(value).forEach(({ coordinates }, index) => {
     const local = localType(type, layout, meshOf(runtime), coordinates);
     const part = fromBytes(parts[index] as Uint8Array, local);
-    eachOffset(
-      local.shape,
-      stridesOf(type.shape),
-      firstOffset(type, layout, runtime, coordinates),
-      (linear, offset) => {
-        data[offset] = part[linear] as number;
-      },
-    );
+    eachOfPart(value, coordinates, local.shape, (linear, offset) => {
+      data[offset] = part[linear] as number;
+    });
   });
   return data;
 }

@@ -1,6 +1,6 @@
 /** @module A trace: the table in which nodes are made and interned while a function runs. */
 import { HeddleError } from "../util/errors.ts";
-import { capturePosition, describePosition, type SourcePosition } from "../util/source.ts";
+import { capturePosition, describePosition, type SourcePosition, type Speaker } from "../util/source.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import type { Attrs, Graph, Node, OpDef } from "./node.ts";
 import { formatType, type TensorType } from "./shape.ts";
@@ -11,6 +11,14 @@ const positions = new WeakMap<Node, SourcePosition>();
 /** Where the user wrote a node. */
 export function positionOf(node: Node): SourcePosition | undefined {
   return positions.get(node);
+}
+
+/** What a fault at a node is told as: what its op says that it means, else what the function at work does. */
+export function meaningAt(node: Node | undefined, by: Speaker | undefined): Speaker["says"] {
+  const { says } = node?.op ?? {};
+  if (node === undefined || says === undefined) return by?.says;
+  const types = node.inputs.map((input) => input.types[0] as TensorType);
+  return (fault) => says(fault, types, node.attrs);
 }
 
 /** Numbers nodes that come from no user's code, but from a text that somebody else has. */

@@ -1,10 +1,9 @@
 /** @module The bound on the iterations of a loop, as an op: what fails where the loop runs past it says so. */
 import { equationOf } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
-import type { Shape, TensorType } from "../ir/shape.ts";
+import { absent, type Node, type OpDef } from "../ir/node.ts";
+import type { TensorType } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
-import type { Fault } from "../util/faults.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
 import { batchByLoop } from "./batch.ts";
 import { defineComposite } from "./composite.ts";
@@ -12,13 +11,6 @@ import * as emit from "./emit.ts";
 
 /** For the message: `loop` is the name of the loop's body, `done` the number of iterations before the table's first; default 0. */
 type BoundAttrs = { loop: string; done?: number };
-
-/** A loop that takes more iterations than it may. */
-const pastBound = ({ loop, done = 0 }: BoundAttrs, { shape }: { readonly shape: Shape }): Fault => ({
-  kind: "pastBound",
-  loop,
-  most: done + (shape[0] as number),
-});
 
 const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   name: "withinBound",
@@ -55,20 +47,16 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
       ];
     },
   },
-  // Native code knows the lookup alone.
-  says: (_fault, [table], attrs) => pastBound(attrs, table as TensorType),
-  refuse: ([table, at], attrs) => {
-    const [whole, index] = [table as HostTensor, (at as HostTensor).data[0] as number];
-    return index >= 0 && index < (whole.shape[0] as number) ? undefined : pastBound(attrs, whole);
-  },
+  // Its body and its kernel know the lookup alone. Said whole: neither iterations nor the caller stand before it.
+  says: (_fault, [table], { loop, done = 0 }) => ({
+    kind: "pastBound",
+    loop,
+    most: done + ((table as TensorType).shape[0] as number),
+  }),
 });
 
 /** true, where iteration `at` is one that the loop may take; else the run fails. `table` has an element for each. */
 export function withinBound(table: Node, at: Node, loop: string, done = 0): Node {
   const attrs = done === 0 ? { loop } : { loop, done };
-  // Said whole: neither iterations nor the caller's name are to stand before it.
-  const says = (): Fault => pastBound(attrs, table.types[0] as TensorType);
-  return speakingAs({ ...(speakerNow() ?? { name: "whileLoop" }), says }, () =>
-    emit.call(withinBoundOp.name, [table, at], attrs),
-  );
+  return speakingAs(speakerNow() ?? { name: "whileLoop" }, () => emit.call(withinBoundOp.name, [table, at], attrs));
 }

@@ -5,7 +5,7 @@ import { movesElements } from "../ir/kernel.ts";
 import { type AnyOpDef, type Graph, type HostTensor, isAbsent, type Node, type ReferenceContext } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import { positionOf } from "../ir/trace.ts";
+import { meaningAt, positionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { HeddleError, refusedBy } from "../util/errors.ts";
 import { placeOf } from "../util/source.ts";
@@ -61,8 +61,9 @@ export function evaluateNode(
     return node.types.map((type, index) => ({ ...type, data: results[index] as HostTensor["data"] }));
   } catch (error) {
     const position = positionOf(node);
-    if (position === undefined) throw error;
-    throw refusedBy(position.by ?? { name: node.op.name }, error, placeOf(position), position.mark);
+    if (position === undefined && node.op.says === undefined) throw error;
+    const by = position?.by ?? { name: node.op.name };
+    throw refusedBy({ ...by, says: meaningAt(node, by) }, error, placeOf(position), position?.mark);
   }
 }
 

@@ -12,6 +12,7 @@ import {
 } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { listed } from "../util/text.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
 
 /**
@@ -64,9 +65,21 @@ function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: Pipe
 /**
  * Compares a plan with where a training keeps and feeds its values.
  *
- * @throws HeddleError `plan` naming a value that the plan has elsewhere
+ * @param fed names of all that the step takes
+ * @throws HeddleError `plan` naming a value that the plan has elsewhere; `parse` for a printed plan that lacks some
  */
-export function checkFed(plan: PlanLayouts, { layouts, outputLayouts }: Record<Sides, (path: string) => Layout>): void {
+export function checkFed(
+  plan: PlanLayouts,
+  { layouts, outputLayouts }: Record<Sides, (path: string) => Layout>,
+  fed: readonly string[],
+): void {
+  const named = new Set(plan.inputs.map(({ name }) => name));
+  // What follows a parameter is not printed. A plan that was written by hand names what it likes.
+  const lacking = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
+  if (plan.source !== undefined && lacking.length > 0)
+    throw new HeddleError("parse", `plan '${plan.name}' does not name ${listed(lacking)}: it was cut short`, {
+      hint: "print it again; to name some values alone, leave out the fingerprint ('of …' in the first line)",
+    });
   for (const [values, at] of [
     [plan.inputs, layouts],
     [plan.outputs, outputLayouts],

@@ -179,8 +179,8 @@ export class Programs {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
       const options = stepOptions(settings, types, mesh, rows, this.layouts);
-      if (options.plan !== undefined) checkFed(options.plan, options);
       const example = stepExample(settings, types, mesh, rows);
+      if (options.plan !== undefined) checkFed(options.plan, options, flattenTree(example[0], isTensorType).paths);
       return compileFunction(stepFunction(settings, types), example, runtime, options);
     });
   }

@@ -173,6 +173,14 @@ describe("a plan as a file", () => {
     expect(status).not.toBe(0);
   });
 
+  test("cut short, is refused; without a fingerprint it may name some values alone", () => {
+    const lines = text.split("\n").slice(0, 3).join("\n");
+    const cut = run(kept("cut", `${lines}\n`));
+    expect(cut.said).toMatch(/plan 'trainStep' does not name params\.\S+.*: it was cut short/);
+    expect(cut.status).not.toBe(0);
+    expect(run(kept("some", `${lines.replace(/ of [0-9a-f]+/, "")}\n`))).toMatchObject({ status: 0 });
+  });
+
   test("edited, is trained by, in one process and in several", () => {
     const whole = run(layouts);
     expect(whole).toMatchObject({ status: 0, loss: expect.stringMatching(/loss 0\.\d+/) });

@@ -1,8 +1,7 @@
 /** @module From a failed call back to what the user wrote. */
 
 import type { Node } from "../../ir/node.ts";
-import type { TensorType } from "../../ir/shape.ts";
-import { positionOf } from "../../ir/trace.ts";
+import { meaningAt, positionOf } from "../../ir/trace.ts";
 import { type NumberedCall, numberedCalls } from "../../lower/cost.ts";
 import { originField } from "../../lower/json.ts";
 import { type LowerTarget, lowerProgram } from "../../lower/lower.ts";
@@ -37,20 +36,8 @@ export function refusalOf(
   const position = origin === undefined ? undefined : positionOf(origin);
   const own = position?.by ?? (position === undefined ? by : undefined);
   const name = own?.name ?? origin?.op.name ?? ran.program.name;
-  const place = { says: own?.says ?? meaningAt(origin), where: placeOf(position) ?? where, mark: position?.mark };
+  const place = { says: meaningAt(origin, own), where: placeOf(position) ?? where, mark: position?.mark };
   return refused({ ...withoutNumber(fault), by: name }, place, error);
-}
-
-/** What a fault at a node means, where its op says so. */
-function meaningAt(node: Node | undefined): Speaker["says"] {
-  const { says } = node?.op ?? {};
-  if (node === undefined || says === undefined) return undefined;
-  return (fault) =>
-    says(
-      fault,
-      node.inputs.map(({ types }) => types[0] as TensorType),
-      node.attrs,
-    );
 }
 
 /** Which division of a call it was says only which node. */

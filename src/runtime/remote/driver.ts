@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
 import { environmentMachine } from "../../cost/index.ts";
 import { bytesOf } from "../../ir/shape.ts";
-import { positionOf } from "../../ir/trace.ts";
+import { meaningAt, positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
 import { HeddleError, refused } from "../../util/errors.ts";
 import { capturePosition, describePosition, placeOf, type SourcePosition } from "../../util/source.ts";
@@ -389,6 +389,6 @@ function toldOf(error: unknown, program: Program, launch: SourcePosition): unkno
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;
-  const place = { says: by?.says, where: placeOf(position) ?? line };
+  const place = { says: meaningAt(node, by), where: placeOf(position) ?? line };
   return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, place, error);
 }
