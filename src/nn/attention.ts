@@ -126,7 +126,7 @@ export interface AttentionLayer extends Layer {
   /**
    * Attention of `x` `[batch, n, size]` to itself or to a memory.
    *
-   * @throws HeddleError `shape` when memory or masks do not fit, or a mask could be meant as `present`
+   * @throws HeddleError `shape` when memory or masks do not fit, or a mask could be meant as `present`; `argument` where one is no tensor
    */
   attend(variables: Variables, x: Tensor, options?: AttendOptions): Tensor;
 }
@@ -239,6 +239,8 @@ function intoHeads(x: Tensor, heads: number): Tensor {
 /** The mask and the keys that are there, as one mask. */
 function maskOf({ mask, present }: AttendOptions, x: Tensor, memory: Tensor): Tensor | undefined {
   const [batch, keys] = memory.shape as [number, number];
+  if (mask !== undefined) checkTensor("mask", mask);
+  if (present !== undefined) checkTensor("present", present);
   if (present === undefined) {
     if (mask !== undefined) checkMeant(mask, x, keys);
     return mask;

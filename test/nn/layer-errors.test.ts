@@ -139,6 +139,11 @@ const attention: readonly Case[] = [
     /^multiHeadAttention: a mask bool\[3,3\] may be of \[queries, keys\] or of \[batch, keys\], as there are 3 of both[\s\S]*present: mask [\s\S]*mask\.reshape\(\[1, 1, 3, 3\]\)/,
   ],
   [
+    "a mask that is an array",
+    heeding([3, 3, 4], { mask: [[true]] as never }),
+    /^multiHeadAttention: mask: operand 0 is \[\[true\]\], not a tensor/,
+  ],
+  [
     "one of a memory's",
     heeding([3, 3, 4], { memory: zeros([3, 5, 4]), mask: ones([3, 5], { dtype: "bool" }) }),
     /a mask bool\[3,5\] may be of[\s\S]*reshape\(\[1, 1, 3, 5\]\)/,
