@@ -4,7 +4,7 @@
  */
 import type { DType } from "../ir/dtype.ts";
 import type { KernelCall, Ref } from "../ir/kernel.ts";
-import { type Access, accessesIn } from "./access.ts";
+import { type Access, accessesIn, scratchBytes } from "./access.ts";
 
 /** One field of a call, or of a record in it. */
 export interface Field<Value = unknown, Needed extends boolean = boolean> {
@@ -61,8 +61,8 @@ export interface AddressForm {
 
 /**
  * Dtype and shape of what lies at an address: `i32[rows cols]`; without a dtype that of the nearest field `dtype`. A shape is
- * made of numbers, fields that hold sizes, `min(a,b)`, `rank(list)`, `init(list)` and `tail(list)` (all but the last, the
- * first), `half(list)` (the last size is `n / 2 + 1`), and names that the kernel derives. With `by`, it depends on a field; the entries of a list are then those of a list of addresses.
+ * made of expressions (`sizes.ts`) without spaces, of fields and of sizes that the kernel derives. With `by`, it depends on a field;
+ * the entries of a list are then those of a list of addresses.
  */
 export type Views =
   | string
@@ -169,7 +169,7 @@ export type Epilogue<F extends Fields> =
 export interface Facts<F extends Fields> {
   /** What it computes, for the page on lowered programs. */
   readonly doc: string;
-  /** Sizes in its views that are no fields, from the call and the record that has the address. */
+  /** Sizes in its views that are no fields. */
   readonly derived?: { readonly [name: string]: Derived<F> };
   /** Bytes that it needs behind the arena, for partial results and its workers. */
   work?(call: Values<F>): number;
@@ -192,14 +192,23 @@ export interface Facts<F extends Fields> {
   readonly flight?: "starts" | "ends";
   /** Name of its struct in the native core, where several kernels share one. */
   readonly struct?: string;
-  /** Fields that are a struct of their own in the native core, by the name of the field there: its name, and its fields. */
-  readonly groups?: { readonly [field: string]: readonly [type: string, fields: Fields] };
+  /** Fields that are a struct of their own in the native core, by the name of the field there. */
+  readonly groups?: { readonly [field: string]: Group };
 }
 
-/** A size from a call, the record that has the address, and the sizes of the mesh axes. */
-export type Derived<F extends Fields> = {
-  of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
-}["of"];
+/** Name and fields of a struct, and sizes that follow from these fields and that kernels of the native core ask for, too. */
+export type Group = readonly [type: string, fields: Fields, sizes?: { readonly [name: string]: string }];
+
+/**
+ * A size that is no field: an expression (`sizes.ts`) of fields and of the sizes of groups; or what a function makes of the call,
+ * the record that has the address, and the sizes of the mesh axes, which the native core has as the function `native`.
+ */
+export type Derived<F extends Fields> =
+  | string
+  | {
+      readonly native: string;
+      of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
+    };
 
 /** A kernel: what it is called, its fields, and what follows from them. */
 export interface Kernel<F extends Fields = Fields> extends Facts<F> {
@@ -217,6 +226,10 @@ export interface Kernel<F extends Fields = Fields> extends Facts<F> {
 
 /** Describes a kernel. */
 export function kernel<const F extends Fields>(name: string, fields: F, facts: Facts<NoInfer<F>>): Kernel<F> {
+  const derived = {
+    ...Object.assign({}, ...Object.values(facts.groups ?? {}).map(([, , sizes]) => sizes)),
+    ...facts.derived,
+  };
   return {
     ...facts,
     name,
@@ -224,10 +237,10 @@ export function kernel<const F extends Fields>(name: string, fields: F, facts: F
     nested: Object.keys(fields).filter((field) => fields[field]?.form.is === "steps"),
     call: (values) => ({ k: name, ...present(values) }),
     scratched: (context, values) => {
-      const bytes = facts.derived?.["bytes"]?.(values as Values<F>, {}, []) ?? 0;
-      return { k: name, ...present(values), scratch: context.scratch(bytes) };
+      const call = { k: name, ...present(values) };
+      return { ...call, scratch: context.scratch(scratchBytes(call, fields, derived)) };
     },
-    accesses: (call, axes = []) => accessesIn(call, fields, facts.derived ?? {}, axes),
+    accesses: (call, axes = []) => accessesIn(call, fields, derived, axes),
   };
 }
 
