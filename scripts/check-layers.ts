@@ -24,6 +24,7 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime"],
   ["compile"],
   ["tensor", "report"],
+  ["functions"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
@@ -56,6 +57,9 @@ const needNode: readonly string[] = [
   "data/index.ts",
   "runtime/index.ts",
 ];
+
+/** Folders that users know by another name: the tensor and its functions are one thing to them. */
+const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
 
 /** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
@@ -195,6 +199,9 @@ function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   return problems;
 }
 
+/** The name in package.json's exports of what a folder gives. */
+const exportName = (folder: string): string => (folder === "." ? "." : `./${exportedAs[folder] ?? folder}`);
+
 /** package.json's exports against the folders: each `src/<folder>/index.ts` has one, and each has its folder. */
 function checkExports(root: string, files: readonly string[]): string[] {
   const manifest = join(root, "package.json");
@@ -203,7 +210,7 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const expected = new Map(
     files
       .filter((file) => file === "index.ts" || /^[^/]+\/index\.ts$/.test(file))
-      .map((file) => [file === "index.ts" ? "." : `./${posix.dirname(file)}`, file] as const),
+      .map((file) => [exportName(posix.dirname(file)), file] as const),
   );
   const problems: string[] = [];
   for (const [name, file] of expected) {

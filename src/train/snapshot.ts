@@ -5,8 +5,8 @@
  */
 
 import type { Dataset } from "../data/index.ts";
+import { type CompiledFunction, compileFunction, isTensor, type Tensor } from "../functions/index.ts";
 import type { OneOrMore } from "../nn/index.ts";
-import { type CompiledFunction, compileFunction, isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { TrainState } from "./functions.ts";
