@@ -6,8 +6,8 @@ export {
   loadCaffe,
   parseCaffeNet,
   parseCaffeSolver,
-} from "./caffe/net.ts";
-export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
+} from "../adapters/caffe/net.ts";
+export type { CaffeSolver, Multipliers } from "../adapters/caffe/solver.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
