@@ -33,8 +33,16 @@ export {
   readSafetensors,
   type SafetensorsEntry,
   type SafetensorsFile,
+  type SafetensorsMetadata,
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
-export { type LoadedModel, loadModel, type SaveModelOptions, saveModel } from "./saved-model.ts";
+export {
+  type LoadedModel,
+  loadModel,
+  modelMetadata,
+  type SavedInput,
+  type SaveModelOptions,
+  saveModel,
+} from "./saved-model.ts";
 export { loadTensors, saveTensors } from "./state-dict.ts";
