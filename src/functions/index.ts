@@ -2,5 +2,7 @@
 
 export { meshOf } from "../runtime/mesh.ts";
 export { fromShards, isOnStage, placeOn } from "../tensor/distribute.ts";
+export { type TracedApart, traceApart } from "../tensor/nested.ts";
+export { isTracing } from "../tensor/tracing.ts";
 export { compileFunction } from "../tensor/transforms.ts";
 export * from "./public.ts";

@@ -1,10 +1,9 @@
 /** @module Operators of transformed functions: JavaScript's, unless an operand is a tensor. */
 
-import * as tensors from "../functions/index.ts";
-import { isTensor, type Tensor, type TensorLike } from "../functions/index.ts";
-import { formatType } from "../ir/shape.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
+import { HeddleError, shown } from "../../extend/browser.ts";
+import * as tensors from "../../functions/index.ts";
+import { isTensor, type Tensor, type TensorLike } from "../../functions/index.ts";
+import { formatType } from "../../ir/index.ts";
 import { decide } from "./control.ts";
 import { asCount, countOf, type NumberOperator, onCounts } from "./counts.ts";
 

@@ -1,7 +1,7 @@
 /** @module Source as a syntax tree, and the directive that asks for its transform. */
 import { type ParserPlugin, parse } from "@babel/parser";
 import type * as babel from "@babel/types";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError } from "../../extend/browser.ts";
 import { directive } from "./directive.ts";
 
 export { directive };

@@ -2,9 +2,8 @@
  * @module A bound on the iterations of a plain loop, said in its body. What `while` compiles to needs one for a gradient
  * (`whileLoop`'s option of the same name); a loop that runs as JavaScript's own counts, and keeps to it too.
  */
-import type { WhileOptions } from "../functions/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { checkInteger } from "../util/options.ts";
+import { checkInteger, HeddleError } from "../../extend/browser.ts";
+import type { WhileOptions } from "../../functions/index.ts";
 
 /** A loop that runs or is traced. */
 export interface Bounded {
@@ -53,7 +52,7 @@ export function within<Result>(loop: Bounded, body: () => Result): Result {
 /** The options of the `whileLoop` that a loop becomes after it has done some iterations as JavaScript's. */
 export function optionsOf({ bound }: Bounded, done: number, where: string): WhileOptions {
   if (bound === undefined) return {};
-  if (bound > done) return { maxIterations: bound - done };
+  if (bound > done) return { maxIterations: bound - done, done };
   throw new HeddleError(
     "autograph",
     `maxIterations ${bound} leaves a tensor nothing to decide: so many have been done`,

@@ -3,19 +3,33 @@
  * JavaScript does, statement by statement; where it is a traced one, branches and loops of the graph.
  */
 
-import { and, isTensor, not, or, scan, Tensor } from "../functions/index.ts";
-import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
-import type { Node } from "../ir/node.ts";
-import { formatType } from "../ir/shape.ts";
-import * as ops from "../ops/index.ts";
-import { loopAfter } from "../tensor/control.ts";
-import { capturedNodes, named, type Traced, traceBody, withSameCaptured } from "../tensor/nested.ts";
-import { isTracing } from "../tensor/tracing.ts";
-import { HeddleError } from "../util/errors.ts";
-import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { type FlatTree, flattenTree, HeddleError, unflattenTree } from "../../extend/browser.ts";
+import {
+  and,
+  cond,
+  full,
+  isTensor,
+  isTracing,
+  not,
+  or,
+  scan,
+  type Tensor,
+  traceApart,
+  whileLoop,
+} from "../../functions/index.ts";
+import { formatType } from "../../ir/index.ts";
 import { type Bounded, within as bodyWithin, checkBound, optionsOf } from "./bound.ts";
 import { asCount, countOf } from "./counts.ts";
-import { type Merged, type MergedLeaf, mergeTrees, missing, type Naming, type Side, sourceNode } from "./merge.ts";
+import {
+  type Merged,
+  type MergedLeaf,
+  mergeTrees,
+  missing,
+  type Naming,
+  type Side,
+  type Source,
+  sourceTensor,
+} from "./merge.ts";
 
 /** The variables of a function that a statement changes, as the transformed source hands them over. */
 export interface State {
@@ -184,22 +198,24 @@ const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf
 function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
   const [left, right] = perhaps(
     naming.where,
-    () => [traceBody("onTrue", [], onTrue), traceBody("onFalse", [], onFalse)] as const,
+    () => [traceApart("onTrue", [], onTrue), traceApart("onFalse", [], onFalse)] as const,
   );
-  const sides = [sideOf(left.output, "where the condition holds"), sideOf(right.output, "where it does not")] as const;
+  const sides = [
+    sideOf(flat(left.output), "where the condition holds"),
+    sideOf(flat(right.output), "where it does not"),
+  ] as const;
   const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
-  const finished = [left, right].map((one, place): Traced => {
-    const graph = traceGraph(one.graph.name, inputSpecs(one.graph), (...inputs) => {
-      const made = inlineGraph(one.graph, inputs);
-      return both.leaves.map(({ type, sources }) => sourceNode(sources[place] as (typeof sources)[0], type, made));
-    });
-    return { ...one, graph };
-  });
-  const { graphs, captured } = withSameCaptured(finished);
-  const [whenTrue, whenFalse] = graphs as [Traced["graph"], Traced["graph"]];
-  const made = ops.cond([test.node, ...capturedNodes(captured)], { onTrue: whenTrue, onFalse: whenFalse });
-  return unflattenTree(both.shape, counted(made.map(Tensor.ofNode), both.leaves));
+  const [whenTrue, whenFalse] = ([left, right] as const).map((one, place) => (): Tensor[] => {
+    const leaves = one.place();
+    return both.leaves.map(({ type, sources }) => sourceTensor(sources[place] as Source, type, leaves));
+  }) as [() => Tensor[], () => Tensor[]];
+  const made = cond(
+    test,
+    () => whenTrue(),
+    () => whenFalse(),
+  );
+  return unflattenTree(both.shape, counted(made, both.leaves));
 }
 
 const namingOf = ({ names, where }: State): Naming => ({
@@ -328,18 +344,16 @@ function stableCarry(first: Packed, iteration: Iteration, state: State, row: Ten
   const naming = namingOf(state);
   for (;;) {
     const types = row === undefined ? [] : [{ dtype: row.dtype, shape: row.shape.slice(1) }];
-    const specs = [...named(start, "carry", start.leaves), ...types.map((type) => ({ name: "row", type }))];
     const given = start;
-    const { output } = traceBody("probe", specs, (leaves) =>
+    const { output } = traceApart("probe", [...start.leaves, ...types], (...leaves) =>
       iteration(
         unflattenTree(given.shape, counted(leaves.slice(0, given.leaves.length), given.leaves)) as Packed,
         row === undefined ? undefined : leaves.at(-1),
       ),
     );
-    const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(output, "after it"), naming, true);
+    const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(flat(output), "after it"), naming, true);
     if (carry.leaves.every((leaf, at) => isAs(leaf, at, given.leaves))) return { start, carry };
-    const nodes = start.leaves.map((leaf) => leaf.node);
-    const grown = carry.leaves.map(({ type, sources }) => Tensor.ofNode(sourceNode(sources[0], type, nodes)));
+    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, given.leaves));
     start = flat(unflattenTree(carry.shape, counted(grown, carry.leaves)));
   }
 }
@@ -354,9 +368,8 @@ function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves
 function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
   const made = flat(packed);
   const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(made, "after it"), naming, true);
-  const nodes = made.leaves.map((leaf) => leaf.node);
   return carry.leaves.map(({ type }, at) =>
-    Tensor.ofNode(sourceNode((again.leaves[at] as (typeof again.leaves)[number]).sources[1], type, nodes as Node[])),
+    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, made.leaves),
   );
 }
 
@@ -384,15 +397,14 @@ function tensorLoop(
     state.set(values);
     const go = decide(test(), state.where);
     const stop = stopOf(new Signal(...flags));
-    const asked = typeof go === "boolean" ? Tensor.ofNode(ops.constant("bool", Number(go))) : go;
+    const asked = typeof go === "boolean" ? full([], Number(go), { dtype: "bool" }) : go;
     return typeof stop === "boolean" ? asked : and(not(stop), asked);
   };
   // The name is for the error of a loop that runs past its bound.
   const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
   const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
     nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
-  const made = loopAfter<readonly Tensor[]>(
-    done,
+  const made = whileLoop<readonly Tensor[]>(
     goesOn,
     Object.defineProperty(next, "name", { value: name }),
     start.leaves,

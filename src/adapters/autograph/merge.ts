@@ -1,10 +1,7 @@
 /** @module One form for two ways that values may have come about: what differs between them becomes tensors. */
-import type { Node } from "../ir/node.ts";
-import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import * as ops from "../ops/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
-import type { TreeShape } from "../util/tree.ts";
+import { HeddleError, shown, type TreeShape } from "../../extend/browser.ts";
+import { full, type Tensor } from "../../functions/index.ts";
+import { formatType, sameType, type TensorType } from "../../ir/index.ts";
 import { type Count, isCount } from "./counts.ts";
 
 /** Stands for a value that one of two ways does not give, and that nobody will read then. */
@@ -54,9 +51,9 @@ export function mergeTrees(left: Side, right: Side, naming: Naming, carried = fa
   return new Merger([left, right], naming, carried).run();
 }
 
-/** The leaf as a node, from the leaves of its side. */
-export function sourceNode(source: Source, { dtype, shape }: TensorType, leaves: readonly Node[]): Node {
-  return "leaf" in source ? ops.cast(leaves[source.leaf] as Node, dtype) : ops.full(dtype, shape, source.constant);
+/** The leaf as a tensor of its own, from the leaves of its side. */
+export function sourceTensor(source: Source, { dtype, shape }: TensorType, leaves: readonly Tensor[]): Tensor {
+  return "leaf" in source ? (leaves[source.leaf] as Tensor).cast(dtype) : full(shape, source.constant, { dtype });
 }
 
 const float: Leaf = { type: { dtype: "f32", shape: [] }, count: undefined };
