@@ -7,7 +7,7 @@ import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer } from "../nn/index.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
-import type { StartValues } from "../train/start.ts";
+import type { StartValues } from "../train/start-values.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 

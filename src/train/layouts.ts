@@ -18,10 +18,10 @@ import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
 import { dataAxis } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
 import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
+import type { ModelTypes } from "./values.ts";
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {

@@ -21,12 +21,12 @@ import { defaultThreads } from "../runtime/native/threads.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { formatBytes, formatTime } from "../util/text.ts";
-import type { ModelTypes } from "./functions.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import type { Settings } from "./options.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 import { planSummary, type SummaryInput } from "./summary.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
+import type { ModelTypes } from "./values.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
 export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {

@@ -9,9 +9,9 @@ import { formatOperations } from "../report/plan.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { batchParts } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
 import type { LayoutRule } from "./rules.ts";
 import { splitInputs } from "./unused.ts";
+import type { ModelTypes } from "./values.ts";
 
 /** What the summary is made of. */
 export interface SummaryInput {

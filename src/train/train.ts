@@ -22,17 +22,18 @@ import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
-import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
+import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import type { RunParts } from "./parts.ts";
 import { pipelineMesh } from "./pipeline.ts";
 import { planAndEnd } from "./plan-text.ts";
 import { Programs } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
-import { Run, type RunParts } from "./run.ts";
+import { Run } from "./run.ts";
 import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
 import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
@@ -40,6 +41,7 @@ import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { planSummary } from "./summary.ts";
 import { suspicions } from "./suspicions.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
+import { keyType } from "./values.ts";
 
 /**
  * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
