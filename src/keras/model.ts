@@ -14,7 +14,7 @@ import { seenTypes } from "../train/columns.ts";
 import type { Callbacks, Evaluation, TrainControl } from "../train/history.ts";
 import { checkPrecision, type TrainOptions } from "../train/options.ts";
 import type { TrainResult } from "../train/result.ts";
-import type { StartValues } from "../train/start.ts";
+import type { StartValues } from "../train/start-values.ts";
 import { prepare, train } from "../train/train.ts";
 import { exportWeights, writeWeights } from "../train/weights-file.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";

@@ -7,7 +7,7 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer } from "../nn/index.ts";
-import type { StartValues } from "../train/start.ts";
+import type { StartValues } from "../train/start-values.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 

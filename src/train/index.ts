@@ -23,6 +23,7 @@ export type {
   Callbacks,
   EpochRecord,
   Evaluation,
+  Snapshot,
   StepRecord,
   TrainControl,
   TrainEnd,
@@ -39,7 +40,6 @@ export type {
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
-export type { Snapshot } from "./snapshot.ts";
-export type { StartValues } from "./start.ts";
+export type { StartValues } from "./start-values.ts";
 export { train } from "./train.ts";
 export type { ClassWeight } from "./weights.ts";
