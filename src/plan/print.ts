@@ -21,21 +21,22 @@ import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts
  * output loss: f32[] R
  * ```
  *
- * An input that is used in another layout than it is kept in has `used` and that one after its layout. `of 1f2e3d` after the name is the fingerprint of the planned graph, where it is known. Matrices given by entries have a line each:
+ * An input that is used in another layout than it is stored in has `used` and that layout after its own. `of 1f2e3d` after
+ * the name is the fingerprint of the planned graph, where it is known. Each matrix given by entries has a line:
  * `format f32[400,300] of 900 entries: entries` (or `dense`).
  *
- * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them; `inputs 0 1` and `outputs 2` name
- * what such a graph takes and makes, where that is not all.
+ * Where devices differ, the graph of each class follows the line `devices 0 2` that lists them; `inputs 0 1` and `outputs
+ * 2` list the plan's inputs and outputs that such a graph has, where they are not all.
  *
- * In a pipeline, values have their stage (`stage 1`) and `batch` where their rows are cut into micro-batches, the schedule stands as a
- * grid before the graph, and the graph is that of one micro-batch.
+ * In a pipeline, values have their stage (`stage 1`), and `batch` where their rows are split into micro-batches. The
+ * schedule stands as a grid before the graph, and the graph is that of one micro-batch.
  */
 export function printPlan(plan: Plan): string {
-  const graphs = plan.classes.map((one) => `${classText(one, plan)}${printGraph(one.local)}`);
+  const graphs = plan.classes.map((deviceClass) => `${classText(deviceClass, plan)}${printGraph(deviceClass.local)}`);
   return `${printLayouts(plan)}\n${graphs.join("\n")}`;
 }
 
-/** {@link printPlan} without graphs: what decides them, for people to edit. It is read back by {@link parseLayouts}. */
+/** {@link printPlan} without the graphs: the layouts that decide them, as text to edit. {@link parseLayouts} reads it back. */
 export function printLayouts({ name, source, mesh: axes, inputs, outputs, formats, pipeline }: PlanLayouts): string {
   const line = (kind: string) => (value: PlannedValue, index: number) => {
     const stage = value.stage === undefined ? "" : ` stage ${value.stage}`;
@@ -56,16 +57,16 @@ export function printLayouts({ name, source, mesh: axes, inputs, outputs, format
 }
 
 function pipelineLines({ schedule, costs }: PlannedPipeline): string[] {
-  const said = costs === undefined ? [] : [`costs ${canonicalJson(costs as unknown as Plain)}`];
+  const cost = costs === undefined ? [] : [`costs ${canonicalJson(costs as unknown as Plain)}`];
   const { name, stages, microBatches } = schedule;
-  return [...said, `schedule ${name} stages=${stages} microBatches=${microBatches}`, orderGrid(schedule, () => false)];
+  return [...cost, `schedule ${name} stages=${stages} microBatches=${microBatches}`, orderGrid(schedule, () => false)];
 }
 
 function classText({ devices, inputs, outputs }: DeviceClass, { classes }: Plan): string {
   if (classes.length === 1) return "";
-  const those = (what: string, indices: readonly number[] | undefined): string =>
+  const listed = (what: string, indices: readonly number[] | undefined): string =>
     indices === undefined ? "" : `${[what, ...indices].join(" ")}\n`;
-  return `${those("devices", devices)}${those("inputs", inputs)}${those("outputs", outputs)}`;
+  return `${listed("devices", devices)}${listed("inputs", inputs)}${listed("outputs", outputs)}`;
 }
 
 /** The inverse of {@link printPlan}. @throws HeddleError `parse`. */
@@ -77,19 +78,19 @@ export function parsePlan(text: string): Plan {
   return { ...layouts, local: (classes[0] as DeviceClass).local, classes };
 }
 
-/** Reads the text of a plan, with graphs or without. @throws HeddleError `parse`. */
+/** Reads the text of a plan, with or without graphs. @throws HeddleError `parse`. */
 export const parseAnyPlan = (text: string): Plan | PlanLayouts =>
   /\n\n(graph|devices) /.test(text) ? parsePlan(text) : parseLayouts(text);
 
-/** The inverse of {@link printLayouts}; graphs that follow are left out. @throws HeddleError `parse`. */
+/** The inverse of {@link printLayouts}; graphs after the head are ignored. @throws HeddleError `parse`. */
 export function parseLayouts(text: string): PlanLayouts {
   const [first = "", ...lines] = (text.split("\n\n")[0] as string).trimEnd().split("\n");
   const head = /^plan @("(?:[^"\\]|\\.)*"|\S*)(?: of (\S+))? on (\S*)$/.exec(first);
   if (head === null) throw new HeddleError("parse", "line 1: expected 'plan @name on mesh'");
   const values: Values = { inputs: [], outputs: [], formats: [], batch: [] };
-  const grid = lines.findIndex((line) => line.startsWith("schedule "));
+  const gridAt = lines.findIndex((line) => line.startsWith("schedule "));
   let costs: ScheduleCosts | undefined;
-  lines.slice(0, grid < 0 ? lines.length : grid).forEach((line, index) => {
+  lines.slice(0, gridAt < 0 ? lines.length : gridAt).forEach((line, index) => {
     if (line.startsWith("costs ")) costs = parseCanonicalJson(line.slice("costs ".length)) as unknown as ScheduleCosts;
     else if (!parseValue(line, values)) throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
   });
@@ -99,11 +100,11 @@ export function parseLayouts(text: string): PlanLayouts {
     ...(head[2] === undefined ? {} : { source: head[2] }),
     mesh: head[3] === "" ? mesh({}) : parseMesh(head[3] as string),
     ...{ inputs, outputs, formats },
-    ...(grid < 0 ? {} : { pipeline: { schedule: parseSchedule(lines.slice(grid).join("\n")), costs, batch } }),
+    ...(gridAt < 0 ? {} : { pipeline: { schedule: parseSchedule(lines.slice(gridAt).join("\n")), costs, batch } }),
   };
 }
 
-/** What the lines of a plan's head say. */
+/** The values in the lines of a plan's head. */
 interface Values {
   readonly inputs: PlannedValue[];
   readonly outputs: PlannedValue[];
@@ -112,10 +113,10 @@ interface Values {
 }
 
 function parseValue(line: string, { inputs, outputs, formats, batch }: Values): boolean {
-  const said = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
-  const matrix = said === null ? undefined : parseType(said[1] as string);
-  if (said !== null && matrix !== undefined) {
-    formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
+  const formatMatch = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
+  const matrix = formatMatch === null ? undefined : parseType(formatMatch[1] as string);
+  if (formatMatch !== null && matrix !== undefined) {
+    formats.push({ type: matrix, capacity: Number(formatMatch[2]), format: formatMatch[3] as ValueFormat["format"] });
     return true;
   }
   const match =
