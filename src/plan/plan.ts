@@ -46,7 +46,7 @@ export interface PlannedPipeline {
   readonly schedule: Schedule;
   /** Times for the order of actions; undefined: a backward pass takes twice a forward pass. */
   readonly costs?: ScheduleCosts | undefined;
-  /** For each input whether its rows are cut into micro-batches. */
+  /** For each input whether its rows are split into micro-batches. */
   readonly batch: readonly boolean[];
 }
 
