@@ -1,7 +1,7 @@
 /** @module Optimizers by name, with the defaults that Keras has for them; Heddle's own functions have PyTorch's. */
-import * as optim from "../optim/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
+
+import { HeddleError, shown } from "../../extend/index.ts";
+import * as optim from "../../optim/index.ts";
 import { named } from "./names.ts";
 
 const rate = { learningRate: 0.001 };

@@ -1,11 +1,8 @@
 /** @module Arrays that `fit`, `evaluate` and `predict` take, as datasets. */
-import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../data/index.ts";
-import { isTensor, type NumberArray, type Tensor, tensor } from "../functions/index.ts";
-import { isFloat } from "../ir/dtype.ts";
-import { recordOf } from "../nn/layer.ts";
-import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkNumber } from "../util/options.ts";
-import { shown } from "../util/show.ts";
+import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../../data/index.ts";
+import { checkInteger, checkNumber, HeddleError, isRecord, shown } from "../../extend/index.ts";
+import { isTensor, type NumberArray, type Tensor, tensor } from "../../functions/index.ts";
+import { isFloat } from "../../ir/index.ts";
 import type { KnownLoss } from "./losses.ts";
 import { severalHint } from "./told.ts";
 
@@ -20,7 +17,7 @@ async function columnOf(what: string, rows: Rows): Promise<ArrayColumn> {
   if (Array.isArray(rows) && !rows.some(isTensor)) return columnOf(what, tensor(rows as RowValue[]));
   if (typeof rows === "object" && rows !== null && "data" in rows) return rows as ArrayColumn;
   throw new HeddleError("argument", `${what} must be a tensor, { shape, data } or nested arrays, got ${shown(rows)}`, {
-    ...(recordOf(rows, isRows) || Array.isArray(rows) ? { hint: severalHint } : {}),
+    ...(Array.isArray(rows) || (isRecord(rows) && Object.values(rows).every(isRows)) ? { hint: severalHint } : {}),
   });
 }
 

@@ -1,27 +1,33 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
 
-import { Dataset } from "../data/index.ts";
-import type { Tensor, Tensors } from "../functions/index.ts";
-import { checkPath } from "../io/read.ts";
-import { type HostTensors, readSafetensors, type SafetensorsMetadata } from "../io/safetensors.ts";
-import { type LoadedModel, loadedBy, modelMetadata } from "../io/saved-model.ts";
-import { sameType, type TensorType } from "../ir/shape.ts";
-import type { Loss } from "../losses/index.ts";
-import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
-import { summaryLines } from "../nn/summary.ts";
-import type { Optimizer } from "../optim/index.ts";
-import { seenTypes } from "../train/columns.ts";
-import type { Callbacks, Evaluation, TrainControl } from "../train/history.ts";
-import { checkPrecision, type TrainOptions } from "../train/options.ts";
-import type { TrainResult } from "../train/result.ts";
-import type { StartValues } from "../train/start.ts";
-import { prepare, train } from "../train/train.ts";
-import { exportWeights, writeWeights } from "../train/weights-file.ts";
-import { HeddleError, toldBy } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
-import { readEnvironment } from "../util/settings.ts";
-import { shown } from "../util/show.ts";
-import { called } from "../util/source.ts";
+import { columnDType, Dataset } from "../../data/index.ts";
+import { called, checkOptions, HeddleError, shown, toldBy, workerRank } from "../../extend/index.ts";
+import type { Tensor, Tensors } from "../../functions/index.ts";
+import {
+  type HostTensors,
+  type LoadedModel,
+  loadModel as loadedModel,
+  loadVariables,
+  modelMetadata,
+  readSafetensors,
+  type SafetensorsMetadata,
+  saveSafetensors,
+} from "../../io/index.ts";
+import { isFloat, sameType, type TensorType } from "../../ir/index.ts";
+import type { Loss } from "../../losses/index.ts";
+import { activation, type Layer, type LayerLike, summary } from "../../nn/index.ts";
+import type { Optimizer } from "../../optim/index.ts";
+import {
+  type Callbacks,
+  type Evaluation,
+  exportWeights,
+  prepare,
+  type StartValues,
+  type TrainControl,
+  type TrainOptions,
+  type TrainResult,
+  train,
+} from "../../train/index.ts";
 import {
   checkClasses,
   datasetOf,
@@ -35,7 +41,7 @@ import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
 import { type MetricList, metricsOf } from "./metrics.ts";
 import { type OptimizerName, optimizerOf } from "./optimizers.ts";
 import { type History, historyOf, toldOf } from "./told.ts";
-import { checkInput, weightsOf } from "./weights.ts";
+import { checkInput } from "./weights.ts";
 
 /** Options of {@link model}. */
 export interface ModelOptions
@@ -135,12 +141,13 @@ export class Model {
   /** Use {@link model}. */
   constructor(layer: LayerLike, options: ModelOptions = {}) {
     checkOptions("model", options, modelOptions);
-    this.layer = asLayer(layer);
+    this.layer = typeof layer === "function" ? activation(layer) : layer;
     if (typeof this.layer?.init !== "function" || typeof this.layer.apply !== "function")
       throw new HeddleError("option", `model: takes a layer, such as nn.sequential(…), got ${shown(layer)}`);
     this.options = options;
     const { inputShape, dtype = "f32", precision } = options;
-    if (precision !== undefined) checkPrecision(precision, dtype, "model");
+    if (precision !== undefined && !["bf16", "f16"].includes(precision))
+      throw new HeddleError("option", `model: precision must be bf16 or f16, got ${precision}`);
     if (inputShape !== undefined) this.input = { shape: [1, ...inputShape], dtype };
   }
 
@@ -225,7 +232,7 @@ export class Model {
     return { data: inBatches("fit", data, batchSize), evaluate };
   }
 
-  private train(
+  private async train(
     compiled: Compiled,
     options: FitOptions,
     data: Dataset,
@@ -239,7 +246,7 @@ export class Model {
       },
     };
     return train({
-      ...this.common(compiled, data),
+      ...(await this.common(compiled, data)),
       ...running,
       epochs,
       report: (["silent", "auto", "lines"] as const)[verbose] ?? "auto",
@@ -249,9 +256,9 @@ export class Model {
   }
 
   /** The options of a training or a session on these data. */
-  private common(compiled: Compiled, data: Dataset): Omit<TrainOptions, "epochs"> {
+  private async common(compiled: Compiled, data: Dataset): Promise<Omit<TrainOptions, "epochs">> {
     const { inputShape: _shape, ...own } = this.options;
-    this.see(data);
+    await this.see(data);
     return {
       ...own,
       ...compiled,
@@ -263,19 +270,26 @@ export class Model {
   }
 
   /** Learns the shape of the input, and gives weights that were read from a file their places. */
-  private see(data: Dataset): void {
-    if (!data.columns.has("x")) return;
-    const [before, input] = [this.input, seenTypes("x", data, 1, this.options.dtype ?? "f32") as TensorType];
-    if (before !== undefined && this.values !== undefined && !sameType(before, input))
-      checkInput(this.layer, this.values, before, input, this.options.dtype);
+  private async see(data: Dataset): Promise<void> {
+    const column = data.columns.get("x");
+    if (column === undefined) return;
+    const { dtype = "f32" } = this.options;
+    const stored = columnDType(column);
+    const input = { shape: [1, ...column.shape.slice(1)], dtype: isFloat(stored) ? dtype : stored };
+    if (this.input !== undefined && this.values !== undefined && !sameType(this.input, input))
+      checkInput(this.layer, this.values.params, this.input, input);
     this.input = input;
-    this.place();
+    await this.place();
   }
 
-  private place(): void {
+  private async place(): Promise<void> {
     if (this.pending === undefined || this.input === undefined) return;
     const { tensors, path } = this.pending;
-    this.values = weightsOf(this.layer, this.input, { tensors, path }, this.options.dtype);
+    const { dtype = "f32" } = this.options;
+    const read = loadVariables(tensors, this.layer, { input: this.input, dtype, cast: false });
+    this.values = await read.catch((error: unknown) => {
+      throw toldBy(path, error);
+    });
     this.pending = undefined;
   }
 
@@ -363,7 +377,7 @@ export class Model {
     const known = compiled ?? this.compiled;
     // A loss may want a target that the rows of a prediction do not have.
     const scores = known !== undefined && data.columns.has("y");
-    const options = this.common(scores ? known : { ...unscored, ...optimizerOnly(known) }, data);
+    const options = await this.common(scores ? known : { ...unscored, ...optimizerOnly(known) }, data);
     const result = await prepare({ ...options, ...(scores ? {} : { target: "x" }) });
     this.keep(result, scores);
     return result;
@@ -381,9 +395,10 @@ export class Model {
       throw new HeddleError("build", "summary: the shape of the input is not known yet", {
         hint: "give model(…) the option inputShape, the shape of one example, or fit it first",
       });
-    if ((readEnvironment().rank ?? 0) !== 0) return;
+    if (workerRank() !== 0) return;
     const { print = console.log } = options;
-    for (const line of summaryLines(this.layer, this.input, { dtype: this.options.dtype ?? "f32" })) print(line);
+    const table = summary(this.layer, this.input, { dtype: this.options.dtype ?? "f32" });
+    for (const line of table.split("\n")) print(line);
   }
 
   /** The parameters, as a named tree; undefined before the first `fit`, `evaluate` or `predict`. */
@@ -416,7 +431,6 @@ export class Model {
   }
 
   private async write(what: string, path: string, metadata: () => SafetensorsMetadata): Promise<void> {
-    checkPath(what, path);
     const snapshot = this.live?.snapshot();
     try {
       const { averaged } = snapshot ?? this.session?.result ?? {};
@@ -427,7 +441,9 @@ export class Model {
         });
       const more = { metadata: metadata() };
       const tensors = await exportWeights({ params: averaged ?? params, state });
-      if ((readEnvironment().rank ?? 0) === 0) await writeWeights(what, path, tensors, more);
+      if (workerRank() === 0) await saveSafetensors(path, tensors, more);
+    } catch (error) {
+      throw toldBy(what, error);
     } finally {
       snapshot?.dispose();
     }
@@ -454,7 +470,7 @@ export class Model {
       });
       this.pending = { tensors, path };
       this.session = undefined;
-      this.place();
+      await this.place();
     });
   }
 
@@ -475,8 +491,7 @@ export const model = (layer: LayerLike, options: ModelOptions = {}): Model => ne
  *
  * @throws HeddleError as `io.loadModel`
  */
-export const loadModel = (path: string): Promise<Model> =>
-  called(async () => Model.ofFile(await loadedBy("loadModel", path)));
+export const loadModel = (path: string): Promise<Model> => called(async () => Model.ofFile(await loadedModel(path)));
 
 const busy = (what: string, hint = "await the fit under way"): HeddleError =>
   new HeddleError("busy", `${what}: the model is being fitted`, { hint });

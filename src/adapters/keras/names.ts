@@ -1,7 +1,5 @@
 /** @module Losses, optimizers and metrics by name, spelt as one likes: `"adamW"`, `"adam_w"` and `"AdamW"` are one. */
-import { HeddleError } from "../util/errors.ts";
-import { nearest } from "../util/options.ts";
-import { shown } from "../util/show.ts";
+import { HeddleError, nearest, shown } from "../../extend/index.ts";
 
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[_\s-]/g, "");
 

@@ -1,7 +1,6 @@
 /** @module What functions of a model tell: the history of a fit, and errors as theirs. */
-import type { EpochRecord } from "../train/history.ts";
-import { logsOf } from "../train/logs.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError } from "../../extend/index.ts";
+import { type EpochRecord, logsOf } from "../../train/index.ts";
 
 /** What `fit` tells. */
 export interface History {

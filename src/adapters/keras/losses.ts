@@ -3,15 +3,11 @@
  * at the end of the model. Heddle's own names (`softmaxCrossEntropy`, `binaryCrossEntropyWithLogits`) take logits.
  */
 
-import { isTensor, maximum, minimum, type Tensor } from "../functions/index.ts";
-import { rowsById, toIndices } from "../functions/indices.ts";
-import { isFloat, isInteger } from "../ir/dtype.ts";
-import { formatType, sameShape } from "../ir/shape.ts";
-import type { Loss, LossOptions } from "../losses/index.ts";
-import * as losses from "../losses/index.ts";
-import { HeddleError, within } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
-import { isRecord } from "../util/tree.ts";
+import { HeddleError, isRecord, shown, within } from "../../extend/index.ts";
+import { isTensor, maximum, minimum, type Tensor } from "../../functions/index.ts";
+import { formatType, isFloat, isInteger, sameShape } from "../../ir/index.ts";
+import type { Loss, LossOptions } from "../../losses/index.ts";
+import * as losses from "../../losses/index.ts";
 import { named } from "./names.ts";
 import { severalHint } from "./told.ts";
 
@@ -42,7 +38,7 @@ const normalised = (p: Tensor): Tensor => bounded(p.div(p.sum(-1, { keepDims: tr
 export function labelsFor(output: Tensor, target: Tensor): Tensor {
   const rows = output.shape.slice(0, -1);
   const labels = sameShape(target.shape, [...rows, 1]) ? target.reshape(rows) : target;
-  if (sameShape(labels.shape, rows)) return toIndices(labels);
+  if (sameShape(labels.shape, rows)) return isInteger(labels.dtype) ? labels : labels.cast("i32");
   throw new HeddleError(
     "shape",
     `a class per row is wanted for ${formatType(output)}, but the target is ${formatType(target)}`,
@@ -69,10 +65,8 @@ function paired(output: Tensor, target: Tensor): Tensor {
   );
 }
 
-const sparse: Loss = (output, target, options) => {
-  const labels = labelsFor(output, target);
-  return combined(rowsById(normalised(output), labels, labels.shape.length).log().neg(), options);
-};
+const sparse: Loss = (output, target, options) =>
+  losses.nll(normalised(output).log(), labelsFor(output, target), options);
 
 const categorical: Loss = (output, target, options) =>
   combined(paired(output, target).mul(normalised(output).log()).sum(-1).neg(), options);

@@ -3,11 +3,16 @@
  * shows wherever the rate changes.
  */
 
+import { flattenTree, HeddleError, unflattenTree } from "../../extend/index.ts";
 import { isTensor, sqrt, type Tensor, type Tensors } from "../../functions/index.ts";
-import { type Optimizer, perParameter, type Rule, type Schedule, type StepScalars } from "../../optim/index.ts";
-import { biasCorrection } from "../../optim/optimizer.ts";
-import { HeddleError } from "../../util/errors.ts";
-import { flattenTree, unflattenTree } from "../../util/tree.ts";
+import {
+  biasCorrection,
+  type Optimizer,
+  perParameter,
+  type Rule,
+  type Schedule,
+  type StepScalars,
+} from "../../optim/index.ts";
 import { errorAt, type Message } from "./text.ts";
 
 /** How a layer's parameter learns: its `lr_mult` and `decay_mult`. */

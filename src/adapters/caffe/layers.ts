@@ -1,13 +1,19 @@
 /** @module The layers of Caffe's networks that are imported: one entry each, from its message to a Heddle layer. */
 
-import { concat, evalShape, maximum, random, type Tensor, type Tensors } from "../../functions/index.ts";
-import { formatShape, range, type TensorType } from "../../ir/shape.ts";
+import { HeddleError } from "../../extend/index.ts";
+import {
+  avgPool2d,
+  concat,
+  conv2d,
+  evalShape,
+  maximum,
+  maxPool2d,
+  random,
+  type Tensor,
+  type Tensors,
+} from "../../functions/index.ts";
+import { formatShape, range, sizeOf, type TensorType } from "../../ir/index.ts";
 import * as nn from "../../nn/index.ts";
-import { fans } from "../../nn/initialise.ts";
-import { acrossChannels } from "../../nn/local-response.ts";
-import { HeddleError } from "../../util/errors.ts";
-import { convolve } from "../convolve.ts";
-import { averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";
 import { errorAt, type Message } from "./text.ts";
 
 /** A layer that computes: parameters of input types, and its result. */
@@ -30,7 +36,7 @@ function filler(message: Message | undefined): nn.Initialiser {
   const sparse = message.integer("sparse", -1, -1);
   message.finish();
   const size = (shape: readonly number[]): number => {
-    const { fanIn, fanOut } = fans(shape);
+    const [fanIn, fanOut] = [sizeOf(shape.slice(1)), sizeOf(shape.filter((_size, dim) => dim !== 1))];
     return norm === "FAN_IN" ? fanIn : norm === "FAN_OUT" ? fanOut : (fanIn + fanOut) / 2;
   };
   switch (kind) {
@@ -80,13 +86,13 @@ function convolution(layer: Message): CaffeLayer {
   const padding = pair(message, "pad", "pad", 0, 0).map((size): [number, number] => [size, size]);
   const strides = pair(message, "stride", "stride", 1, 1);
   const dilation = message.numbers("dilation");
-  const dilations = [dilation[0] ?? 1, dilation[1] ?? dilation[0] ?? 1];
+  const [high = 1, wide = high] = dilation;
   const groups = message.integer("group", 1, 1);
   const bias = message.flag("bias_term", true);
   const [weightInit, biasInit] = [filler(message.message("weight_filler")), filler(message.message("bias_filler"))];
   message.ignore("engine");
   message.finish();
-  const window: Window = { sizes, strides, dilations, padding };
+  const options = { strides, padding, dilation: [high, wide], groups };
   return {
     params: ([input]) => {
       const channels = (input as TensorType).shape[1] as number;
@@ -94,7 +100,7 @@ function convolution(layer: Message): CaffeLayer {
       return bias ? { weight, bias: { shape: [out], init: biasInit } } : { weight };
     },
     apply: ([x], params) => {
-      const y = convolve(x as Tensor, params["weight"] as Tensor, "oi", { window, groups });
+      const y = conv2d(x as Tensor, params["weight"] as Tensor, options);
       return bias ? y.add((params["bias"] as Tensor).reshape([out, 1, 1])) : y;
     },
   };
@@ -136,9 +142,7 @@ function pooling(layer: Message): CaffeLayer {
   message.finish();
   return unaryLayer((x) => {
     if (global) return kind === "MAX" ? x.max([2, 3], { keepDims: true }) : x.mean([2, 3], { keepDims: true });
-    const given: Window = { sizes, strides, dilations: [1, 1], padding };
-    const window = rounding === "CEIL" ? withLastWindows(x.shape.slice(2), given) : given;
-    return kind === "MAX" ? maxWindows(x, window) : averageWindows(x, window, padding);
+    return (kind === "MAX" ? maxPool2d : avgPool2d)(x, sizes, { strides, padding, ceilMode: rounding === "CEIL" });
   });
 }
 
@@ -180,11 +184,10 @@ function responseNorm(layer: Message): CaffeLayer {
   message?.finish();
   if (size % 2 === 0) throw errorAt(layer, `local_size ${size} is even`);
   if (region !== "WITHIN_CHANNEL")
-    return unaryLayer((x) => acrossChannels(x, size, (size - 1) / 2, { alpha, beta, k: bias }));
+    return unaryLayer((x) => nn.functional.localResponseNorm(x, size, { alpha, beta, k: bias }));
   // The mean of squares over a square of neighbours, those of the padding counted; k is not used.
-  const padding: [number, number][] = [1, 2].map(() => [(size - 1) / 2, (size - 1) / 2]);
-  const window: Window = { sizes: [size, size], strides: [1, 1], dilations: [1, 1], padding };
-  return unaryLayer((x) => x.div(averageWindows(x.mul(x), window, padding).mul(alpha).add(1).pow(beta)));
+  const window = { strides: 1, padding: (size - 1) / 2 };
+  return unaryLayer((x) => x.div(avgPool2d(x.mul(x), size, window).mul(alpha).add(1).pow(beta)));
 }
 
 function dropout(layer: Message): CaffeLayer {

@@ -1,12 +1,10 @@
 /** @module Metrics by name; what they take for an answer goes by the loss, whose outputs may be probabilities or logits. */
 
-import type { Tensor } from "../functions/index.ts";
-import { isInteger } from "../ir/dtype.ts";
-import { sameShape } from "../ir/shape.ts";
-import * as all from "../metrics/index.ts";
-import { type CountedMetric, isCounted, type Metric, type Metrics } from "../metrics/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
+import { HeddleError, shown } from "../../extend/index.ts";
+import type { Tensor } from "../../functions/index.ts";
+import { isInteger, sameShape } from "../../ir/index.ts";
+import * as all from "../../metrics/index.ts";
+import { type CountedMetric, isCounted, type Metric, type Metrics } from "../../metrics/index.ts";
 import { labelsFor, type OutputKind, targetLike } from "./losses.ts";
 import { named } from "./names.ts";
 

@@ -3,17 +3,13 @@
  */
 import { dirname, join } from "node:path";
 import type { Dataset } from "../../data/index.ts";
+import { called, checkOptions, HeddleError, readWhole } from "../../extend/index.ts";
 import type { Tensor, Tensors } from "../../functions/index.ts";
-import { sizeOf, type TensorType } from "../../ir/shape.ts";
+import { sizeOf, type TensorType } from "../../ir/index.ts";
 import * as losses from "../../losses/index.ts";
 import { accuracy, type Metrics, topK } from "../../metrics/index.ts";
 import { type Layer, scopeKey } from "../../nn/index.ts";
-import { initialValue } from "../../nn/initialise.ts";
 import type { Optimizer } from "../../optim/index.ts";
-import { HeddleError } from "../../util/errors.ts";
-import { checkOptions } from "../../util/options.ts";
-import { called } from "../../util/source.ts";
-import { readText } from "../read.ts";
 import { type CaffeLayer, layerOf, outputType } from "./layers.ts";
 import { type CaffeSolver, type Multipliers, solverOf } from "./solver.ts";
 import { errorAt, type Message, parsePrototxt } from "./text.ts";
@@ -284,7 +280,7 @@ function modelOf(draft: Draft, name: string): Layer {
         const wanted = Object.entries(layer.params?.(inputs) ?? {});
         const made = wanted.map(([param, { shape, init }], ordinal) => {
           const place = scopeKey(scopeKey(key, own), ordinal);
-          return [param, initialValue(param, init, place, { shape, dtype: type.dtype })] as const;
+          return [param, init(place, shape, type.dtype)] as const;
         });
         if (made.length > 0) params.push([own, Object.fromEntries(made)]);
         return outputType(layer, inputs, own);
@@ -320,6 +316,8 @@ function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
   const scaled = dataset.transform("x", { dtype: "f32", scale, offset: -mean * scale });
   return batch === undefined ? scaled : scaled.batch(batch);
 }
+
+const readText = async (path: string): Promise<string> => new TextDecoder().decode(await readWhole("loadCaffe", path));
 
 /**
  * Reads a network in Caffe's text format. `file` is what messages call it. What a layer of data does to its examples (crops, mirrored
@@ -399,12 +397,12 @@ export interface CaffeTraining extends CaffeNet {
 export function loadCaffe(solver: string, options: { readonly net?: string } = {}): Promise<CaffeTraining> {
   return called(async () => {
     checkOptions("loadCaffe", options, ["net"]);
-    const rules = parseCaffeSolver(await readText("loadCaffe", solver), solver);
+    const rules = parseCaffeSolver(await readText(solver), solver);
     const named = rules.net === undefined ? undefined : join(dirname(solver), rules.net.split("/").at(-1) as string);
     const path = options.net ?? named;
     if (path === undefined)
       throw new HeddleError("option", `${solver} names no network`, { hint: 'give it as { net: "net.prototxt" }' });
-    const net = parseCaffeNet(await readText("loadCaffe", path), path, { stages: rules.stages });
+    const net = parseCaffeNet(await readText(path), path, { stages: rules.stages });
     return {
       ...net,
       solver: rules,
