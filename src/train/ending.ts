@@ -8,9 +8,9 @@ import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { batchLayout } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
 import { stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import type { ModelTypes } from "./values.ts";
 
 /**
  * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a

@@ -13,17 +13,11 @@ import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree
 import { namesIn, seenTypes } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import { InFlight } from "./flight.ts";
-import {
-  applied,
-  type BatchOutcome,
-  columnNames,
-  type MetricSize,
-  type ModelTypes,
-  type TrainState,
-} from "./functions.ts";
+import { applied, columnNames } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
+import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
-import type { RunParts } from "./run.ts";
+import type { BatchOutcome, MetricSize, ModelTypes, TrainState } from "./values.ts";
 
 /** The dataset in batches: its own, or those of the training's size. */
 export function batched(dataset: Dataset, like: Dataset): Dataset {

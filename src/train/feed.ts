@@ -15,17 +15,10 @@ import {
   sizesOn,
   stageAxis,
 } from "../plan/index.ts";
+import { batchParts, dataAxis } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { columnType } from "./functions.ts";
-
-/** The mesh axis over which batches are split. */
-export const dataAxis = "data";
-
-/** Devices that share a batch: the size of the axis `data`. */
-export function batchParts(mesh: Mesh): number {
-  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
-}
 
 /**
  * By row, in the shares of the mesh and else as equally as the rows allow; whole on every device where there is not a row

@@ -23,6 +23,7 @@ export type {
   Callbacks,
   EpochRecord,
   Evaluation,
+  Snapshot,
   StepRecord,
   TrainControl,
   TrainEnd,
@@ -40,8 +41,7 @@ export type {
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
-export type { Snapshot } from "./snapshot.ts";
-export type { StartValues } from "./start.ts";
+export type { StartValues } from "./start-values.ts";
 export { prepare, train } from "./train.ts";
 export type { ClassWeight } from "./weights.ts";
 export { exportWeights } from "./weights-file.ts";

@@ -23,7 +23,7 @@ import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
-import { checkStart, type StartValues } from "./start.ts";
+import { checkStart, type StartValues } from "./start-values.ts";
 import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */

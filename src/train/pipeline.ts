@@ -18,8 +18,8 @@ import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
 import { batchLayout } from "./feed.ts";
-import type { TrainState } from "./functions.ts";
 import type { PipelineTraining } from "./options.ts";
+import type { TrainState } from "./values.ts";
 
 /** One device per stage, and as many such pipelines as the workers make. */
 export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mesh {

@@ -16,20 +16,13 @@ import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
-import {
-  batchTypes,
-  columnNames,
-  evaluationFunction,
-  initialiser,
-  keyType,
-  type ModelTypes,
-  predictionFunction,
-} from "./functions.ts";
+import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
 import { checkFed } from "./given.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
+import { keyType, type ModelTypes } from "./values.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;

@@ -10,11 +10,11 @@ import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
-import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** Where a run stands: the next batch to read, and what was counted so far. */
 export interface RunPosition {

@@ -8,21 +8,13 @@ import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";
 import type { StepEnd } from "./ending.ts";
-import {
-  applied,
-  type BatchColumns,
-  type BatchOutcome,
-  type ModelTypes,
-  rowWeights,
-  sumsOf,
-  type TrainState,
-  termSums,
-} from "./functions.ts";
+import { applied, rowWeights, sumsOf, termSums } from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
 import { batchLoss } from "./losses.ts";
 import type { Settings } from "./options.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
+import type { BatchColumns, BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 

@@ -6,9 +6,7 @@ import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Settings } from "./options.ts";
-
-/** The names of the parameters that are trained; undefined: all. */
-export type Trained = ReadonlySet<string> | undefined;
+import type { Trained } from "./values.ts";
 
 /**
  * Those that the option `trainable` names, without the parameters of frozen layers.

@@ -1,32 +1,21 @@
 /** @module The plan of a training in five lines: where it runs, what is split, what travels, memory, work. */
 
-import type { Machine } from "../cost/index.ts";
-import { formatType, isTensorType, sizeOf } from "../ir/shape.ts";
-import { deviceCount, formatMesh, type Placement, type Plan, type PlannedValue, trafficOf } from "../plan/index.ts";
-import { costOf, type Program } from "../program/index.ts";
-import { deviceBytes, type TrainingMemory } from "../report/memory.ts";
-import { formatOperations } from "../report/plan.ts";
+import { formatType, sizeOf } from "../ir/shape.ts";
+import { deviceCount, formatMesh, type Placement, type PlannedValue, trafficOf } from "../plan/index.ts";
+import { batchParts } from "../plan/mesh.ts";
+import { costOf } from "../program/index.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
-import { flattenTree } from "../util/tree.ts";
-import { batchParts } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
-import type { LayoutRule } from "./rules.ts";
+import { deviceBytes } from "./memory.ts";
+import { formatOperations, type ReportInput } from "./plan.ts";
 import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
-export interface SummaryInput {
-  readonly plan: Plan;
-  readonly program: Program;
-  readonly types: ModelTypes;
+export interface SummaryInput extends Pick<ReportInput, "plan" | "program" | "memory"> {
   /** Processes; 0 when nothing is run. */
   readonly processes: number;
-  /** The rules for where parameters live, if there are any. */
-  readonly rules?: readonly LayoutRule[];
   readonly executor: string;
+  /** Of each device. */
   readonly threads: number;
-  readonly memory: TrainingMemory;
-  /** What the plan was made for; default: what plans assume. */
-  readonly machine?: Machine | undefined;
 }
 
 /** The five lines. */
@@ -108,11 +97,10 @@ function memory({ plan, processes, memory: held }: SummaryInput): Line {
   return ["memory", `${amount}${device}: ${parts.join(", ")}${once}`];
 }
 
-function work({ plan, program, types }: SummaryInput): Line {
-  const parameters = flattenTree(types.state.params, isTensorType).leaves.reduce(
-    (total, { shape }) => total + sizeOf(shape),
-    0,
-  );
+function work({ plan, program }: SummaryInput): Line {
+  const parameters = plan.inputs
+    .filter(({ name }) => name.startsWith("params."))
+    .reduce((total, { type }) => total + sizeOf(type.shape), 0);
   const { flops } = costOf(program);
   const each = deviceCount(plan.mesh) === 1 ? "" : " on each device";
   return ["model", `${formatCount(parameters)} parameters; ${formatOperations(flops)} per step${each}`];

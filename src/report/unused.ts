@@ -2,10 +2,9 @@
 
 import { formatType } from "../ir/shape.ts";
 import type { Plan, PlannedValue } from "../plan/index.ts";
-import type { UnusedAxis } from "../report/plan.ts";
+import { dataAxis } from "../plan/mesh.ts";
 import { formatCount, listed } from "../util/text.ts";
-import { dataAxis } from "./feed.ts";
-import type { LayoutRule } from "./rules.ts";
+import type { UnusedAxis } from "./plan.ts";
 
 /** The inputs of a step that are split, but for each device's own wish to end. */
 export const splitInputs = (plan: Plan): PlannedValue[] =>
@@ -13,8 +12,12 @@ export const splitInputs = (plan: Plan): PlannedValue[] =>
     ({ name, layout }) => !name.startsWith("end.") && layout.some((placement) => placement.kind === "shard"),
   );
 
-/** The axes of more than one device on which nothing is split, each with the reason. */
-export function unusedAxes(plan: Plan, rules: readonly LayoutRule[] = []): UnusedAxis[] {
+/**
+ * The axes of more than one device on which nothing is split, each with the reason.
+ *
+ * @param layoutAxes what the rules for parameters split over, where the mesh has it
+ */
+export function unusedAxes(plan: Plan, layoutAxes: readonly string[] = []): UnusedAxis[] {
   const shared = splitInputs(plan);
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
@@ -25,14 +28,14 @@ export function unusedAxes(plan: Plan, rules: readonly LayoutRule[] = []): Unuse
     const reason =
       name === dataAxis
         ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are too few for ${size} devices`
-        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'${layoutAxes(rules, plan)}`;
+        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'${missingAxes(layoutAxes, plan)}`;
     return [{ axis: name, size, reason }];
   });
 }
 
 /** The axes of the layout that the mesh does not have: one of them may be what was meant. */
-function layoutAxes(rules: readonly LayoutRule[], { mesh }: Plan): string {
-  const missing = rules.flatMap(({ axes = [] }) => axes).filter((axis) => !mesh.axes.some(({ name }) => name === axis));
+function missingAxes(layoutAxes: readonly string[], { mesh }: Plan): string {
+  const missing = layoutAxes.filter((axis) => !mesh.axes.some(({ name }) => name === axis));
   return missing.length === 0 ? "" : ` (the layout splits over ${[...new Set(missing)].join(", ")})`;
 }
 
