@@ -24,6 +24,7 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime"],
   ["compile"],
   ["tensor", "report"],
+  ["functions"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
   ["train", "parameter-server"],
@@ -34,9 +35,6 @@ export const layers: readonly (readonly string[])[] = [
 
 /** Imports inside one group that are meant: lowering turns a program into kernel calls, StableHLO has its mesh axes. */
 const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo → program"]);
-
-/** Folders whose modules may still import each other's types in circles; to be emptied, never added to. */
-const mayCircle: ReadonlySet<string> = new Set(["tensor"]);
 
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
@@ -59,6 +57,9 @@ const needNode: readonly string[] = [
   "data/index.ts",
   "runtime/index.ts",
 ];
+
+/** Folders that users know by another name: the tensor and its functions are one thing to them. */
+const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
 
 /** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
@@ -183,8 +184,7 @@ function unknownFolders(files: readonly string[]): string[] {
 function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const targets = new Map(
     [...imports].map(([file, found]) => {
-      const exempt = mayCircle.has(folderOf(file));
-      const near = found.filter(({ specifier, typeOnly }) => specifier.startsWith(".") && !(exempt && typeOnly));
+      const near = found.filter(({ specifier }) => specifier.startsWith("."));
       return [file, near.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
     }),
   );
@@ -217,6 +217,9 @@ function shortestCycle(start: string, targets: ReadonlyMap<string, readonly stri
   return undefined;
 }
 
+/** The name in package.json's exports of what a folder gives. */
+const exportName = (folder: string): string => (folder === "." ? "." : `./${exportedAs[folder] ?? folder}`);
+
 /** package.json's exports against the folders: each `src/<folder>/index.ts` has one, and each has its folder. */
 function checkExports(root: string, files: readonly string[]): string[] {
   const manifest = join(root, "package.json");
@@ -225,7 +228,7 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const expected = new Map(
     files
       .filter((file) => file === "index.ts" || /^[^/]+\/index\.ts$/.test(file))
-      .map((file) => [file === "index.ts" ? "." : `./${posix.dirname(file)}`, file] as const),
+      .map((file) => [exportName(posix.dirname(file)), file] as const),
   );
   const problems: string[] = [];
   for (const [name, file] of expected) {

@@ -1,9 +1,8 @@
 /** @module `heddle plan`: how a file's training step would be spread over devices, without running it. */
 
-import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import { readPlan } from "../io/plan-file.ts";
 import { launchLocal } from "../launch/local.ts";
-import { parseAnyPlan } from "../plan/index.ts";
 import { diffPlans } from "../report/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
@@ -87,16 +86,5 @@ export function planCommand({ finish, signal }: CommandContext): Command {
 function difference(file: string, [other, ...more]: readonly string[]): string {
   if (other === undefined || more.length > 0)
     throw new HeddleError("option", "--diff takes two files with plans", { hint: "heddle plan --diff a.plan b.plan" });
-  const [a, b] = [file, other].map((path) => {
-    try {
-      return parseAnyPlan(readFileSync(path, "utf8"));
-    } catch (error) {
-      const why = error instanceof HeddleError ? error.plain : String(error);
-      throw new HeddleError("file", `${path} has no plan: ${why}`, {
-        hint: "heddle plan --graph prints one",
-        cause: error,
-      });
-    }
-  }) as [ReturnType<typeof parseAnyPlan>, ReturnType<typeof parseAnyPlan>];
-  return diffPlans(a, b);
+  return diffPlans(readPlan(file), readPlan(other));
 }

@@ -1,11 +1,12 @@
 /** @module The variables of a model from a file of weights, whoever wrote it. */
+
+import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { type DType, isInteger, isValueOf } from "../ir/dtype.ts";
 import { isTensorType, range, type TensorType } from "../ir/shape.ts";
 import { sharedWithin } from "../nn/composite.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer, OneOrMore, ParamsOf, RecordModel, Variables } from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
-import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";

@@ -2,6 +2,8 @@
  * @module Models with their architecture: a safetensors file of the variables, whose metadata hold the layers and the type of their
  * input as JSON.
  */
+
+import { jit, type Tensor, type Tensors } from "../functions/index.ts";
 import { type DType, isDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
@@ -9,7 +11,6 @@ import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import * as nn from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
 import { layerAsData, layerOfData } from "../nn/recipe.ts";
-import { jit, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

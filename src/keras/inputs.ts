@@ -1,8 +1,8 @@
 /** @module Arrays that `fit`, `evaluate` and `predict` take, as datasets. */
 import { type ArrayColumn, columnDType, Dataset, fromArrays, rowElements } from "../data/index.ts";
+import { isTensor, type NumberArray, type Tensor, tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { recordOf } from "../nn/layer.ts";
-import { isTensor, type NumberArray, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";

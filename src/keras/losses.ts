@@ -3,12 +3,12 @@
  * at the end of the model. Heddle's own names (`softmaxCrossEntropy`, `binaryCrossEntropyWithLogits`) take logits.
  */
 
+import { isTensor, maximum, minimum, type Tensor } from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
 import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import * as losses from "../losses/index.ts";
-import { isTensor, maximum, minimum, type Tensor } from "../tensor/index.ts";
-import { rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";

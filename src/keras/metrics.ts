@@ -1,9 +1,10 @@
 /** @module Metrics by name; what they take for an answer goes by the loss, whose outputs may be probabilities or logits. */
+
+import type { Tensor } from "../functions/index.ts";
 import { isInteger } from "../ir/dtype.ts";
 import { sameShape } from "../ir/shape.ts";
 import * as all from "../metrics/index.ts";
 import { type CountedMetric, isCounted, type Metric, type Metrics } from "../metrics/index.ts";
-import type { Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { labelsFor, type OutputKind, targetLike } from "./losses.ts";

@@ -1,6 +1,7 @@
 /** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
 
 import { Dataset } from "../data/index.ts";
+import type { Tensor, Tensors } from "../functions/index.ts";
 import { checkPath } from "../io/read.ts";
 import { type HostTensors, readSafetensors, type SafetensorsMetadata } from "../io/safetensors.ts";
 import { type LoadedModel, loadedBy, modelMetadata } from "../io/saved-model.ts";
@@ -9,7 +10,6 @@ import type { Loss } from "../losses/index.ts";
 import { asLayer, type Layer, type LayerLike } from "../nn/layer.ts";
 import { summaryLines } from "../nn/summary.ts";
 import type { Optimizer } from "../optim/index.ts";
-import type { Tensor, Tensors } from "../tensor/index.ts";
 import { seenTypes } from "../train/columns.ts";
 import type { Callbacks, Evaluation, TrainControl } from "../train/history.ts";
 import { checkPrecision, type TrainOptions } from "../train/options.ts";

@@ -1,12 +1,12 @@
 /** @module The weights in a file as values of a model. */
 
+import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { checkFits } from "../io/fitting.ts";
 import { toTensor } from "../io/host-tensors.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer } from "../nn/index.ts";
-import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import type { StartValues } from "../train/start-values.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";

@@ -1,10 +1,10 @@
 /** @module Ending a training before its last epoch: wished by any rank, agreed by all, at the same step. */
 
+import { distribute, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { batchLayout } from "./feed.ts";

@@ -1,11 +1,11 @@
 /** @module Evaluation and prediction over a whole dataset. */
 
 import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import { distribute, isTensor, meshOf, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatType, isTensorType, sameShape, sameType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
-import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";

@@ -1,5 +1,6 @@
 /** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
 import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
+import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import {
   type Interval,
@@ -17,7 +18,6 @@ import {
 import { batchParts, dataAxis } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
 import { columnType } from "./functions.ts";
 
 /**

@@ -1,11 +1,11 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
 import type { Column, Dataset } from "../data/index.ts";
+import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
 import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables } from "../nn/index.ts";
-import { evalShape, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";

@@ -1,8 +1,8 @@
 /** @module What a training tells while it runs and afterwards. */
 import type { Dataset } from "../data/index.ts";
+import type { Tensor } from "../functions/index.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import type { OneOrMore } from "../nn/index.ts";
-import type { Tensor } from "../tensor/index.ts";
 import type { TrainState } from "./values.ts";
 
 /** Means over all examples of a dataset. */

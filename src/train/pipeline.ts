@@ -1,5 +1,6 @@
 /** @module Training as a pipeline: which parameters are where, and the step that is planned so. */
 
+import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
 import {
   type Action,
   localType,
@@ -12,7 +13,6 @@ import {
   type ScheduleMaker,
   stageAxis,
 } from "../plan/index.ts";
-import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

@@ -1,9 +1,5 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Column, Dataset } from "../data/index.ts";
-import { isTensorType } from "../ir/shape.ts";
-import { learningRatesAt } from "../optim/optimizer.ts";
-import { type Layout, type Mesh, replicated } from "../plan/index.ts";
-import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -11,7 +7,11 @@ import {
   meshOf,
   type PlannedFunction,
   planFunction,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { isTensorType } from "../ir/shape.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
+import { type Layout, type Mesh, replicated } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";

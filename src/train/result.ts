@@ -1,9 +1,9 @@
 /** @module What `train` returns. */
 import type { Dataset } from "../data/index.ts";
+import type { Tensor, Tensors } from "../functions/index.ts";
 import { modelMetadata, type SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
-import type { Tensor, Tensors } from "../tensor/index.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";

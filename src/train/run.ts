@@ -1,11 +1,11 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
 
+import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { learningRateAt, schedules } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
-import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";

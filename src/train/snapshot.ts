@@ -4,7 +4,7 @@
  * of the state after the last step launched, on every worker after the same one.
  */
 
-import { type CompiledFunction, compileFunction, isTensor } from "../tensor/index.ts";
+import { type CompiledFunction, compileFunction, isTensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { RunParts } from "./parts.ts";

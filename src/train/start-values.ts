@@ -1,5 +1,5 @@
 /** @module The option `from`: values to begin a training with. */
-import type { Tensors } from "../tensor/index.ts";
+import type { Tensors } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { matching, type Pattern } from "../util/pattern.ts";

@@ -1,8 +1,8 @@
 /** @module Putting values on the devices to begin a training with, in place of the model's own. */
 
+import { distribute, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";

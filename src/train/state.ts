@@ -1,10 +1,11 @@
 /** @module The whole state of a run as a checkpoint, and back. */
+
+import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type Layout, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, isTensor, meshOf, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

@@ -1,9 +1,9 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
 
+import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../functions/index.ts";
 import { withDivisors } from "../losses/divisors.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
-import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";

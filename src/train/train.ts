@@ -1,6 +1,7 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import type { DeviceProgram } from "../program/index.ts";
@@ -11,7 +12,6 @@ import type { Runtime } from "../runtime/devices.ts";
 import { profiledSteps } from "../runtime/index.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { localRuntime } from "../runtime/runtime.ts";
-import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";

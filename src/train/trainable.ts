@@ -1,6 +1,7 @@
 /** @module Which parameters a training changes: the others are constants of its steps, without gradients and optimizer state. */
+
+import { isTensor, type Tensors } from "../functions/index.ts";
 import { frozenNames } from "../nn/frozen.ts";
-import { isTensor, type Tensors } from "../tensor/index.ts";
 import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";

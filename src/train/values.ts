@@ -1,7 +1,8 @@
 /** @module What the programs of a training take and give, and what is known of it before anything is computed. */
+
+import type { Shapes, Tensor, Tensors } from "../functions/index.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Metrics } from "../metrics/index.ts";
-import type { Shapes, Tensor, Tensors } from "../tensor/index.ts";
 
 /** All that a step changes, and the key that it draws from. */
 export interface TrainState {

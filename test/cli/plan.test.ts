@@ -196,15 +196,15 @@ describe("a plan as a file", () => {
     [
       "of another model",
       text.replace("f32[3,4]", "f32[3,5]"),
-      /'params\.0\.weight' is f32\[3,5\] in the plan and f32\[3,4\] here/,
+      / \(\S+wrong\) is of .* 'params\.0\.weight' \(line 2\) is f32\[3,5\] in the plan and f32\[3,4\] here/,
     ],
     ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): values are alike/],
     [
       "with its batch elsewhere",
       text.replace("batch.x: f32[12,4] S(0) R", "batch.x: f32[12,4] R R"),
-      /'batch\.x' as R R; train has it as S\(0\) R/,
+      /\(\S+wrong:\d+\) has 'batch\.x' as R R; train has it as S\(0\) R/,
     ],
-    ["of another language", "hello\n", /line 1: expected 'plan @name on mesh'/],
+    ["of another language", "hello\n", /wrong: line 1: expected 'plan @name on mesh'/],
   ])("one %s is refused", (_what, wrong, message) => {
     const { status, said } = run(kept("wrong", wrong));
     expect(status).toBe(1);
@@ -218,7 +218,7 @@ describe("a plan as a file", () => {
     const { stderr, status: failed } = heddle(["plan", "--diff", layouts, trains]);
     expect({ failed, stderr }).toMatchObject({
       failed: 2,
-      stderr: expect.stringContaining("trains.ts has no plan: line 1"),
+      stderr: expect.stringContaining("trains.ts: line 1: expected 'plan"),
     });
   });
 

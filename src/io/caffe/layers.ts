@@ -1,9 +1,10 @@
 /** @module The layers of Caffe's networks that are imported: one entry each, from its message to a Heddle layer. */
+
+import { concat, evalShape, maximum, random, type Tensor, type Tensors } from "../../functions/index.ts";
 import { formatShape, range, type TensorType } from "../../ir/shape.ts";
 import * as nn from "../../nn/index.ts";
 import { fans } from "../../nn/initialise.ts";
 import { acrossChannels } from "../../nn/local-response.ts";
-import { concat, evalShape, maximum, random, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { convolve } from "../convolve.ts";
 import { averageWindows, maxWindows, type Window, withLastWindows } from "../windows.ts";

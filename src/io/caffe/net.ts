@@ -3,13 +3,13 @@
  */
 import { dirname, join } from "node:path";
 import type { Dataset } from "../../data/index.ts";
+import type { Tensor, Tensors } from "../../functions/index.ts";
 import { sizeOf, type TensorType } from "../../ir/shape.ts";
 import * as losses from "../../losses/index.ts";
 import { accuracy, type Metrics, topK } from "../../metrics/index.ts";
 import { type Layer, scopeKey } from "../../nn/index.ts";
 import { initialValue } from "../../nn/initialise.ts";
 import type { Optimizer } from "../../optim/index.ts";
-import type { Tensor, Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { called } from "../../util/source.ts";

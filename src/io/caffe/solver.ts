@@ -2,9 +2,10 @@
  * @module Caffe's solvers, by its own update rules: momentum holds the learning rate of each past step, unlike PyTorch's, which
  * shows wherever the rate changes.
  */
+
+import { isTensor, sqrt, type Tensor, type Tensors } from "../../functions/index.ts";
 import { type Optimizer, perParameter, type Rule, type Schedule, type StepScalars } from "../../optim/index.ts";
 import { biasCorrection } from "../../optim/optimizer.ts";
-import { isTensor, sqrt, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { flattenTree, unflattenTree } from "../../util/tree.ts";
 import { errorAt, type Message } from "./text.ts";
