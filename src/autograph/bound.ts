@@ -2,7 +2,7 @@
  * @module A bound on the iterations of a plain loop, said in its body. What `while` compiles to needs one for a gradient
  * (`whileLoop`'s option of the same name); a loop that runs as JavaScript's own counts, and keeps to it too.
  */
-import type { WhileOptions } from "../tensor/index.ts";
+import type { WhileOptions } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 

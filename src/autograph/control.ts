@@ -2,12 +2,13 @@
  * @module What `if`, `for`, `while` and jumps of transformed functions become. Where a condition is no tensor they do what
  * JavaScript does, statement by statement; where it is a traced one, branches and loops of the graph.
  */
+
+import { and, isTensor, not, or, scan, Tensor } from "../functions/index.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { loopAfter } from "../tensor/control.ts";
-import { and, isTensor, not, or, scan, Tensor } from "../tensor/index.ts";
 import { capturedNodes, named, type Traced, traceBody, withSameCaptured } from "../tensor/nested.ts";
 import { isTracing } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";

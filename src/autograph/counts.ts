@@ -3,8 +3,8 @@
  * are the user's numbers and no tensors of theirs, so operators treat them as JavaScript does: a quotient has its fraction.
  */
 
+import { isTensor, type Tensor, type TensorLike } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
-import { isTensor, type Tensor, type TensorLike } from "../tensor/index.ts";
 
 /** How a whole number came about: products may grow out of i32 within few iterations, so that a loop carries them as f32. */
 export type Count = "sum" | "product";

@@ -1,7 +1,8 @@
 /** @module Operators of transformed functions: JavaScript's, unless an operand is a tensor. */
+
+import * as tensors from "../functions/index.ts";
+import { isTensor, type Tensor, type TensorLike } from "../functions/index.ts";
 import { formatType } from "../ir/shape.ts";
-import * as tensors from "../tensor/index.ts";
-import { isTensor, type Tensor, type TensorLike } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { decide } from "./control.ts";

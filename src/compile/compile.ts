@@ -131,12 +131,15 @@ export function loadPlan(plan: Plan, runtime: Runtime, donate: readonly number[]
 }
 
 /** Makes the programs of a runtime's own devices ready. */
-function loadPlanned({ plan, programs, program }: PlannedPrograms, runtime: Runtime): Compiled {
+export function loadPlanned({ plan, programs, program }: PlannedPrograms, runtime: Runtime): Compiled {
   const local = runtime.local.map(({ coordinates }): DeviceProgram => {
     const device = deviceAt(plan.mesh, coordinates);
     return programs.find(({ devices }) => devices.includes(device)) as DeviceProgram;
   });
-  const graphs = plan.pipeline === undefined ? local.map(({ devices }) => graphOf(plan, devices)) : undefined;
+  const graphs =
+    plan.pipeline === undefined && plan.classes.length > 0
+      ? local.map(({ devices }) => graphOf(plan, devices))
+      : undefined;
   const own = programs.length === 1 ? program : local.map((part) => part.program);
   const executable = runtime.executor.compile(own, graphs);
   return { plan, programs, program, runtime, local, donated: donatedInputs(programs), executable };

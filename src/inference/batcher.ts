@@ -2,8 +2,9 @@
  * @module Requests that arrive apart, computed together. What has arrived while a batch was computed is the next one, so a busy server
  * computes many rows at once, and an idle one answers at once.
  */
+
+import { isTensor } from "../functions/index.ts";
 import { checkFunction } from "../tensor/arguments.ts";
-import { isTensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

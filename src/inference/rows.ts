@@ -1,9 +1,10 @@
 /** @module One request's values as a row of a batch: copied in, cut out. */
+
+import { converted, givenNumbers, type NestedNumbers } from "../functions/create.ts";
+import { isTensor, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, formatType, isTensorType, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { checkDType, checkShape } from "../tensor/arguments.ts";
-import { converted, givenNumbers, type NestedNumbers } from "../tensor/create.ts";
-import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, isRecord, type TreeShape, unflattenTree } from "../util/tree.ts";

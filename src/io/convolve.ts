@@ -1,8 +1,9 @@
 /** @module Convolutions of any number of spatial dims and groups, as ONNX and Caffe have them. */
+
+import type { Tensor } from "../functions/index.ts";
 import type { Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import type { Tensor } from "../tensor/index.ts";
 import { operate } from "../tensor/tensor.ts";
 import type { Window } from "./windows.ts";
 

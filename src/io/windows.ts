@@ -1,11 +1,12 @@
 /** @module Windows over the spatial dims of `[batch, channels, …]`, as ONNX's and Caffe's poolings move them. */
+
+import { pad, type Tensor, tensor } from "../functions/index.ts";
+import { withLastWindow } from "../functions/window-options.ts";
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
-import { pad, type Tensor, tensor } from "../tensor/index.ts";
 import { operate } from "../tensor/tensor.ts";
-import { withLastWindow } from "../tensor/window-options.ts";
 
 /** One entry per spatial dim. */
 export interface Window {

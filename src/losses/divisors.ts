@@ -2,8 +2,9 @@
  * @module What means by weight are divided by where a batch is computed in parts. It is the sum over the whole batch, which no
  * part knows by itself: a training sums it over the parts first, and then hands each mean its share.
  */
+
+import type { Tensor } from "../functions/index.ts";
 import { currentTrace, type Trace } from "../ir/trace.ts";
-import type { Tensor } from "../tensor/index.ts";
 
 interface Divisors {
   /** Of the loss itself: what is traced within it, row by row say, has means of its own. */

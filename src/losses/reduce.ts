@@ -1,8 +1,9 @@
 /** @module What all losses share: checks of their tensors, and the way single losses are combined. */
+
+import { isTensor, type Tensor } from "../functions/index.ts";
+import { inFloat32 } from "../functions/wide.ts";
+import { mulNoNan } from "../functions/zero-terms.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
-import { inFloat32 } from "../tensor/wide.ts";
-import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

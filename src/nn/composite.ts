@@ -2,8 +2,9 @@
  * @module What layers made of named layers have in common: the names, keys and states of those inside, and parameters that are shared:
  * a layer that stands in several places of a model is one, with one set of variables, at the first of its names.
  */
+
+import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
-import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import {

@@ -1,5 +1,5 @@
 /** @module Normal numbers far from their mean, where the distribution function is 1 to all digits. */
-import { expm1, full, log, log1p, type Tensor } from "../tensor/index.ts";
+import { expm1, full, log, log1p, type Tensor } from "../functions/index.ts";
 
 /** From here on, in standard deviations, the functions below hold. */
 export const TAIL = 3;

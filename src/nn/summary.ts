@@ -1,6 +1,7 @@
 /** @module A table of a model's layers: what each makes, and how many parameters it has. */
+
+import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { chosenNames, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";

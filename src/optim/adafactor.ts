@@ -1,5 +1,5 @@
 /** @module Adafactor: second moments of matrices from their rows and columns alone. */
-import { full, linalg, maximum, minimum, rsqrt, type Tensor } from "../tensor/index.ts";
+import { full, linalg, maximum, minimum, rsqrt, type Tensor } from "../functions/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,

@@ -1,5 +1,5 @@
 /** @module Optimizers by groups of parameters. */
-import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
+import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord } from "../util/options.ts";

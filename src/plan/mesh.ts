@@ -18,6 +18,14 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
+/** The axis over which a training splits its batches. */
+export const dataAxis = "data";
+
+/** Devices that share a batch: the size of the axis `data`. */
+export function batchParts(mesh: Mesh): number {
+  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
+}
+
 /** @throws HeddleError `mesh` unless it has axes, as what {@link mesh} makes. */
 export function checkMesh(value: unknown): asserts value is Mesh {
   if (Array.isArray((value as Partial<Mesh> | undefined | null)?.axes)) return;

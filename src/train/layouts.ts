@@ -12,16 +12,16 @@ import {
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
+import { dataAxis } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
-import { dataAxis } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
-import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
+import { type LayoutRule, layoutAxes, type Parameter, type ParameterLayout } from "./rules.ts";
+import type { ModelTypes } from "./values.ts";
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {
@@ -60,10 +60,7 @@ export function stateLayouts(
 ): StateLayouts {
   const leaves = flattenTree(types.state.params, isTensorType);
   checkNames(rules, leaves.paths);
-  checkAxes(
-    rules.flatMap(({ axes = [] }) => axes),
-    mesh,
-  );
+  checkAxes(layoutAxes(rules), mesh);
   const everywhere = replicated(mesh);
   const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);

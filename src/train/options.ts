@@ -3,6 +3,7 @@
 import { checkMachine, type Machine } from "../cost/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { Dataset as DatasetClass } from "../data/index.ts";
+import type { Tensor } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import type { CountedMetric, Metrics } from "../metrics/index.ts";
@@ -10,7 +11,6 @@ import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import { type ExecutorName, executorNames } from "../runtime/registry.ts";
-import type { Tensor } from "../tensor/index.ts";
 import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
@@ -23,7 +23,7 @@ import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
-import { checkStart, type StartValues } from "./start.ts";
+import { checkStart, type StartValues } from "./start-values.ts";
 import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */

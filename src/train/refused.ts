@@ -1,6 +1,7 @@
 /** @module Values that an op refuses in a step, such as a label of no class or an id of no row: told with the step, and the example of the data. */
+
+import { clamped } from "../functions/indices.ts";
 import { sizeOf } from "../ir/shape.ts";
-import { clamped } from "../tensor/indices.ts";
 import { faultError, HeddleError, type OutsideIndex } from "../util/errors.ts";
 import { type Fault, type FaultPlace, inRun } from "../util/faults.ts";
 import { mostParts } from "./accumulate.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { checkMachine, type Machine, machineFor, parseMachine } from "../../src/cost/index.ts";
+import { jit, tensor } from "../../src/functions/index.ts";
 import { type Node, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { mesh, parseLayout, planGraph, trafficOf } from "../../src/plan/index.ts";
 import { costOf } from "../../src/program/index.ts";
-import { jit, tensor } from "../../src/tensor/index.ts";
 
 const good = { flops: 1e11, memory: 1e10, latency: 1e-6, bandwidth: 1e9 };
 

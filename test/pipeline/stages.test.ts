@@ -1,4 +1,15 @@
 import { afterAll, describe, expect, it } from "vitest";
+import {
+  compileFunction,
+  compilePipeline,
+  type PipelineOptions,
+  planFunction,
+  replicate,
+  type Tensor,
+  type Tensors,
+  tensor,
+  valueAndGrad,
+} from "../../src/functions/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import {
   formatLayout,
@@ -27,17 +38,6 @@ import {
 import { printPipeline } from "../../src/report/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import {
-  compileFunction,
-  compilePipeline,
-  type PipelineOptions,
-  planFunction,
-  replicate,
-  type Tensor,
-  type Tensors,
-  tensor,
-  valueAndGrad,
-} from "../../src/tensor/index.ts";
 import { apart } from "./compare.ts";
 import { compiled, optimizers, perceptron } from "./networks.ts";
 

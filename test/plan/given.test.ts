@@ -2,6 +2,14 @@
 import { describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
 import {
+  compileFunction,
+  compilePlan,
+  type FunctionOptions,
+  planFunction,
+  type Tensor,
+  tensor,
+} from "../../src/functions/index.ts";
+import {
   mesh,
   type Plan,
   parseAnyPlan,
@@ -12,14 +20,6 @@ import {
 } from "../../src/plan/index.ts";
 import { diffPlans } from "../../src/report/index.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import {
-  compileFunction,
-  compilePlan,
-  type FunctionOptions,
-  planFunction,
-  type Tensor,
-  tensor,
-} from "../../src/tensor/index.ts";
 import { executors } from "../support/executors.ts";
 
 const f32 = (...shape: number[]) => ({ shape, dtype: "f32" });

@@ -1,7 +1,8 @@
 /** @module Activations, by the names and with the numbers that ONNX's recurrent layers give them. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { functional as f } from "../../nn/index.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 export type Activation = (x: Tensor) => Tensor;

@@ -1,8 +1,9 @@
 /** @module Building the values of a model's graph: each node by its row of the table, known values at once. */
+
+import { isTensor, random, Tensor } from "../../functions/index.ts";
 import type { HostTensor, Node } from "../../ir/node.ts";
 import { sizeOf } from "../../ir/shape.ts";
 import { evaluateGraph } from "../../ops/index.ts";
-import { isTensor, random, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type BuildGraph, NodeContext, type Result, type Row, Value } from "./context.ts";

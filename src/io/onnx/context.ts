@@ -1,8 +1,9 @@
 /** @module What a row of the table of ONNX ops sees of its node: inputs, attributes, and values that must be known. */
+
+import { full, isTensor, type Tensor } from "../../functions/index.ts";
 import type { DType } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { normalizeDim, type Shape, sizeOf, type TensorType } from "../../ir/shape.ts";
-import { full, isTensor, type Tensor } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { toTensor } from "../host-tensors.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./messages.ts";

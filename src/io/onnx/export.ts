@@ -1,4 +1,6 @@
 /** @module Writing a function as an ONNX graph: it is traced, and each node is spelled by the table of `export-ops.ts`. */
+
+import { isTensor, Tensor } from "../../functions/index.ts";
 import { interpretGraph } from "../../ir/graph.ts";
 import { elementOp } from "../../ir/leaf.ts";
 import { type Graph, type HostTensor, isAbsent, type Node } from "../../ir/node.ts";
@@ -6,7 +8,6 @@ import { formatType, isTensorType, type TensorType } from "../../ir/shape.ts";
 import { bodyGraph } from "../../ops/index.ts";
 import { prune } from "../../passes/prune.ts";
 import { checkDType, checkFunction, checkShape } from "../../tensor/arguments.ts";
-import { isTensor, Tensor } from "../../tensor/index.ts";
 import { traceFunction } from "../../tensor/tracing.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";

@@ -1,10 +1,10 @@
 /** @module What the rows of several kinds of ONNX ops share. */
 
+import { arange, type Tensor, tensor } from "../../functions/index.ts";
 import type { DType } from "../../ir/dtype.ts";
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape } from "../../ir/shape.ts";
-import { arange, type Tensor, tensor } from "../../tensor/index.ts";
 import { int64 } from "./tensors.ts";
 
 /** Numbers as a known tensor of int64. */

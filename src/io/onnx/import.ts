@@ -3,11 +3,11 @@
  * model is applied, so that it can be compiled, differentiated and sharded as any function.
  */
 
+import { evalShape, isTensor, jit, type Tensor, type Tensors } from "../../functions/index.ts";
 import type { DType } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { formatType } from "../../ir/shape.ts";
 import type { Layer } from "../../nn/index.ts";
-import { evalShape, isTensor, jit, type Tensor, type Tensors } from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { asRecord, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";

@@ -1,6 +1,6 @@
 /** @module ONNX's attention: heads apart, keys and values after those of the past, and masks of several kinds as one. */
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 import { dtypeOfCode } from "./tensors.ts";

@@ -1,7 +1,8 @@
 /** @module ONNX's branches and loops. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { range } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Result, type Rows, row, Value } from "./context.ts";
 import { hostInts, moved } from "./helpers.ts";

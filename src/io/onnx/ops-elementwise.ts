@@ -1,9 +1,10 @@
 /** @module ONNX ops on each element. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type DType, isFloat } from "../../ir/dtype.ts";
 import { functional as f } from "../../nn/index.ts";
 import * as ops from "../../ops/index.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { operate } from "../../tensor/tensor.ts";
 import { elu, hardSigmoid, lowerSlope, thresholdedRelu } from "./activations.ts";
 import { type NodeContext, type Row, type Rows, row } from "./context.ts";

@@ -1,8 +1,9 @@
 /** @module ONNX ops on images that read them at computed places, or put pieces of them together. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
+import { gridPlaces, type Sampling, sample } from "../../functions/sampling.ts";
 import { range, sizeOf } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
-import { gridPlaces, type Sampling, sample } from "../../tensor/sampling.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 import { perSpatial } from "./window.ts";

@@ -1,9 +1,10 @@
 /** @module ONNX ops that look elements up, or put them in places, by indices. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
+import { fromStart, toIndices } from "../../functions/indices.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { range, type Shape, sizeOf, stridesOf } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
-import { fromStart, toIndices } from "../../tensor/indices.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { hostInts, positions } from "./helpers.ts";

@@ -1,7 +1,7 @@
 /** @module ONNX's losses: negative log-likelihood and cross-entropy, the classes being dim 1. */
 
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 

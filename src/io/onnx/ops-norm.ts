@@ -1,8 +1,9 @@
 /** @module ONNX's normalisations, and dropout. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { range, type Shape, sizeOf } from "../../ir/shape.ts";
 import { acrossChannels } from "../../nn/local-response.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";

@@ -1,8 +1,9 @@
 /** @module ONNX's products: matrices, and convolutions. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
+import { einsum } from "../../functions/index.ts";
 import { range } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
-import { einsum } from "../../tensor/index.ts";
 import { convolve } from "../convolve.ts";
 import type { Window } from "../windows.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";

@@ -1,8 +1,9 @@
 /** @module ONNX's quantised values, and products of them. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type DType, dtypes } from "../../ir/dtype.ts";
 import { range } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { convolve } from "../convolve.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";

@@ -2,9 +2,10 @@
  * @module ONNX's random ops. They draw from the key that `apply` is given, each node from a part of its own, or, where a node
  * has a `seed`, from that: the numbers are Heddle's, not those of another runtime.
  */
+
+import * as h from "../../functions/index.ts";
 import { isFloat } from "../../ir/dtype.ts";
 import type { Shape } from "../../ir/shape.ts";
-import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { NodeContext, Row, Rows } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";

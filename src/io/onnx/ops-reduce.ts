@@ -1,10 +1,11 @@
 /** @module ONNX ops that reduce or accumulate over dims. */
+
+import type { ReduceOptions, Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type DType, dtypes, isFloat } from "../../ir/dtype.ts";
 import type { Node } from "../../ir/node.ts";
 import { range, sizeOf } from "../../ir/shape.ts";
 import * as ops from "../../ops/index.ts";
-import type { ReduceOptions, Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { operate } from "../../tensor/tensor.ts";
 import { type NodeContext, type Row, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";

@@ -1,8 +1,9 @@
 /** @module ONNX's Resize: each dim by its rules of coordinates. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
+import { type Kernel, resampled, type Taps, tapsOf } from "../../functions/resize.ts";
 import { range } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
-import { type Kernel, resampled, type Taps, tapsOf } from "../../tensor/resize.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 

@@ -1,10 +1,11 @@
 /** @module ONNX ops on shapes, and on the places of elements. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type DType, dtypes } from "../../ir/dtype.ts";
 import type { HostTensor, Node } from "../../ir/node.ts";
 import { broadcastShapes, formatShape, range, type Shape, sizeOf } from "../../ir/shape.ts";
 import * as ops from "../../ops/index.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { operate } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";

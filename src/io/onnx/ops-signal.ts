@@ -1,10 +1,11 @@
 /** @module ONNX's Fourier transforms, window functions and the weights of mel bands. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import type { DType } from "../../ir/dtype.ts";
 import { dtypes } from "../../ir/dtype.ts";
 import type { HostTensor } from "../../ir/node.ts";
 import { range } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { type NodeContext, type Row, type Rows, row } from "./context.ts";
 import { indexTensor, moved } from "./helpers.ts";
 import { dtypeOfCode } from "./tensors.ts";

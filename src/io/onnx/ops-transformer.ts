@@ -1,6 +1,6 @@
 /** @module ONNX ops that name parts of transformers. */
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 
 /** Elements from `start` on of the last dim, each `step`-th, to `end`. */

@@ -1,7 +1,8 @@
 /** @module ONNX's poolings. */
+
+import type { Tensor } from "../../functions/index.ts";
+import * as h from "../../functions/index.ts";
 import { range, sizeOf } from "../../ir/shape.ts";
-import type { Tensor } from "../../tensor/index.ts";
-import * as h from "../../tensor/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { averageWindows, maxWindows, reduceWindows, type Window, withLastWindows } from "../windows.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";

@@ -1,6 +1,7 @@
 /** @module Windows of ONNX's convolutions and poolings: sizes, steps, and padding given or by a rule. */
+
+import { resolvedPadding } from "../../functions/window-options.ts";
 import { range } from "../../ir/shape.ts";
-import { resolvedPadding } from "../../tensor/window-options.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { Window } from "../windows.ts";
 import type { NodeContext } from "./context.ts";

@@ -1,0 +1,184 @@
+/**
+ * @module Elements by index, and updates at indices. An index is a position: a negative one counts from the end of its dim, as in
+ * NumPy and JAX, whether its value is known or traced, and one outside is an error of the run. Ids and labels
+ * (`nn.embedding`, segments, losses) name a row and are none; for them there is `rowsById`.
+ */
+import type { Node } from "../ir/node.ts";
+import { formatShape, normalizeDim } from "../ir/shape.ts";
+import * as ops from "../ops/index.ts";
+import { checkWhole } from "../tensor/arguments.ts";
+import { isTensor, operate, type Tensor, type TensorLike, valuesAtHand } from "../tensor/tensor.ts";
+import { HeddleError, inWords, type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { counted } from "./counted.ts";
+
+/** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
+export type ScatterOp = ops.ScatterOp;
+
+const scatterOps: readonly ScatterOp[] = ["sum", "prod", "max", "min", "replace"];
+
+function checkScatterOp(what: string, op: unknown): void {
+  if (!(scatterOps as readonly unknown[]).includes(op))
+    throw new HeddleError("option", `${what}: op is ${shown(op)}`, { hint: `it can be ${scatterOps.join(", ")}` });
+}
+
+/** Indices of a dim, counted from its start. */
+const fromEnd = (x: Node, indices: Node, dim: number): Node =>
+  ops.wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
+
+/** Elements at the i32 `indices` along a dim (default the first); negative ones count from the end. */
+export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor =>
+  counted("take", () =>
+    operate(
+      "take",
+      (node: Node, at: Node, along: number) => ops.take(node, fromEnd(node, at, along), along),
+      [x, indices],
+      dim,
+    ),
+  );
+
+/** Rows by i32 index after `batchDims` common dims; negative indices count from the end. */
+export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
+  counted("gather", () =>
+    operate(
+      "gather",
+      (node: Node, at: Node, batch: number) => ops.gather(node, ops.wrapped(at, node.shape[batch] ?? 0), batch),
+      [x, indices],
+      batchDims,
+    ),
+  );
+
+/** Element `indices[…, i, …]` (i32) of each line along a dim, from the end where negative; other dims of both must agree. */
+export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
+  counted("takeAlongDim", () =>
+    operate(
+      "takeAlongDim",
+      (node: Node, at: Node, along: number) => ops.takeAlong(node, fromEnd(node, at, along), along),
+      [x, indices],
+      dim,
+    ),
+  );
+/** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, indices i32, from the end where negative. */
+export const gatherNd = (x: Tensor, indices: Tensor): Tensor =>
+  placed("gatherNd", x, indices, () => operate("gatherNd", ops.gatherNd, [x, indices]));
+
+/** Runs what looks up by several indices each: the op sees one number for them. */
+function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): Tensor {
+  if (!isTensor(x) || !isTensor(indices)) return body();
+  const parts = indices.shape.at(-1) as number;
+  const { isTraced } = indices;
+  const says = (found: OutsideIndex): Fault => {
+    const { position } = found;
+    const values = isTraced ? undefined : valuesAtHand(indices)?.slice(position * parts, (position + 1) * parts);
+    const what = values === undefined ? "indices" : `indices [${[...values].join(", ")}]`;
+    return inWords(`${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`, found);
+  };
+  return retold(name, says, body);
+}
+
+/** Options of {@link scatter}, {@link scatterNd} and {@link scatterAlongDim}. */
+export interface ScatterOptions {
+  /** What becomes of a held element and an update; updates come in order of position. Default `"replace"`. */
+  readonly op?: ScatterOp;
+}
+
+function opOf(what: string, options: ScatterOptions): ScatterOp {
+  checkOptions(what, options, ["op"]);
+  const { op = "replace" } = options;
+  checkScatterOp(what, op);
+  return op;
+}
+
+/**
+ * A copy of x in which rows are combined with `updates[i…, r…]` at `indices[i…]` (i32), from the end where negative.
+ *
+ * @throws HeddleError `value` from the run when an index lies outside.
+ */
+export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
+  counted("scatter", () =>
+    operate(
+      "scatter",
+      (node: Node, at: Node, by: Node, op: ScatterOp) => ops.scatter(op, node, fromEnd(node, at, 0), by),
+      [x, indices, updates],
+      opOf("scatter", options),
+    ),
+  );
+/** {@link scatter} with `indices[i…, c]` into the first dims: a copy of x with `updates[i…, r…]` combined there. */
+export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
+  placed("scatterNd", x, indices, () =>
+    operate("scatterNd", ops.scatterNd, [x, indices, updates], opOf("scatterNd", options)),
+  );
+/** PyTorch's scatter_reduce: updates go into their own line along a dim, where indices of the same shape say. */
+export const scatterAlongDim = (
+  x: Tensor,
+  indices: Tensor,
+  updates: Tensor,
+  dim = -1,
+  options: ScatterOptions = {},
+): Tensor =>
+  counted("scatterAlongDim", () =>
+    operate(
+      "scatterAlongDim",
+      (node: Node, at: Node, by: Node, along: number, op: ScatterOp) =>
+        ops.scatterAlong(node, fromEnd(node, at, along), by, along, op),
+      [x, indices, updates],
+      dim,
+      opOf("scatterAlongDim", options),
+    ),
+  );
+/**
+ * Rows of `updates` added into zeros of `size` rows at `indices` (i32), from the end where negative: the transpose of
+ * {@link take} along dim 0.
+ */
+export function scatterAdd(updates: Tensor, indices: Tensor, size: number): Tensor {
+  checkInteger("scatterAdd", "size", size, 0);
+  const build = (by: Node, at: Node, rows: number): Node => ops.scatterAdd(by, ops.wrapped(at, rows), rows);
+  return counted("scatterAdd", () => operate("scatterAdd", build, [updates, indices], size));
+}
+
+/**
+ * A slice of `sizes` that starts at `starts` (i32 scalars or numbers), each counted from the end where negative and then moved
+ * so that the slice fits: JAX's `dynamic_slice`.
+ */
+export function dynamicSlice(x: Tensor, starts: readonly TensorLike[], sizes: readonly number[]): Tensor {
+  checkStarts("dynamicSlice", starts);
+  checkWhole("dynamicSlice", "sizes", sizes);
+  const given = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicSlice", buildDynamicSlice, [x, ...given], starts.map(placeOf), sizes);
+}
+/** x with `update` written over it from `starts` (i32 scalars or numbers) on, counted and moved as those of {@link dynamicSlice}. */
+export function dynamicUpdateSlice(x: Tensor, update: Tensor, starts: readonly TensorLike[]): Tensor {
+  checkStarts("dynamicUpdateSlice", starts);
+  const given = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicUpdateSlice", buildDynamicUpdate, [x, update, ...given], starts.map(placeOf));
+}
+
+function checkStarts(what: string, starts: unknown): void {
+  if (Array.isArray(starts)) return;
+  throw new HeddleError("argument", `${what}: starts must be an array, one per dim, got ${shown(starts)}`);
+}
+
+/** A number, or null where the next tensor says it. */
+const placeOf = (start: TensorLike): number | null => (typeof start === "number" ? start : null);
+
+function startNodes({ shape }: Node, places: readonly (number | null)[], given: readonly Node[]): Node[] {
+  let next = 0;
+  return places.map((place, dim) => {
+    const size = shape[dim] ?? 0;
+    return place === null ? ops.wrapped(given[next++] as Node, size) : ops.constant("i32", ops.fromEnd(place, size));
+  });
+}
+
+function buildDynamicSlice(...all: unknown[]): Node {
+  const [places, sizes] = all.slice(-2) as [readonly (number | null)[], readonly number[]];
+  const [x, ...given] = all.slice(0, -2) as [Node, ...Node[]];
+  return ops.call("dynamicSlice", [x, ...startNodes(x, places, given)], { sizes });
+}
+
+function buildDynamicUpdate(...all: unknown[]): Node {
+  const places = all.at(-1) as readonly (number | null)[];
+  const [x, update, ...given] = all.slice(0, -1) as [Node, Node, ...Node[]];
+  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(x, places, given)]);
+}
