@@ -1,51 +1,51 @@
 /** @module Softmax and its cross-entropy with integer labels. */
 
-import { isFloat } from "../ir/dtype.ts";
-import { equationOf, letters } from "../ir/equation.ts";
-import type { KernelContext, View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
-import { formatType, range, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
-import * as kernels from "../kernels/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import type { Fault } from "../util/faults.ts";
-import { batchByEquation } from "./batch.ts";
-import { defineComposite } from "./composite.ts";
-import * as emit from "./emit.ts";
-import { inFloat32 } from "./wide.ts";
+import { isFloat } from "../../ir/dtype.ts";
+import { equationOf, letters } from "../../ir/equation.ts";
+import type { KernelContext, View } from "../../ir/kernel.ts";
+import { absent, type HostTensor, type Node, type OpDef } from "../../ir/node.ts";
+import { formatType, range, sameShape, sizeOf, type TensorType } from "../../ir/shape.ts";
+import { apply } from "../../ir/trace.ts";
+import * as kernels from "../../kernels/index.ts";
+import { batchByEquation } from "../../ops/batch.ts";
+import { defineComposite } from "../../ops/composite.ts";
+import * as ops from "../../ops/index.ts";
+import { inFloat32 } from "../../ops/wide.ts";
+import { operate, type Tensor } from "../../tensor/tensor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import type { Fault } from "../../util/faults.ts";
+import { checkOptions } from "../../util/options.ts";
+import type { ReduceOptions } from "../reductions.ts";
 
 /** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
 function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
   // Whatever is subtracted, the result is the same: derivatives by it would cancel, but for their rounding.
-  const largest = emit.call("stopGradient", [emit.max(x, dim, { keepDims: true })]);
+  const largest = ops.call("stopGradient", [ops.max(x, dim, { keepDims: true })]);
   // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
-  const shift = emit.select(emit.isFinite(largest), largest, 0);
-  return { shift, log: emit.log(emit.sum(emit.exp(emit.sub(x, shift)), dim, { keepDims: true })) };
+  const shift = ops.select(ops.isFinite(largest), largest, 0);
+  return { shift, log: ops.log(ops.sum(ops.exp(ops.sub(x, shift)), dim, { keepDims: true })) };
 }
 
-/** log(sum(exp(x))) over a dim, without overflow. */
-export function logSumExp(x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node {
+function logSumExpNode(x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node {
   return inFloat32([x], (wide) => {
     const { shift, log } = logSumExpParts(wide, dim);
-    const total = emit.add(log, shift);
-    return options.keepDims === true ? total : emit.reshape(total, emit.max(wide, dim).shape);
+    const total = ops.add(log, shift);
+    return options.keepDims === true ? total : ops.reshape(total, ops.max(wide, dim).shape);
   });
 }
 
-/** exp(x) / sum(exp(x)) over a dim. */
-export function softmax(x: Node, dim = -1): Node {
+function softmaxNode(x: Node, dim = -1): Node {
   return inFloat32([x], (wide) => {
-    const largest = emit.call("stopGradient", [emit.max(wide, dim, { keepDims: true })]);
-    const shifted = emit.exp(emit.sub(wide, largest));
-    return emit.div(shifted, emit.sum(shifted, dim, { keepDims: true }));
+    const largest = ops.call("stopGradient", [ops.max(wide, dim, { keepDims: true })]);
+    const shifted = ops.exp(ops.sub(wide, largest));
+    return ops.div(shifted, ops.sum(shifted, dim, { keepDims: true }));
   });
 }
 
-/** x - logSumExp(x) over a dim. */
-export function logSoftmax(x: Node, dim = -1): Node {
+function logSoftmaxNode(x: Node, dim = -1): Node {
   return inFloat32([x], (wide) => {
     const { shift, log } = logSumExpParts(wide, dim);
-    return emit.sub(emit.sub(wide, shift), log);
+    return ops.sub(ops.sub(wide, shift), log);
   });
 }
 
@@ -107,8 +107,8 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   body: (inputs) => {
     const [, label] = inputs as [Node, Node];
     const wide = inFloat32([inputs[0] as Node, inputs[2] as Node], (x, dy) => {
-      const column = emit.broadcastInDim(dy, x.shape, range(dy.shape.length));
-      return emit.mul(emit.sub(softmax(x), emit.oneHot(label, x.shape.at(-1) as number, x.dtype)), column);
+      const column = ops.broadcastInDim(dy, x.shape, range(dy.shape.length));
+      return ops.mul(ops.sub(softmaxNode(x), ops.oneHot(label, x.shape.at(-1) as number, x.dtype)), column);
     });
     return [wide];
   },
@@ -134,8 +134,8 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
     const [given, label] = inputs as [Node, Node];
     const wide = inFloat32([given], (x) => {
       const { shift, log } = logSumExpParts(x, -1);
-      const row = (column: Node): Node => emit.reshape(column, label.shape);
-      return emit.sub(row(log), emit.sub(emit.gather(x, label, label.shape.length), row(shift)));
+      const row = (column: Node): Node => ops.reshape(column, label.shape);
+      return ops.sub(row(log), ops.sub(ops.gather(x, label, label.shape.length), row(shift)));
     });
     return [wide];
   },
@@ -151,5 +151,26 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   lower: { emit: (context) => [kernels.softmaxCrossEntropy.call(rowFields(context))] },
 });
 
-/** Cross-entropy per row of float logits [rows…, classes] with i32 labels [rows…]. */
-export const softmaxCrossEntropy = (x: Node, label: Node): Node => apply(crossEntropyOp, [x, label], {});
+const softmaxCrossEntropyNode = (x: Node, label: Node): Node => apply(crossEntropyOp, [x, label], {});
+
+/**
+ * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
+ * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
+ */
+export const softmax = (x: Tensor, dim?: number): Tensor => operate("softmax", softmaxNode, [x], dim);
+
+/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
+export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", logSoftmaxNode, [x], dim);
+
+/**
+ * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity where all elements are. The dim is
+ * removed, or stays as size 1 with `keepDims`.
+ */
+export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
+  checkOptions("logSumExp", options, ["keepDims"]);
+  return operate("logSumExp", logSumExpNode, [x], dim, options);
+}
+
+/** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
+export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
+  operate("softmaxCrossEntropy", softmaxCrossEntropyNode, [logits, labels]);

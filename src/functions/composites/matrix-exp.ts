@@ -2,20 +2,22 @@
  * @module The exponential of matrices by scaling, Padé's approximant of degree 13 and squaring (N. Higham, "The scaling and
  * squaring method for the matrix exponential revisited", 2005), and its gradient, which is an exponential of block triangles.
  */
-import { traceGraph } from "../ir/graph.ts";
-import { absent, type Dual, type Node, type OpDef } from "../ir/node.ts";
-import { range, type TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
-import { batchByEquation } from "./batch.ts";
-import { defineComposite } from "./composite.ts";
-import { whileLoop } from "./control.ts";
-import { unit } from "./determinant.ts";
-import * as emit from "./emit.ts";
-import { batchEquation, checked, f32 } from "./factor.ts";
-import { turned } from "./factor-gradient.ts";
-import { solved } from "./lu.ts";
 
-const { add, sub, mul, matmul, select } = emit;
+import { traceGraph } from "../../ir/graph.ts";
+import { absent, type Dual, type Node, type OpDef } from "../../ir/node.ts";
+import { range, type TensorType } from "../../ir/shape.ts";
+import { apply } from "../../ir/trace.ts";
+import { batchByEquation } from "../../ops/batch.ts";
+import { defineComposite } from "../../ops/composite.ts";
+import { whileLoop } from "../../ops/control.ts";
+import { batchEquation, checked, f32 } from "../../ops/factor.ts";
+import { turned } from "../../ops/factor-gradient.ts";
+import * as ops from "../../ops/index.ts";
+import { operate, type Tensor } from "../../tensor/tensor.ts";
+import { checkFloats, checkSquare, inDouble, unit } from "../matrices.ts";
+import { solved } from "./solve.ts";
+
+const { add, sub, mul, matmul, select } = ops;
 
 /** Coefficients of the approximant (Higham, 2005, equation 2.4), and the norm up to which f64 needs no scaling (table 2.3). */
 const coefficients = [
@@ -25,10 +27,10 @@ const coefficients = [
 const radius = 5.371920351148152;
 
 /** A number for each matrix, all over the matrix. */
-const spread = (x: Node, like: Node): Node => emit.broadcastInDim(x, like.shape, range(x.shape.length));
+const spread = (x: Node, like: Node): Node => ops.broadcastInDim(x, like.shape, range(x.shape.length));
 
 /** The largest sum of sizes in a column. */
-const columnNorm = (a: Node): Node => emit.max(emit.sum(emit.abs(a), -2), -1);
+const columnNorm = (a: Node): Node => ops.max(ops.sum(ops.abs(a), -2), -1);
 
 /** Padé's approximant of degree 13, for matrices whose norm is within the radius. */
 function approximant(a: Node): Node {
@@ -46,16 +48,16 @@ function approximant(a: Node): Node {
 function squared(x: Node, times: Node): Node {
   const types = [x, times].map((node) => node.types[0] as TensorType);
   const specs = [{ dtype: "i32" as const, shape: [] }, ...types].map((type, index) => ({ name: `x${index}`, type }));
-  const place = (index: Node, like: Node): Node => emit.broadcastInDim(index, like.shape, []);
+  const place = (index: Node, like: Node): Node => ops.broadcastInDim(index, like.shape, []);
   const condition = traceGraph("squares", specs, (index, _x, counts) => [
-    emit.reduce(
+    ops.reduce(
       "or",
-      emit.gt(counts as Node, place(index as Node, counts as Node)),
+      ops.gt(counts as Node, place(index as Node, counts as Node)),
       range((counts as Node).shape.length),
     ),
   ]);
   const body = traceGraph("square", specs, (...[index, held, counts]) => {
-    const wanted = emit.gt(counts as Node, place(index as Node, counts as Node));
+    const wanted = ops.gt(counts as Node, place(index as Node, counts as Node));
     return [select(spread(wanted, held as Node), matmul(held as Node, held as Node), held as Node)];
   });
   return whileLoop([x, times], { condition, body, carries: 1 })[0] as Node;
@@ -65,13 +67,13 @@ function squared(x: Node, times: Node): Node {
 function exponential(a: Node): Node {
   if (a.shape.at(-1) === 0) return a;
   const size = columnNorm(a);
-  const finite = emit.isFinite(size);
-  const times = emit.maximum(emit.ceil(emit.log2(select(finite, mul(size, 1 / radius), 1))), 0);
+  const finite = ops.isFinite(size);
+  const times = ops.maximum(ops.ceil(ops.log2(select(finite, mul(size, 1 / radius), 1))), 0);
   // In two steps, as 2^-times may itself be no number.
-  const steps = emit.floor(mul(times, 0.5));
-  const [half, rest] = [emit.exp2(emit.neg(steps)), emit.exp2(sub(steps, times))];
+  const steps = ops.floor(mul(times, 0.5));
+  const [half, rest] = [ops.exp2(ops.neg(steps)), ops.exp2(sub(steps, times))];
   const scaled = mul(mul(select(spread(finite, a), a, 0), spread(half, a)), spread(rest, a));
-  return select(spread(finite, a), squared(approximant(scaled), emit.cast(times, "i32")), Number.NaN);
+  return select(spread(finite, a), squared(approximant(scaled), ops.cast(times, "i32")), Number.NaN);
 }
 
 /**
@@ -83,12 +85,12 @@ function derivative(a: Node, e: Node): Node {
   if (n === 0) return e;
   // Of size 1, so that it hardly takes more squarings: the derivative is linear in it.
   const size = columnNorm(e);
-  const usable = emit.and(emit.isFinite(size), emit.gt(size, 0));
-  const scale = spread(emit.call("stopGradient", [select(usable, size, 1)]), e);
-  const above = emit.concat([a, emit.div(e, scale)], -1);
-  const block = matrixExps(emit.concat([above, emit.concat([emit.zerosLike(a), a], -1)], -2));
+  const usable = ops.and(ops.isFinite(size), ops.gt(size, 0));
+  const scale = spread(ops.call("stopGradient", [select(usable, size, 1)]), e);
+  const above = ops.concat([a, ops.div(e, scale)], -1);
+  const block = matrixExps(ops.concat([above, ops.concat([ops.zerosLike(a), a], -1)], -2));
   const rank = block.shape.length;
-  const corner = emit.slice(
+  const corner = ops.slice(
     block,
     block.shape.map((_size, dim) => (dim === rank - 1 ? n : 0)),
     block.shape.map((count, dim) => (dim === rank - 2 ? n : count)),
@@ -104,8 +106,8 @@ const matrixExpOp: OpDef<Record<string, never>> = defineComposite<Record<string,
     checked("matrixExp", inputs, 1, true);
   },
   body: ([given]) => {
-    const a = emit.cast(given as Node, "f64");
-    return [emit.cast(exponential(a), (given as Node).dtype)];
+    const a = ops.cast(given as Node, "f64");
+    return [ops.cast(exponential(a), (given as Node).dtype)];
   },
   equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
   linear: [],
@@ -119,4 +121,16 @@ const matrixExpOp: OpDef<Record<string, never>> = defineComposite<Record<string,
 });
 
 /** The exponentials of matrices. */
-export const matrixExps = (a: Node): Node => apply(matrixExpOp, [a], {});
+const matrixExps = (a: Node): Node => apply(matrixExpOp, [a], {});
+
+function matrixExpNode(a: Node): Node {
+  checkFloats("matrixExp", a);
+  checkSquare("matrixExp", a);
+  return inDouble([a], ([matrix]) => [matrixExps(matrix as Node)])[0] as Node;
+}
+
+/**
+ * The exponential of square A [..., n, n], by scaling, Padé's approximant and squaring (Higham, 2005); f32 and 16-bit floats are
+ * computed in f64. NaN where A has numbers that are not finite. Every derivative is an exponential of a matrix twice as large.
+ */
+export const matrixExp = (a: Tensor): Tensor => operate("matrixExp", matrixExpNode, [a]);

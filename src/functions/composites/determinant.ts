@@ -1,35 +1,26 @@
 /** @module Determinants and their gradients, which are the cofactors, of singular matrices too. */
-import { absent, type Node, type OpDef } from "../ir/node.ts";
-import { range, type TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
-import { batchByEquation } from "./batch.ts";
-import { defineComposite } from "./composite.ts";
-import * as emit from "./emit.ts";
-import { batchEquation, checked, f32, svd } from "./factor.ts";
-import { turned } from "./factor-gradient.ts";
-import { luPacked } from "./lu.ts";
+
+import { absent, type Node, type OpDef } from "../../ir/node.ts";
+import { range, type TensorType } from "../../ir/shape.ts";
+import { apply } from "../../ir/trace.ts";
+import { batchByEquation } from "../../ops/batch.ts";
+import { defineComposite } from "../../ops/composite.ts";
+import { batchEquation, checked, f32 } from "../../ops/factor.ts";
+import { turned } from "../../ops/factor-gradient.ts";
+import * as ops from "../../ops/index.ts";
+import { luPacked } from "../../ops/lu.ts";
+import { operate, operateAll, type Tensor } from "../../tensor/tensor.ts";
+import { checkFloats, checkSquare, diagonalOf, inDouble, last, told, unit } from "../matrices.ts";
 
 type None = Record<string, never>;
-const { mul, matmul, select } = emit;
-
-const last = (x: Node): number => x.shape.at(-1) as number;
-
-/** The unit matrix, for each matrix of the shape of `like`. */
-export function unit(like: Node): Node {
-  const { shape } = like;
-  const rank = shape.length;
-  return emit.cast(emit.eq(emit.iota("i32", shape, rank - 2), emit.iota("i32", shape, rank - 1)), like.dtype);
-}
-
-/** The diagonal of each matrix. */
-export const diagonalOf = (x: Node): Node => emit.sum(select(emit.eq(unit(x), 1), x, 0), -1);
+const { mul, matmul, select } = ops;
 
 /** The sizes of U's diagonal, and the sign of the determinant, which is 0 where one of them is. */
-export function pivots(a: Node): readonly [sizes: Node, sign: Node] {
+function pivots(a: Node): readonly [sizes: Node, sign: Node] {
   const [packed, , order] = luPacked(a) as [Node, Node, Node];
   const diagonal = diagonalOf(packed);
-  const singular = emit.reduce("or", emit.eq(diagonal, 0), -1);
-  return [emit.abs(diagonal), select(singular, 0, mul(order, emit.prod(emit.sign(diagonal), -1)))];
+  const singular = ops.reduce("or", ops.eq(diagonal, 0), -1);
+  return [ops.abs(diagonal), select(singular, 0, mul(order, ops.prod(ops.sign(diagonal), -1)))];
 }
 
 const determinantOp: OpDef<None> = defineComposite<None>({
@@ -47,7 +38,7 @@ const determinantOp: OpDef<None> = defineComposite<None>({
   linear: [],
   gradient: ({ node, cotangents: [d] }) => {
     const [a] = node.inputs as [Node];
-    return [mul(emit.broadcastInDim(d as Node, a.shape, range(node.shape.length)), cofactors(a))];
+    return [mul(ops.broadcastInDim(d as Node, a.shape, range(node.shape.length)), cofactors(a))];
   },
   batch: batchByEquation(),
   form: absent("its body is kernels"),
@@ -55,19 +46,19 @@ const determinantOp: OpDef<None> = defineComposite<None>({
 
 /** U, the singular values, V, and det U det V all over matrices: cof(A) is that times U cof(S) Vᵀ. */
 function turns(a: Node): readonly [u: Node, s: Node, v: Node, signs: Node] {
-  const [u, s, vt] = svd(a) as [Node, Node, Node];
-  const [, signs] = pivots(emit.call("stopGradient", [matmul(u, vt)]));
-  return [u, s, turned(vt), emit.broadcastInDim(signs, u.shape, range(signs.shape.length))];
+  const [u, s, vt] = ops.svd(a) as [Node, Node, Node];
+  const [, signs] = pivots(ops.call("stopGradient", [matmul(u, vt)]));
+  return [u, s, turned(vt), ops.broadcastInDim(signs, u.shape, range(signs.shape.length))];
 }
 
 /** For each place of `dims` new dims the product of those numbers of the last dim that are none of its own. */
 function productsWithout(s: Node, dims: number): Node {
   const [n, lead] = [last(s), s.shape.slice(0, -1)];
   const shape = [...lead, ...range(dims).map(() => n), n];
-  const own = emit.iota("i32", shape, shape.length - 1);
-  const all = emit.broadcastInDim(s, shape, [...range(lead.length), shape.length - 1]);
+  const own = ops.iota("i32", shape, shape.length - 1);
+  const all = ops.broadcastInDim(s, shape, [...range(lead.length), shape.length - 1]);
   const kept = range(dims).reduce(
-    (x, dim) => select(emit.eq(emit.iota("i32", shape, lead.length + dim), own), 1, x),
+    (x, dim) => select(ops.eq(ops.iota("i32", shape, lead.length + dim), own), 1, x),
     all,
   );
   return productOf(kept);
@@ -75,7 +66,7 @@ function productsWithout(s: Node, dims: number): Node {
 
 /** Numbers along the diagonals of matrices of the shape of `like`. */
 const alongDiagonal = (x: Node, like: Node): Node =>
-  select(emit.eq(unit(like), 1), emit.broadcastInDim(x, like.shape, range(x.shape.length)), 0);
+  select(ops.eq(unit(like), 1), ops.broadcastInDim(x, like.shape, range(x.shape.length)), 0);
 
 const cofactorsOp: OpDef<None> = defineComposite<None>({
   name: "cofactors",
@@ -86,7 +77,7 @@ const cofactorsOp: OpDef<None> = defineComposite<None>({
   },
   body: ([a]) => {
     const [u, s, v, signs] = turns(a as Node);
-    return [matmul(mul(mul(u, signs), emit.broadcastInDim(productsWithout(s, 1), u.shape, sides(u))), turned(v))];
+    return [matmul(mul(mul(u, signs), ops.broadcastInDim(productsWithout(s, 1), u.shape, sides(u))), turned(v))];
   },
   equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
   linear: [],
@@ -95,10 +86,10 @@ const cofactorsOp: OpDef<None> = defineComposite<None>({
   gradient: ({ node, cotangents: [d] }) => {
     const [u, s, v, signs] = turns(node.inputs[0] as Node);
     const inner = mul(signs, matmul(matmul(turned(u), d as Node), v));
-    const factors = select(emit.eq(unit(inner), 1), 0, productsWithout(s, 2));
+    const factors = select(ops.eq(unit(inner), 1), 0, productsWithout(s, 2));
     const own = diagonalOf(inner);
-    const sums = emit.sum(mul(factors, emit.broadcastInDim(own, factors.shape, sides(factors))), -1);
-    const between = emit.sub(alongDiagonal(sums, inner), mul(turned(inner), factors));
+    const sums = ops.sum(mul(factors, ops.broadcastInDim(own, factors.shape, sides(factors))), -1);
+    const between = ops.sub(alongDiagonal(sums, inner), mul(turned(inner), factors));
     return [matmul(matmul(u, between), turned(v))];
   },
   batch: batchByEquation(),
@@ -109,10 +100,10 @@ const cofactorsOp: OpDef<None> = defineComposite<None>({
 const sides = (x: Node): number[] => [...range(x.shape.length - 2), x.shape.length - 1];
 
 /** The cofactors of square matrices of f64. */
-export const cofactors = (a: Node): Node => apply(cofactorsOp, [a], {});
+const cofactors = (a: Node): Node => apply(cofactorsOp, [a], {});
 
 /** The determinants of matrices of f64. */
-export const determinants = (a: Node): Node => apply(determinantOp, [a], {});
+const determinants = (a: Node): Node => apply(determinantOp, [a], {});
 
 /** Factors of sizes near 1 whose product stays within f64. */
 const most = 1024;
@@ -123,29 +114,57 @@ const most = 1024;
  */
 function productOf(factors: Node): Node {
   let x = factors;
-  let exponent = emit.full(x.dtype, x.shape.slice(0, -1), 0);
+  let exponent = ops.full(x.dtype, x.shape.slice(0, -1), 0);
   do {
     // Of 0, infinity and NaN there is none.
-    const logs = emit.call("stopGradient", [emit.log2(x)]);
-    const powers = select(emit.isFinite(logs), emit.floor(logs), 0);
-    const single = byPower(x, emit.neg(powers));
+    const logs = ops.call("stopGradient", [ops.log2(x)]);
+    const powers = select(ops.isFinite(logs), ops.floor(logs), 0);
+    const single = byPower(x, ops.neg(powers));
     const [count, lead] = [last(x), x.shape.slice(0, -1)];
     const groups = Math.max(1, Math.ceil(count / most));
-    const padded = emit.pad(
+    const padded = ops.pad(
       single,
-      emit.constant(x.dtype, 1),
+      ops.constant(x.dtype, 1),
       [...lead.map(() => 0), 0],
       [...lead.map(() => 0), groups > 1 ? groups * most - count : 0],
     );
-    x = emit.prod(emit.reshape(padded, [...lead, groups, groups > 1 ? most : count]), -1);
-    exponent = emit.add(exponent, emit.sum(powers, -1));
+    x = ops.prod(ops.reshape(padded, [...lead, groups, groups > 1 ? most : count]), -1);
+    exponent = ops.add(exponent, ops.sum(powers, -1));
   } while (last(x) > 1);
-  return byPower(emit.reshape(x, x.shape.slice(0, -1)), emit.maximum(emit.minimum(exponent, 4000), -4000));
+  return byPower(ops.reshape(x, x.shape.slice(0, -1)), ops.maximum(ops.minimum(exponent, 4000), -4000));
 }
 
 /** x · 2^n for whole n, which may itself be no number of f64: in four steps of powers that are. */
 function byPower(x: Node, n: Node): Node {
-  const quarter = emit.exp2(emit.floor(mul(n, 0.25)));
-  const rest = emit.exp2(emit.sub(n, mul(emit.floor(mul(n, 0.25)), 3)));
+  const quarter = ops.exp2(ops.floor(mul(n, 0.25)));
+  const rest = ops.exp2(ops.sub(n, mul(ops.floor(mul(n, 0.25)), 3)));
   return mul(mul(mul(mul(x, quarter), quarter), quarter), rest);
+}
+
+function determinantNode(a: Node): Node {
+  checkFloats("determinant", a);
+  checkSquare("determinant", a);
+  return inDouble([a], ([matrix]) => [determinants(matrix as Node)])[0] as Node;
+}
+
+/**
+ * The determinant of square A, by elimination with partial pivoting: 0 for a singular A. Its gradient is the matrix of cofactors, of
+ * a singular A too, by `svd`; that of {@link slogdet} takes less time.
+ */
+export const determinant = (a: Tensor): Tensor =>
+  told("determinant", a, () => operate("determinant", determinantNode, [a]));
+
+function slogdetNode(a: Node): Node[] {
+  checkFloats("slogdet", a);
+  checkSquare("slogdet", a);
+  return inDouble([a], ([matrix]) => {
+    const [sizes, sign] = pivots(matrix as Node);
+    return [sign, ops.sum(ops.log(sizes), -1)];
+  });
+}
+
+/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A, of which the gradient is an error of the run. */
+export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
+  const [sign, logSize] = told("slogdet", a, () => operateAll("slogdet", slogdetNode, [a])) as [Tensor, Tensor];
+  return { sign, logSize };
 }

@@ -5,19 +5,22 @@
  * Heads come in groups that share keys and values: queries `[…, groups, repeats, n, d]`, keys `[…, groups, m, d]`, values
  * `[…, groups, m, e]`. A mask has the rank of the scores `[…, groups, repeats, n, m]`, with a size of 1 where it is alike.
  */
-import { isFloat } from "../ir/dtype.ts";
-import { type Equation, equationOf, letters } from "../ir/equation.ts";
-import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
-import { absent, type BatchRule, type HostTensor, type LocalContext, type Node, type OpDef } from "../ir/node.ts";
-import { formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { apply } from "../ir/trace.ts";
-import * as kernels from "../kernels/index.ts";
-import { HeddleError } from "../util/errors.ts";
-import { batchByEquation, batchByLoop } from "./batch.ts";
-import { defineComposite } from "./composite.ts";
-import * as emit from "./emit.ts";
-import { blockStart } from "./local.ts";
-import { resultsOf } from "./results.ts";
+
+import { isFloat, wideDType } from "../../ir/dtype.ts";
+import { type Equation, equationOf, letters } from "../../ir/equation.ts";
+import type { KernelCall, KernelContext, View } from "../../ir/kernel.ts";
+import { absent, type BatchRule, type HostTensor, type LocalContext, type Node, type OpDef } from "../../ir/node.ts";
+import { formatType, range, type Shape, sameShape, sizeOf, type TensorType } from "../../ir/shape.ts";
+import { apply } from "../../ir/trace.ts";
+import * as kernels from "../../kernels/index.ts";
+import { batchByEquation, batchByLoop } from "../../ops/batch.ts";
+import { defineComposite } from "../../ops/composite.ts";
+import * as ops from "../../ops/index.ts";
+import { blockStart } from "../../ops/local.ts";
+import { resultsOf } from "../../ops/results.ts";
+import { checkTensor, operate, type Tensor } from "../../tensor/tensor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { checkNumber, checkOptions } from "../../util/options.ts";
 
 /** Attributes of attention and of its gradient. */
 type AttentionAttrs = {
@@ -116,31 +119,31 @@ const extras = ({ mask }: Letters, { rate }: AttentionAttrs): string[][] => [
 function scoresOf(operands: Operands<Node>, attrs: AttentionAttrs): { scores: Node; keep: Node | undefined } {
   const { q, k, mask, key, start } = operands;
   const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
-  let scores = emit.mul(emit.einsumPair(q, l.q, k, l.k, l.scores), attrs.scale);
+  let scores = ops.mul(ops.einsumPair(q, l.q, k, l.k, l.scores), attrs.scale);
   const shape = scores.shape;
   const hidden = -Infinity;
   if (mask !== undefined)
     scores =
       mask.dtype === "bool"
-        ? emit.select(emit.broadcastTo(mask, shape), scores, hidden)
-        : emit.add(scores, emit.broadcastTo(mask, shape));
+        ? ops.select(ops.broadcastTo(mask, shape), scores, hidden)
+        : ops.add(scores, ops.broadcastTo(mask, shape));
   if (attrs.causal) {
-    const [row, column] = [-2, -1].map((dim) => emit.iota("i32", shape, shape.length + dim)) as [Node, Node];
-    scores = emit.select(emit.ge(row, column), scores, hidden);
+    const [row, column] = [-2, -1].map((dim) => ops.iota("i32", shape, shape.length + dim)) as [Node, Node];
+    scores = ops.select(ops.ge(row, column), scores, hidden);
   }
   if (key === undefined || start === undefined) return { scores, keep: undefined };
-  const words = emit.call("randomBits", [key, start], { shape, total: attrs.total, stream: 0 });
-  const kept = emit.lt(words, emit.full("u32", shape, threshold(attrs)));
-  return { scores, keep: emit.select(kept, emit.full(scores.dtype, shape, 1 / (1 - attrs.rate)), 0) };
+  const words = ops.call("randomBits", [key, start], { shape, total: attrs.total, stream: 0 });
+  const kept = ops.lt(words, ops.full("u32", shape, threshold(attrs)));
+  return { scores, keep: ops.select(kept, ops.full(scores.dtype, shape, 1 / (1 - attrs.rate)), 0) };
 }
 
 /** Words below it keep their weight. */
 const threshold = ({ rate }: AttentionAttrs): number => Math.min(Math.round((1 - rate) * 2 ** 32), 2 ** 32 - 1);
 
 /** What is subtracted from scores: 0 for a row that sees nothing. */
-const shiftOf = (x: Node): Node => emit.select(emit.eq(x, -Infinity), 0, x);
+const shiftOf = (x: Node): Node => ops.select(ops.eq(x, -Infinity), 0, x);
 
-const column = (rows: Node): Node => emit.reshape(rows, [...rows.shape, 1]);
+const column = (rows: Node): Node => ops.reshape(rows, [...rows.shape, 1]);
 
 /** What the gradient's body computes of each score: its weight, as it is and as it is kept, and its cotangent. */
 function scoreGradient(
@@ -150,10 +153,10 @@ function scoreGradient(
 ): { kept: Node; ds: Node } {
   const { scores, keep } = scoresOf(operands, attrs);
   const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
-  const weights = emit.exp(emit.sub(scores, shiftOf(column(lse))));
-  const dropped = (x: Node): Node => (keep === undefined ? x : emit.mul(x, keep));
-  const dp = dropped(emit.einsumPair(dy, l.out, operands.v, l.v, l.scores));
-  return { kept: dropped(weights), ds: emit.mul(weights, emit.sub(dp, column(delta))) };
+  const weights = ops.exp(ops.sub(scores, shiftOf(column(lse))));
+  const dropped = (x: Node): Node => (keep === undefined ? x : ops.mul(x, keep));
+  const dp = dropped(ops.einsumPair(dy, l.out, operands.v, l.v, l.scores));
+  return { kept: dropped(weights), ds: ops.mul(weights, ops.sub(dp, column(delta))) };
 }
 
 /** Fields that both kernels share. */
@@ -201,16 +204,16 @@ const localize =
   (name: string, between: number) =>
   ({ attrs, inputs, splits }: LocalContext<AttentionAttrs>): Node => {
     const { start } = named(inputs, attrs, between);
-    if (start === undefined) return emit.call(name, inputs, attrs);
+    if (start === undefined) return ops.call(name, inputs, attrs);
     const rank = attrs.total.length;
     let moved = start;
     attrs.total.slice(0, -1).forEach((size, dim) => {
       const mine = blockStart(size, dim, splits);
       if (mine === undefined) return;
-      const here = emit.eq(emit.iota("i32", [rank], 0), dim);
-      moved = emit.add(moved, emit.select(here, emit.broadcastTo(mine, [rank]), 0));
+      const here = ops.eq(ops.iota("i32", [rank], 0), dim);
+      moved = ops.add(moved, ops.select(here, ops.broadcastTo(mine, [rank]), 0));
     });
-    return emit.call(name, [...inputs.slice(0, -1), moved], attrs);
+    return ops.call(name, [...inputs.slice(0, -1), moved], attrs);
   };
 
 /** With dropped weights, each element of the batch gets the bits that it would get alone. */
@@ -244,11 +247,11 @@ const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     const [, , , lse, delta, dy] = inputs as [Node, Node, Node, Node, Node, Node];
     const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
     const { kept, ds } = scoreGradient(operands, attrs, [lse, delta, dy]);
-    const scaled = emit.mul(ds, attrs.scale);
+    const scaled = ops.mul(ds, attrs.scale);
     return [
-      emit.einsumPair(scaled, l.scores, operands.k, l.k, l.q),
-      emit.einsumPair(scaled, l.scores, operands.q, l.q, l.k),
-      emit.einsumPair(kept, l.scores, dy, l.out, l.v),
+      ops.einsumPair(scaled, l.scores, operands.k, l.k, l.q),
+      ops.einsumPair(scaled, l.scores, operands.q, l.q, l.k),
+      ops.einsumPair(kept, l.scores, dy, l.out, l.v),
     ];
   },
   equation: (inputs, attrs): Equation => {
@@ -293,14 +296,14 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     const operands = named(inputs, attrs, 0);
     const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
     const { scores, keep } = scoresOf(operands, attrs);
-    const shift = shiftOf(emit.call("stopGradient", [emit.max(scores, -1, { keepDims: true })]));
-    const weights = emit.exp(emit.sub(scores, shift));
-    const total = emit.sum(weights, -1);
-    const kept = keep === undefined ? weights : emit.mul(weights, keep);
-    const product = emit.einsumPair(kept, l.scores, operands.v, l.v, l.out);
-    const seen = emit.select(emit.eq(total, 0), 1, total);
-    const rows = emit.reshape(shift, total.shape);
-    return [emit.div(product, column(seen)), emit.select(emit.eq(total, 0), -Infinity, emit.add(emit.log(seen), rows))];
+    const shift = shiftOf(ops.call("stopGradient", [ops.max(scores, -1, { keepDims: true })]));
+    const weights = ops.exp(ops.sub(scores, shift));
+    const total = ops.sum(weights, -1);
+    const kept = keep === undefined ? weights : ops.mul(weights, keep);
+    const product = ops.einsumPair(kept, l.scores, operands.v, l.v, l.out);
+    const seen = ops.select(ops.eq(total, 0), 1, total);
+    const rows = ops.reshape(shift, total.shape);
+    return [ops.div(product, column(seen)), ops.select(ops.eq(total, 0), -Infinity, ops.add(ops.log(seen), rows))];
   },
   equation: (inputs, attrs): Equation => {
     const l = lettersOf(named(inputs, attrs, 0), attrs);
@@ -309,9 +312,9 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   linear: [],
   gradient: ({ node, cotangents }) => {
     const [out, lse] = resultsOf(node) as [Node, Node];
-    const dy = cotangents[0] ?? emit.zerosLike(out);
-    const along = emit.sum(emit.mul(dy, out), -1);
-    const delta = cotangents[1] === undefined ? along : emit.sub(along, cotangents[1]);
+    const dy = cotangents[0] ?? ops.zerosLike(out);
+    const along = ops.sum(ops.mul(dy, out), -1);
+    const delta = cotangents[1] === undefined ? along : ops.sub(along, cotangents[1]);
     const own = [lse, delta, dy] as const;
     const made = apply(attentionGradOp, [...node.inputs.slice(0, 3), ...own, ...node.inputs.slice(3)], node.attrs);
     const operands = named(node.inputs, node.attrs, 0);
@@ -341,11 +344,11 @@ function maskGradient(
   const mask = operands.mask as Node;
   const { ds } = scoreGradient(operands, attrs, own);
   const alike = range(mask.shape.length).filter((dim) => mask.shape[dim] === 1 && ds.shape[dim] !== 1);
-  return emit.sum(ds, alike, { keepDims: true });
+  return ops.sum(ds, alike, { keepDims: true });
 }
 
 /** What attention is asked for; see the module. */
-export interface AttentionOptions {
+interface AttentionArguments {
   readonly causal: boolean;
   readonly scale: number;
   readonly mask?: Node | undefined;
@@ -355,13 +358,126 @@ export interface AttentionOptions {
 }
 
 /** Attention over groups of heads; gives `[…, groups, repeats, n, e]`. */
-export function attention(q: Node, k: Node, v: Node, { causal, scale, mask, rate = 0, key }: AttentionOptions): Node {
+export function attention(q: Node, k: Node, v: Node, { causal, scale, mask, rate = 0, key }: AttentionArguments): Node {
   const draws = rate > 0 && key !== undefined;
   const total = draws ? scoreShape({ q, k } as unknown as Operands<TensorType>) : [];
   if (draws) sizeOf(total);
   // The key is drawn here and not in the op: in a loop it is then folded with the iteration.
-  const drawn = draws ? [emit.foldIn(key, 0), emit.full("i32", [total.length], 0)] : [];
+  const drawn = draws ? [ops.foldIn(key, 0), ops.full("i32", [total.length], 0)] : [];
   const inputs = [q, k, v, ...(mask === undefined ? [] : [mask]), ...drawn];
   const attrs = { causal, scale, masked: mask !== undefined, rate: draws ? rate : 0, total };
   return resultsOf(apply(attentionOp, inputs, attrs))[0] as Node;
+}
+
+/** Options of {@link scaledDotProductAttention}. */
+export interface AttentionOptions {
+  /**
+   * Broadcasts to the scores `[…, heads, n, m]`: bool, true where a query sees a key, or in the dtype of the queries, added
+   * to the scores.
+   */
+  readonly mask?: Tensor | undefined;
+  /** Query i sees keys up to i only, both counted from the front; default false. */
+  readonly causal?: boolean;
+  /** Of the scores; default `1 / √d`. */
+  readonly scale?: number | undefined;
+  /** Probability with which a weight is 0, the others being scaled by `1 / (1 - dropout)`; default 0. */
+  readonly dropout?: number;
+  /** Random key (u32[2]) of the dropout. */
+  readonly key?: Tensor | undefined;
+}
+
+/**
+ * `softmax(scale · q kᵀ + mask) v` of queries `[…, heads, n, d]`, keys `[…, heads or fewer, m, d]` and values
+ * `[…, as keys, m, e]`: `[…, heads, n, e]`. Heads of queries that are a multiple of those of keys share them in groups
+ * (grouped-query attention, Ainslie et al., 2023). The native kernels go over blocks and never hold the scores (Rabe and
+ * Staats, 2021; Dao et al., 2022), forwards and backwards; gradients of gradients do. A query that sees no key gives zeros. 16-bit
+ * floats are computed in f32.
+ *
+ * @throws HeddleError `shape` or `dtype` when the inputs do not fit; `option` for an option out of range; `key` for
+ * dropout without a key
+ */
+export function scaledDotProductAttention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
+  const name = "scaledDotProductAttention";
+  checkOptions(name, options, ["mask", "causal", "scale", "dropout", "key"]);
+  const { mask, causal = false, scale, dropout = 0, key } = options;
+  for (const input of [q, k, v]) checkTensor(name, input);
+  checkInputs(q, k, v, mask);
+  if (scale !== undefined) checkNumber(name, "scale", scale);
+  checkNumber(name, "dropout", dropout, 0, 1);
+  if (dropout > 0 && key === undefined)
+    throw new HeddleError("key", `${name}: dropout draws and needs a random key`, {
+      hint: "{ key: random.key(seed) }",
+    });
+  const fixed = {
+    causal,
+    scale: scale ?? 1 / Math.sqrt(q.shape.at(-1) as number),
+    rate: dropout,
+    masked: mask !== undefined,
+  };
+  const operands = [q, k, v, ...(mask === undefined ? [] : [mask]), ...(dropout > 0 ? [key as Tensor] : [])];
+  return operate(name, grouped, operands, fixed);
+}
+
+type Fixed = { causal: boolean; scale: number; rate: number; masked: boolean };
+
+/** The statics come last, after however many inputs there are. */
+function grouped(...given: (Node | Fixed)[]): Node {
+  const { causal, scale, rate, masked } = given.at(-1) as Fixed;
+  const [first, second, third, ...rest] = given.slice(0, -1) as [Node, Node, Node, ...Node[]];
+  const { dtype } = first;
+  const wide = wideDType(dtype);
+  const [q, k, v] = [first, second, third].map((node) => ops.cast(node, wide)) as [Node, Node, Node];
+  const heads = q.shape.at(-3) ?? 1;
+  const groups = k.shape.at(-3) ?? 1;
+  const lead = q.shape.slice(0, -3);
+  const apart = (shape: Shape): number[] => [...lead, groups, heads / groups, ...shape.slice(-2)];
+  const inGroups = (node: Node): Node => ops.reshape(node, [...lead, groups, ...node.shape.slice(-2)]);
+  const mask = masked ? spreadMask(rest[0] as Node, [...lead, groups, heads / groups], q.shape, wide) : undefined;
+  const out = attention(ops.reshape(q, apart(q.shape)), inGroups(k), inGroups(v), {
+    causal,
+    scale,
+    mask,
+    // All weights dropped: what would be is 0, not 0 times an infinity.
+    rate: rate === 1 ? 0 : rate,
+    key: rest.at(-1),
+  });
+  const made = ops.cast(ops.reshape(out, [...q.shape.slice(0, -1), v.shape.at(-1) as number]), dtype);
+  return rate === 1 ? ops.zerosLike(made) : made;
+}
+
+/** The mask with the rank of the scores, its heads in groups where it has them. */
+function spreadMask(mask: Node, lead: readonly number[], q: Shape, dtype: Node["dtype"]): Node {
+  const own = mask.dtype === "bool" ? mask : ops.cast(mask, dtype);
+  const rank = Math.max(q.length, 3);
+  const sizes = [...new Array<number>(rank - own.shape.length).fill(1), ...own.shape];
+  const heads = sizes.at(-3) === 1 ? [1, 1] : lead.slice(-2);
+  return ops.reshape(own, [...sizes.slice(0, -3), ...heads, ...sizes.slice(-2)]);
+}
+
+function checkInputs(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | undefined): void {
+  const fail = (reason: string): never => {
+    const given = [q, k, v, ...(mask === undefined ? [] : [mask])].map(formatType).join(", ");
+    throw new HeddleError("shape", `scaledDotProductAttention: ${reason}; got ${given}`);
+  };
+  const rank = q.shape.length;
+  if (rank < 2 || k.shape.length !== rank || v.shape.length !== rank)
+    fail("takes queries […, heads, n, d], keys […, heads, m, d] and values […, heads, m, e]");
+  if (!isFloat(q.dtype) || k.dtype !== q.dtype || v.dtype !== q.dtype)
+    throw new HeddleError(
+      "dtype",
+      `scaledDotProductAttention: takes floats of one dtype, got ${[q, k, v].map(formatType).join(", ")}`,
+    );
+  if (k.shape.at(-1) !== q.shape.at(-1)) fail("the last dims of queries and keys differ");
+  if (!sameShape(k.shape.slice(0, -1), v.shape.slice(0, -1))) fail("keys and values differ in number");
+  if (!sameShape(q.shape.slice(0, -3), k.shape.slice(0, -3))) fail("batch dims differ");
+  if (k.shape.at(-2) === 0) fail("there are no keys");
+  const [heads, groups] = [q.shape.at(-3) ?? 1, k.shape.at(-3) ?? 1];
+  if (groups === 0 || heads % groups !== 0) fail(`${heads} heads of queries cannot share ${groups} of keys`);
+  if (mask === undefined) return;
+  if (mask.dtype !== "bool" && mask.dtype !== q.dtype)
+    throw new HeddleError("dtype", `scaledDotProductAttention: a mask is bool or ${q.dtype}, got ${formatType(mask)}`);
+  const scores = [...q.shape.slice(0, -1), k.shape.at(-2) as number];
+  const offset = scores.length - mask.shape.length;
+  const broadcasts = mask.shape.every((size, dim) => size === 1 || size === scores[dim + offset]);
+  if (offset < 0 || !broadcasts) fail(`the mask does not broadcast to the scores [${scores.join(",")}]`);
 }
