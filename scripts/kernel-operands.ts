@@ -1,7 +1,7 @@
 /** @module Rust that checks what calls read and write, and that computes sizes, from the views and sizes of `src/kernels`. */
 import { parseView } from "../src/kernels/access.ts";
+import type { AddressForm, Fields, Form } from "../src/kernels/form.ts";
 import type { Kernel } from "../src/kernels/index.ts";
-import type { AddressForm, Fields, Form } from "../src/kernels/schema.ts";
 import { parseSize, type Size } from "../src/kernels/sizes.ts";
 import { fieldName, pascal, structName } from "./kernel-names.ts";
 
