@@ -191,7 +191,10 @@ pub fn pairwise(pair: Pair, low: usize, high: usize, value: &dyn Fn(usize) -> u6
     pair(pairwise(pair, low, low + left, value), pairwise(pair, low + left, high, value))
 }
 
-by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body, wide if T::WIDE }
+by_isa! {
+    fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body,
+    wide if T::WIDE, vector if T::FLOAT
+}
 
 #[inline(always)]
 unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) {
