@@ -4,7 +4,7 @@
  */
 import { HeddleError } from "./errors.ts";
 
-/** So many of a file's first bytes are enough for {@link recognise}. */
+/** So many of a file's first bytes tell what it is, to {@link checkRecognised}. */
 export const recognisedBytes = 512;
 
 /** Whether it is so, by the first bytes, which are also given with a character for each. */
