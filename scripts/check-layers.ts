@@ -41,9 +41,6 @@ export const layers: readonly (readonly string[])[] = [
 /** Imports inside one group that are meant: lowering turns a program into kernel calls, StableHLO has its mesh axes. */
 const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo → program"]);
 
-/** Folders whose modules may still import each other's types in circles; to be emptied, never added to. */
-const mayCircle: ReadonlySet<string> = new Set(["tensor"]);
-
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
   "launcher-messages/",
@@ -204,8 +201,7 @@ function unknownFolders(files: readonly string[]): string[] {
 function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const targets = new Map(
     [...imports].map(([file, found]) => {
-      const exempt = mayCircle.has(folderOf(file));
-      const near = found.filter(({ specifier, typeOnly }) => specifier.startsWith(".") && !(exempt && typeOnly));
+      const near = found.filter(({ specifier }) => specifier.startsWith("."));
       return [file, near.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
     }),
   );

@@ -10,7 +10,7 @@ import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { tensor } from "./create.ts";
-import { take } from "./lookup.ts";
+import { take } from "./methods/lookup.ts";
 import { perSpatial } from "./window-options.ts";
 
 /** How a value between elements comes about. */

@@ -6,9 +6,11 @@ import { checkTensor, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { add, and, floor, or, round, select, sub, trunc, zerosLike } from "./functions.ts";
+import { zerosLike } from "./create.ts";
+import { select } from "./functions.ts";
 import { rowsById } from "./indices.ts";
-import { pick } from "./rearrange.ts";
+import { add, and, floor, or, round, sub, trunc } from "./methods/index.ts";
+import { pick } from "./methods/rearrange.ts";
 
 /** How values between elements, and those outside of the image, come about. */
 export interface Sampling {

@@ -33,6 +33,9 @@ const predicates: ReadonlySet<string | undefined> = new Set([
 /** Look-ups: that there is something, tensor or not, is what is asked of their results. */
 const lookups = new Set(["get", "at", "find", "findLast", "pop", "shift"]);
 
+/** Methods of arrays whose callback decides; what it returns is asked whether it is true. */
+const callbacks = new Set(["filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex"]);
+
 /** Functions whose first argument is a condition. */
 const asserts = new Set(["Boolean", "assert", "assert.ok", "console.assert"]);
 
@@ -46,10 +49,7 @@ function calledName(node: SyntaxNode): string | undefined {
 }
 
 /** `assert.ok` of a call of it. */
-function calledPath({ callee }: babel.CallExpression): string {
-  if (callee.type !== "MemberExpression" || callee.object.type !== "Identifier") return nameOf(callee);
-  return `${callee.object.name}.${nameOf(callee.property)}`;
-}
+const calledPath = ({ callee }: babel.CallExpression): string => memberPath(callee) || nameOf(callee);
 const nameOf = (node: SyntaxNode): string => (node.type === "Identifier" ? node.name : "");
 
 function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
@@ -60,10 +60,10 @@ function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
 
 /**
  * All expressions of a file that decide something and may be a tensor's truth: results of calls, and constants that are the result
- * of a comparison.
+ * of a comparison, by themselves or as a member of a literal object.
  */
 export function conditionsOf(program: SyntaxNode): Condition[] {
-  const known: Known = { compared: comparedNames(program), optional: optionalCalls(program) };
+  const known: Known = { ...comparedNames(program), optional: optionalCalls(program) };
   const found = new Map<SyntaxNode, Condition>();
   const add = (test: SyntaxNode, what: string): void => {
     for (const node of leavesOf(test, known)) if (!found.has(node)) found.set(node, { node, what });
@@ -74,17 +74,36 @@ export function conditionsOf(program: SyntaxNode): Condition[] {
   return [...found.values()];
 }
 
-/** Constants that are the result of a comparison; of a name that the file binds twice nobody knows here which is meant. */
-function comparedNames(program: SyntaxNode): ReadonlySet<string> {
+/**
+ * Constants that are the result of a comparison, and members that are (`"o.done"`) of literal objects whose type is theirs alone; of a
+ * name that the file binds twice nobody knows here which is meant, nor what a member is that the file assigns or deletes.
+ */
+function comparedNames(program: SyntaxNode): Pick<Known, "compared"> {
   const times = new Map<string, number>();
-  const compared = new Set<string>();
+  const compared = new Map<string, string>();
+  const changed = new Set<string>();
   walk(program, (node) => {
     for (const name of namesOf(node)) times.set(name, (times.get(name) ?? 0) + 1);
+    if (node.type === "AssignmentExpression") changed.add(memberPath(node.left));
+    if (node.type === "UnaryExpression" && node.operator === "delete") changed.add(memberPath(node.argument));
     if (node.type !== "VariableDeclaration" || node.kind !== "const") return;
-    for (const { id, init } of node.declarations)
-      if (id.type === "Identifier" && init != null && isPredicate(init)) compared.add(id.name);
+    for (const { id, init } of node.declarations) {
+      if (id.type !== "Identifier" || init == null) continue;
+      if (isPredicate(init)) compared.set(id.name, id.name);
+      if (id.typeAnnotation != null || init.type !== "ObjectExpression") continue;
+      for (const member of init.properties)
+        if (member.type === "ObjectProperty" && !member.computed && isPredicate(member.value))
+          compared.set(`${id.name}.${nameOf(member.key)}`, id.name);
+    }
   });
-  return new Set([...compared].filter((name) => times.get(name) === 1));
+  const isSure = ([path, name]: [string, string]): boolean => times.get(name) === 1 && !changed.has(path);
+  return { compared: new Set([...compared].filter(isSure).map(([path]) => path)) };
+}
+
+/** `o.done` of a member of a name; else empty. */
+function memberPath(node: SyntaxNode): string {
+  if (node.type !== "MemberExpression" || node.computed || node.object.type !== "Identifier") return "";
+  return `${node.object.name}.${nameOf(node.property)}`;
 }
 
 /** The names that a node binds in a scope of its own, or for the file. */
@@ -114,13 +133,31 @@ function deciding(node: SyntaxNode): Condition[] {
       return equalities.has(node.operator)
         ? [node.left, node.right].filter(isPredicate).map((side) => ({ node: side, what: node.operator }))
         : [];
-    case "CallExpression": {
-      const [first] = node.arguments;
-      return first !== undefined && asserts.has(calledPath(node)) ? [{ node: first, what: calledPath(node) }] : [];
-    }
+    case "CallExpression":
+    case "OptionalCallExpression":
+      return decidingCall(node);
     default:
       return [];
   }
+}
+
+function decidingCall(node: babel.CallExpression | babel.OptionalCallExpression): Condition[] {
+  const [first] = node.arguments;
+  if (first === undefined) return [];
+  if (node.type === "CallExpression" && asserts.has(calledPath(node))) return [{ node: first, what: calledPath(node) }];
+  const name = calledName(node);
+  if (name === undefined || node.callee.type === "Identifier" || !callbacks.has(name)) return [];
+  return resultsOf(first).map((result) => ({ node: result, what: `.${name}` }));
+}
+
+/** What a function gives that is written here and waits for nothing: its expression, or what its last statement returns. */
+function resultsOf(callback: SyntaxNode): SyntaxNode[] {
+  const isWritten = callback.type === "ArrowFunctionExpression" || callback.type === "FunctionExpression";
+  if (!isWritten || callback.async || callback.generator === true) return [];
+  const { body } = callback;
+  if (body.type !== "BlockStatement") return [body];
+  const last = body.body.at(-1);
+  return last?.type === "ReturnStatement" && last.argument != null ? [last.argument] : [];
 }
 
 const isPredicate = (node: SyntaxNode): boolean => predicates.has(calledName(unwrapped(node)));
@@ -159,6 +196,7 @@ function leavesOf(test: SyntaxNode, known: Known): SyntaxNode[] {
   const node = unwrapped(test);
   if (node.type === "LogicalExpression") return [node.left, node.right].flatMap((side) => leavesOf(side, known));
   if (node.type === "Identifier") return known.compared.has(node.name) ? [node] : [];
+  if (node.type === "MemberExpression") return known.compared.has(memberPath(node)) ? [node] : [];
   if (node.type === "AwaitExpression") return leavesOf(node.argument, known).length === 0 ? [] : [node];
   const isCall = node.type === "CallExpression" || node.type === "OptionalCallExpression";
   const name = calledName(node) ?? "";

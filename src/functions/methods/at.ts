@@ -1,13 +1,13 @@
 /** @module Indexing in NumPy's spirit. */
 
-import type { Node } from "../ir/node.ts";
-import { formatType } from "../ir/shape.ts";
-import * as ops from "../ops/index.ts";
-import { checkTensor, isTensor, operate, type Tensor } from "../tensor/tensor.ts";
-import { HeddleError } from "../util/errors.ts";
-import { shown } from "../util/show.ts";
-import { counted } from "./counted.ts";
-import { squeezeNode, wrapped } from "./nodes.ts";
+import type { Node } from "../../ir/node.ts";
+import { formatType } from "../../ir/shape.ts";
+import * as ops from "../../ops/index.ts";
+import { checkTensor, isTensor, operate, type Tensor } from "../../tensor/tensor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { shown } from "../../util/show.ts";
+import { counted } from "../counted.ts";
+import { squeezeNode, wrapped } from "../nodes.ts";
 
 type Bound = number | "";
 /** `"from:to"` or `"from:to:step"`, as in Python: `":"`, `"1:"`, `":-1"`, `"::2"`, `"::-1"`. */

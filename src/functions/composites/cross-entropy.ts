@@ -14,40 +14,7 @@ import { inFloat32 } from "../../ops/wide.ts";
 import { operate, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { Fault } from "../../util/faults.ts";
-import { checkOptions } from "../../util/options.ts";
-import type { ReduceOptions } from "../reductions.ts";
-
-/** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
-function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
-  // Whatever is subtracted, the result is the same: derivatives by it would cancel, but for their rounding.
-  const largest = ops.call("stopGradient", [ops.max(x, dim, { keepDims: true })]);
-  // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
-  const shift = ops.select(ops.isFinite(largest), largest, 0);
-  return { shift, log: ops.log(ops.sum(ops.exp(ops.sub(x, shift)), dim, { keepDims: true })) };
-}
-
-function logSumExpNode(x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node {
-  return inFloat32([x], (wide) => {
-    const { shift, log } = logSumExpParts(wide, dim);
-    const total = ops.add(log, shift);
-    return options.keepDims === true ? total : ops.reshape(total, ops.max(wide, dim).shape);
-  });
-}
-
-function softmaxNode(x: Node, dim = -1): Node {
-  return inFloat32([x], (wide) => {
-    const largest = ops.call("stopGradient", [ops.max(wide, dim, { keepDims: true })]);
-    const shifted = ops.exp(ops.sub(wide, largest));
-    return ops.div(shifted, ops.sum(shifted, dim, { keepDims: true }));
-  });
-}
-
-function logSoftmaxNode(x: Node, dim = -1): Node {
-  return inFloat32([x], (wide) => {
-    const { shift, log } = logSumExpParts(wide, dim);
-    return ops.sub(ops.sub(wide, shift), log);
-  });
-}
+import { logSumExpParts, softmaxNode } from "../nodes.ts";
 
 function check(name: string, inputs: readonly TensorType[]): void {
   const [logits, labels] = inputs as [TensorType, TensorType];
@@ -86,6 +53,7 @@ function rowFields({ inputs, outputs, at }: KernelContext<Record<string, never>>
 }
 
 const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
+
 function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor): Fault | undefined {
   const classes = shape.at(-1) as number;
   const row = data.findIndex((label) => label < 0 || label >= classes);
@@ -93,6 +61,7 @@ function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor)
 }
 
 const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };
+
 const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({
   dtype: "f32",
   shape,
@@ -152,24 +121,6 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
 });
 
 const softmaxCrossEntropyNode = (x: Node, label: Node): Node => apply(crossEntropyOp, [x, label], {});
-
-/**
- * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
- * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
- */
-export const softmax = (x: Tensor, dim?: number): Tensor => operate("softmax", softmaxNode, [x], dim);
-
-/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
-export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", logSoftmaxNode, [x], dim);
-
-/**
- * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity where all elements are. The dim is
- * removed, or stays as size 1 with `keepDims`.
- */
-export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
-  checkOptions("logSumExp", options, ["keepDims"]);
-  return operate("logSumExp", logSumExpNode, [x], dim, options);
-}
 
 /** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
 export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>

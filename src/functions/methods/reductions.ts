@@ -1,11 +1,11 @@
 /** @module Sums, means and the like over dims. */
 
-import { type DType, isFloat } from "../ir/dtype.ts";
-import type { Node } from "../ir/node.ts";
-import * as ops from "../ops/index.ts";
-import { checkWhole, checkWide } from "../tensor/arguments.ts";
-import { operate, type Tensor } from "../tensor/tensor.ts";
-import { checkOptions } from "../util/options.ts";
+import { type DType, isFloat } from "../../ir/dtype.ts";
+import type { Node } from "../../ir/node.ts";
+import * as ops from "../../ops/index.ts";
+import { checkWhole, checkWide } from "../../tensor/arguments.ts";
+import { operate, type Tensor } from "../../tensor/tensor.ts";
+import { checkOptions } from "../../util/options.ts";
 
 /** Dims to reduce over: one, some; all where none are given. */
 export type Dims = number | readonly number[];

@@ -1,13 +1,12 @@
 /** @module Sorting and Fourier transforms of tensors. */
 
-import { isFloat } from "../ir/dtype.ts";
-import type { Node } from "../ir/node.ts";
-import { formatType, normalizeDim, otherDims } from "../ir/shape.ts";
-import * as ops from "../ops/index.ts";
-import { operate, operateAll, type Tensor } from "../tensor/tensor.ts";
-import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkOptions } from "../util/options.ts";
-import { shown } from "../util/show.ts";
+import { isFloat } from "../../ir/dtype.ts";
+import type { Node } from "../../ir/node.ts";
+import { formatType, normalizeDim, otherDims } from "../../ir/shape.ts";
+import * as ops from "../../ops/index.ts";
+import { operate, operateAll, type Tensor } from "../../tensor/tensor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { checkInteger, checkOptions } from "../../util/options.ts";
 import type { ReduceOptions } from "./reductions.ts";
 
 /** Options of {@link sort} and {@link argsort}. */
@@ -20,20 +19,6 @@ export interface SortOptions {
 export function sort(x: Tensor, dim = -1, options: SortOptions = {}): Tensor {
   checkOptions("sort", options, ["descending"]);
   return operate("sort", ops.sort, [x], dim, options);
-}
-
-/** Tensors of one shape in the order of the first one's elements along a dim (default the last), stable. */
-export function sortTogether(inputs: readonly Tensor[], dim = -1, options: SortOptions = {}): Tensor[] {
-  if (!Array.isArray(inputs))
-    throw new HeddleError("argument", `sortTogether: takes an array of tensors, got ${shown(inputs)}`);
-  checkOptions("sortTogether", options, ["descending"]);
-  const build = (...given: unknown[]) =>
-    ops.sortTogether(
-      given.slice(0, inputs.length) as Parameters<typeof ops.sortTogether>[0],
-      given[inputs.length] as number,
-      given[inputs.length + 1] as SortOptions,
-    );
-  return operateAll("sortTogether", build, inputs, dim, options);
 }
 
 /** Indices (i32) that sort x along a dim (default the last), stable. */
@@ -95,15 +80,3 @@ export function quantile(x: Tensor, share: number, dim = -1, options: ReduceOpti
   checkOptions("quantile", options, ["keepDims"]);
   return operate("quantile", quantileNode, [x], share, dim, options);
 }
-
-/**
- * Fourier transform over the last `dims` (1 to 3) dims of a complex tensor [..., n, 2]: the last dim holds the real and the
- * imaginary parts, as PyTorch's `view_as_real` has them. Sum of x[j] exp(-2 pi i j k / n), without a factor; f32 or f64.
- */
-export const fft = (x: Tensor, dims = 1): Tensor => operate("fft", ops.fft, [x], dims);
-/** The inverse of {@link fft}, over the number of points. */
-export const ifft = (x: Tensor, dims = 1): Tensor => operate("ifft", ops.ifft, [x], dims);
-/** {@link fft} of a real tensor [..., n]: the first n / 2 + 1 values of the last dim as a complex tensor; the others are their mirror image. */
-export const rfft = (x: Tensor, dims = 1): Tensor => operate("rfft", ops.rfft, [x], dims);
-/** The inverse of {@link rfft}, of a complex tensor [..., n / 2 + 1, 2] to a real one whose last size is `last` (default the even one). */
-export const irfft = (x: Tensor, last?: number, dims = 1): Tensor => operate("irfft", ops.irfft, [x], last, dims);
