@@ -4,13 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
 import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
-import { isTensor, replicate, type Tensor } from "../../src/tensor/index.ts";
+import { unusedAxes } from "../../src/report/unused.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { stateLayouts } from "../../src/train/layouts.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
-import { unusedAxes } from "../../src/train/unused.ts";
+import { layoutAxes } from "../../src/train/rules.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
@@ -217,7 +218,7 @@ describe("mistakes", () => {
   test("other axes are passed over, with a reason where nothing is split instead", () => {
     const settings = resolveOptions(task({ layout: pair }));
     const { plan } = planStep(settings, modelTypes(settings), mesh({ tensor: 2 }));
-    const [unused] = unusedAxes(plan, settings.layoutRules);
+    const [unused] = unusedAxes(plan, layoutAxes(settings.layoutRules));
     expect(unused).toMatchObject({ axis: "tensor", size: 2 });
     expect(unused?.reason).toMatch(/nothing over 'tensor' \(the layout splits over model\)$/);
     const numbered = resolveOptions(task({ layout: layouts.fullySharded("data2") }));
