@@ -38,10 +38,10 @@ export function machineCommand({ finish, signal }: CommandContext): Command {
   return new Command("machine")
     .summary("measure this machine for plans")
     .description("Measures what the devices of this machine and the links between them can do, for --machine measured.")
-    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024), allThreads())
+    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024))
     .option("-o, --out <file>", "write the figures there instead of keeping them")
     .addHelpText("after", notes)
-    .action(async ({ threads, out }: { readonly threads: number; readonly out?: string }) => {
+    .action(async ({ threads = allThreads(), out }: { readonly threads?: number; readonly out?: string }) => {
       const file = out ?? measuredFile(threads);
       const machine = `${JSON.stringify(await measure(threads, signal), null, 2)}\n`;
       mkdirSync(dirname(file), { recursive: true });

@@ -84,7 +84,7 @@ export class Inputs {
     const keys = shape.kind === "array" ? Object.keys(shape.items) : shape.keys;
     const fits = shape.kind === "array" ? Array.isArray(given) : isRecord(given);
     if (!fits || `${Object.keys(given as object).sort()}` !== `${[...keys].sort()}`)
-      throw new HeddleError("argument", `predict: a request is ${shown(given)}, but it gives ${this.paths.join(", ")}`);
+      throw new HeddleError("argument", `predict: a request gives ${this.paths.join(", ")}, got ${shown(given)}`);
     for (const [index, key] of keys.entries())
       this.gather(shape.items[index] as TreeShape, (given as Record<string, unknown>)[key], found);
   }
@@ -96,7 +96,7 @@ export class Inputs {
     if (flat.length !== sizeOf(type.shape) || (shape.length !== 1 && !sameShape(shape, type.shape)))
       throw new HeddleError(
         "shape",
-        `${what}: a request has values of ${formatShape(shape)}, not ${formatType(type)}`,
+        `${what}: a request gives ${formatType(type)}, got ${shape.length === 0 ? shown(values) : `values of ${formatShape(shape)}`}`,
         {
           hint: "a request is one example, without the batch",
         },
