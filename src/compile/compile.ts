@@ -15,7 +15,7 @@ import {
   sameLayout,
   verifyPlan,
 } from "../plan/index.ts";
-import { deviceAt, type Mesh } from "../plan/mesh.ts";
+import { checkAxisNames, deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
@@ -54,7 +54,9 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
-  const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
+  const machine = options.machine ?? environmentMachine();
+  checkAxisNames("machine: links has", Object.keys(machine?.links ?? {}), mesh);
+  const told = { ...asked, machine, finish };
   const make = (): Plan =>
     pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
   const plan = given !== undefined && "classes" in given ? verified(given) : make();

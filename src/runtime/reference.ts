@@ -129,7 +129,6 @@ function compile(programs: readonly Program[], options: ExecutorOptions): Execut
   );
   return {
     program,
-    arenaBytes: 0,
     calls,
     run: (inputs): Run => {
       try {

@@ -2,7 +2,7 @@
 import assert from "node:assert";
 import { all, gt, jit, type Tensor, tensor } from "heddle";
 import { describe, expect, it, test } from "vitest";
-import { transformSource } from "../../src/autograph/index.ts";
+import { transformSource } from "../../src/adapters/autograph/index.ts";
 
 const x = tensor([1, -2]);
 /** A tensor as TypeScript takes it for a condition. */

@@ -28,6 +28,30 @@ const mistakes: Mistake[] = [
     status: 1,
     says: /there is no executor 'gpu'\n.*there are native, reference/s,
   },
+  {
+    args: ["plan", trains, ...mesh],
+    variables: { HEDDLE_EXECUTOR: "nonsense" },
+    status: 1,
+    says: /there is no executor 'nonsense'\n.*there are native, reference, auto;/s,
+  },
+  { args: ["worker", "--executor", "remote"], status: 2, says: /Allowed choices are native, reference\./ },
+  {
+    args: ["worker"],
+    variables: { HEDDLE_EXECUTOR: "native", HEDDLE_NATIVE: "off" },
+    status: 1,
+    says: /the native executor cannot be used: /,
+  },
+  {
+    args: ["machine", "--out", "no/such/folder/m.json"],
+    status: 2,
+    says: /there is no folder no\/such\/folder to write/,
+  },
+  {
+    args: ["plan", trains, ...mesh, "--machine", "measured", "--threads", "1"],
+    variables: { XDG_CACHE_HOME: "/dev/null" },
+    status: 2,
+    says: /devices of 1 thread have not been measured here/,
+  },
   { args: ["run", "no/such/file.ts"], status: 2, says: /^heddle: there is no file no\/such\/file\.ts/ },
   {
     args: ["run", trains.slice(0, -3)],
