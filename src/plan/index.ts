@@ -46,7 +46,6 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  planTitle,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
