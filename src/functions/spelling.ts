@@ -1,7 +1,7 @@
 /** @module How functions that go element by element are made of those over nodes. */
 
 import type { Node } from "../ir/node.ts";
-import type * as ops from "../ops/index.ts";
+import * as ops from "../ops/index.ts";
 import { compared, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 
 /** A function of one tensor. */
@@ -19,8 +19,10 @@ export const unary =
 /** A function of two operands from one of nodes and numbers. */
 export const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
-  (x, y) =>
-    operate(name, build, [x, y]);
+  (x, y) => {
+    ops.operandChecks[name]?.(x, y);
+    return operate(name, build, [x, y]);
+  };
 
 /** A comparison. */
 export const comparison =

@@ -1,8 +1,8 @@
 /** @module A table of a model's layers: what each makes, and how many parameters it has. */
 
 import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
+import { chosenNames, type Selection } from "../functions/parts.ts";
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { chosenNames, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
