@@ -1,7 +1,8 @@
 /** @module How functions that go element by element are made of those over nodes. */
 
 import type { Node } from "../ir/node.ts";
-import * as ops from "../ops/index.ts";
+import type * as ops from "../ops/index.ts";
+import { operandChecks } from "../ops/spelling.ts";
 import { compared, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 
 /** A function of one tensor. */
@@ -20,7 +21,7 @@ export const unary =
 export const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
   (x, y) => {
-    ops.operandChecks[name]?.(x, y);
+    operandChecks[name]?.(x, y);
     return operate(name, build, [x, y]);
   };
 

@@ -2,8 +2,9 @@
 import { boundsOf, isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { call, type Operand, sameShapes, together, unary } from "./emit-scalar.ts";
+import { type Operand, together } from "./emit-scalar.ts";
 import { abs, div, eq, ge, gt, le, lt, maximum, minimum, mul, ne } from "./spelled.ts";
+import { unary } from "./spelling.ts";
 
 /** Whether x is neither infinite nor NaN; bool. Of floats only. */
 export const isFinite = unary("isFinite");
@@ -63,9 +64,3 @@ function ofIntegers<T extends TensorType>(
 }
 
 const isNumber = (value: unknown): value is number | bigint => typeof value === "number" || typeof value === "bigint";
-
-/** `condition ? onTrue : onFalse`, elementwise. */
-export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node {
-  const [left, right] = together("select", [onTrue, onFalse]) as [Node, Node];
-  return call("select", sameShapes("select", [condition, left, right]));
-}

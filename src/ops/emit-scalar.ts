@@ -3,11 +3,11 @@
  * operands, and casts. Part of `emit.ts`.
  */
 
-import { type DType, isFloat, isInteger, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
+import { type DType, isFloat, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { promote } from "../ir/promote.ts";
-import { broadcastShapes, formatType, range, type Shape, sameShape, type TensorType } from "../ir/shape.ts";
+import { broadcastShapes, formatType, range, type Shape, sameShape } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
@@ -77,8 +77,7 @@ export function literal(name: string, dtype: DType, value: number | bigint): Nod
   return constant(dtype, value);
 }
 
-/** Broadcasts all to one shape. @throws HeddleError `shape` where they do not */
-export function sameShapes(name: string, nodes: readonly Node[]): Node[] {
+function sameShapes(name: string, nodes: readonly Node[]): Node[] {
   let shape: Shape = [];
   for (const node of nodes) {
     const joined = broadcastShapes(shape, node.shape);
@@ -88,34 +87,6 @@ export function sameShapes(name: string, nodes: readonly Node[]): Node[] {
   }
   return nodes.map((node) => broadcastTo(node, shape));
 }
-
-/** The function of this op over a node. */
-export const unary =
-  (name: string) =>
-  (x: Node): Node =>
-    call(name, [x]);
-
-/** The function of this op over two nodes or numbers, which takes them to one dtype and shape. */
-export const binary =
-  (name: string) =>
-  (x: Operand, y: Operand): Node => {
-    operandChecks[name]?.(x, y);
-    return call(name, together(name, [x, y]));
-  };
-
-/** @throws HeddleError `dtype` for integers to a negative number. */
-function checkExponent(x: TensorType | number | bigint, y: unknown): void {
-  if (typeof x !== "object" || !isInteger(x.dtype)) return;
-  if ((typeof y !== "number" && typeof y !== "bigint") || y >= 0) return;
-  throw new HeddleError("dtype", `pow: ${formatType(x)} to the ${y}: integers have no negative powers`, {
-    hint: `cast to a float dtype first: pow(cast(x, "f32"), ${y})`,
-  });
-}
-
-/** What operands of functions are looked at for, before they are brought to one dtype. */
-export const operandChecks: {
-  readonly [op: string]: ((x: TensorType | number | bigint, y: TensorType | number | bigint) => void) | undefined;
-} = { pow: checkExponent };
 
 /**
  * Converts to another dtype; `x` itself where it has that. Floats to integers truncate and saturate, NaN gives 0; integers among
@@ -140,3 +111,9 @@ export function broadcastTo(x: Node, shape: Shape): Node {
 /** Input dim `i` becomes output dim `dims[i]`; sizes of 1 are repeated. */
 export const broadcastInDim = (x: Node, shape: Shape, dims: readonly number[]): Node =>
   call("broadcast", [x], { shape, dims });
+
+/** `condition ? onTrue : onFalse`, elementwise. */
+export function select(condition: Node, onTrue: Operand, onFalse: Operand): Node {
+  const [left, right] = together("select", [onTrue, onFalse]) as [Node, Node];
+  return call("select", sameShapes("select", [condition, left, right]));
+}

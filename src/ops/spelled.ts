@@ -1,5 +1,5 @@
 /** @module The scalar functions over nodes: made of src/ops/scalar*.ts by `npx vitest run test/ops/spelled -u`. */
-import { binary, unary } from "./emit-scalar.ts";
+import { binary, unary } from "./spelling.ts";
 
 /** -x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool. */
 export const neg = unary("neg");

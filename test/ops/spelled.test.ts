@@ -39,7 +39,7 @@ function ofTensors(row: FunctionRow): string {
 
 test("functions over nodes", async () => {
   const text = `/** @module The scalar functions over nodes: ${made}. */
-import { binary, unary } from "./emit-scalar.ts";
+import { binary, unary } from "./spelling.ts";
 
 ${functionTable.map(ofNodes).join("")}`;
   await expect(text).toMatchFileSnapshot("../../src/ops/spelled.ts");
