@@ -10,7 +10,10 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. */
+/**
+ * From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. A file that stands
+ * here by its name is no part of its folder.
+ */
 export const layers: readonly (readonly string[])[] = [
   ["util"],
   ["ir"],
@@ -27,8 +30,10 @@ export const layers: readonly (readonly string[])[] = [
   ["functions"],
   ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
   ["io"],
-  ["train", "parameter-server"],
-  ["keras"],
+  ["train", "parameter-server", "extend"],
+  ["adapters/caffe"],
+  ["io/index.ts"],
+  ["adapters/keras"],
   ["launch", "studio"],
   ["cli"],
 ];
@@ -46,9 +51,11 @@ const needNode: readonly string[] = [
   "data/idx-file.ts",
   "data/mnist.ts",
   "io/",
+  "extend/index.ts",
+  "adapters/caffe/",
+  "adapters/keras/",
   "train/",
   "parameter-server/",
-  "keras/",
   "launch/",
   "studio/",
   "cli/",
@@ -57,6 +64,10 @@ const needNode: readonly string[] = [
   "data/index.ts",
   "runtime/index.ts",
 ];
+
+/** Adapters import Heddle as a user's adapter does: of all modules those alone that package.json's exports name. */
+const isAdapter = (part: string): boolean => part.startsWith("adapters/");
+const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|browser)\.ts$/.test(file);
 
 /** Folders that users know by another name: the tensor and its functions are one thing to them. */
 const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
@@ -144,7 +155,10 @@ function problemOf(
   if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
   if (inBrowser(file) && !inBrowser(target) && !one.typeOnly && !replaced.has(target))
     return `may not import ${specifier}: ${why}`;
-  return layerProblem(from, folderOf(target));
+  const to = folderOf(target);
+  if (isAdapter(from) && from !== to && !isExported(target))
+    return `an adapter may not import ${specifier}: of Heddle it has what users have, the modules of package.json's exports`;
+  return layerProblem(from, to);
 }
 
 const why = "the module runs in a browser, and this needs Node";
@@ -166,8 +180,10 @@ function groupOf(folder: string): number {
   return layers.findIndex((group) => group.includes(folder));
 }
 
+/** The folder of a file as `layers` has it; of an adapter with its own. */
 function folderOf(file: string): string {
-  return file.includes("/") ? (file.split("/")[0] ?? "") : "";
+  if (layers.some((group) => group.includes(file))) return file;
+  return /^(adapters\/[^/]+|[^/]+)(?=\/)/.exec(file)?.[0] ?? "";
 }
 
 function unknownFolders(files: readonly string[]): string[] {
@@ -218,7 +234,8 @@ function shortestCycle(start: string, targets: ReadonlyMap<string, readonly stri
 }
 
 /** The name in package.json's exports of what a folder gives. */
-const exportName = (folder: string): string => (folder === "." ? "." : `./${exportedAs[folder] ?? folder}`);
+const exportName = (folder: string): string =>
+  folder === "." ? "." : `./${exportedAs[folder] ?? posix.basename(folder)}`;
 
 /** package.json's exports against the folders: each `src/<folder>/index.ts` has one, and each has its folder. */
 function checkExports(root: string, files: readonly string[]): string[] {
@@ -227,7 +244,7 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const { exports = {} } = JSON.parse(readFileSync(manifest, "utf8")) as { exports?: Record<string, unknown> };
   const expected = new Map(
     files
-      .filter((file) => file === "index.ts" || /^[^/]+\/index\.ts$/.test(file))
+      .filter((file) => file === "index.ts" || /^(adapters\/)?[^/]+\/index\.ts$/.test(file))
       .map((file) => [exportName(posix.dirname(file)), file] as const),
   );
   const problems: string[] = [];

@@ -1,4 +1,5 @@
 /** @module Indexing in NumPy's spirit. */
+
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -6,6 +7,7 @@ import { checkTensor, isTensor, operate, type Tensor } from "../tensor/tensor.ts
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { counted } from "./counted.ts";
+import { squeezeNode, wrapped } from "./nodes.ts";
 
 type Bound = number | "";
 /** `"from:to"` or `"from:to:step"`, as in Python: `":"`, `"1:"`, `":-1"`, `"::2"`, `"::-1"`. */
@@ -95,9 +97,9 @@ function build(x: Node, ...rest: (Node | readonly Part[])[]): Node {
   const sliced = cut(x, parts);
   // From the last dim on, so that what a tensor brings in does not move the dims that follow.
   return parts.reduceRight((node, { kind }, dim) => {
-    if (kind === "place") return ops.squeeze(node, dim);
+    if (kind === "place") return squeezeNode(node, dim);
     if (kind === "range") return node;
-    return ops.take(node, ops.wrapped(index as Node, x.shape[dim] as number), dim);
+    return ops.take(node, wrapped(index as Node, x.shape[dim] as number), dim);
   }, sliced);
 }
 

@@ -2,9 +2,11 @@
  * @module Places by value: of what is not 0, in sorted numbers, in bins. Where the shape of a result depends on values they are
  * read, blocking; in a traced function `size` says how much room there is, as in JAX.
  */
+
 import { type DType, isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatShape, formatType, normalizeDim, sameShape } from "../ir/shape.ts";
+import { formatShape, formatType, normalizeDim, sameShape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { literal, type Operand } from "../ops/emit-scalar.ts";
 import * as ops from "../ops/index.ts";
 import { checkWhole } from "../tensor/arguments.ts";
 import {
@@ -22,6 +24,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { tensor } from "./create.ts";
 import { toIndices } from "./indices.ts";
+import { repeatNode } from "./nodes.ts";
 import { moveDim } from "./rearrange.ts";
 
 /** Options of functions whose results are as large as values say. */
@@ -46,6 +49,116 @@ function sizeOr(name: string, size: number | undefined, unknown: string, count: 
   throw unknownSize(name, unknown);
 }
 
+/** Whether x comes before y in the order in which {@link sort} puts them: NaN is above all numbers. */
+function isBefore(x: Node, y: Node): Node {
+  const less = ops.lt(x, y);
+  return isFloat(x.dtype) ? ops.or(less, ops.and(ops.isNaN(y), ops.not(ops.isNaN(x)))) : less;
+}
+
+function placesOf(sorted: Node, given: Operand, right: boolean): Node {
+  if (sorted.shape.length !== 1)
+    throw new HeddleError("shape", `searchsorted: takes a sorted vector, got ${formatType(sorted)}`, {
+      hint: "several vectors, each with its own values, are vmap(placesOf)",
+    });
+  const values = typeof given === "object" ? given : literal("searchsorted", sorted.dtype, given);
+  if (sorted.dtype !== values.dtype)
+    throw new HeddleError("dtype", `searchsorted: ${formatType(sorted)} and ${formatType(values)} are of two dtypes`, {
+      hint: "cast one of them",
+    });
+  const [count] = sorted.shape as [number];
+  let found = ops.full("i32", values.shape, 0);
+  if (count === 0 || sizeOf(values.shape) === 0) return found;
+  // Steps of powers of two, each taken where the last element of it still belongs before the value.
+  for (let step = 2 ** Math.floor(Math.log2(count)); step >= 1; step /= 2) {
+    const next = ops.add(found, step);
+    const last = ops.gather(sorted, ops.minimum(ops.sub(next, 1), count - 1));
+    const passes = right ? ops.not(isBefore(values, last)) : isBefore(last, values);
+    found = ops.select(ops.and(ops.le(next, count), passes), next, found);
+  }
+  return found;
+}
+
+/**
+ * `[places, number]`: where the first `size` elements of a vector of truth values that are true stand (i32), in order, and how
+ * many are true in all; places that stay free hold the vector's length.
+ */
+function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
+  const [count] = flags.shape as [number];
+  const ones = ops.cast(flags, "i32");
+  const number = ops.sum(ones);
+  if (count === 0) return [ops.full("i32", [size], 0), number];
+  const rank = ops.sub(ops.cumsum(ones), 1);
+  // One more row takes what there is no room for.
+  const row = ops.select(flags, ops.minimum(rank, size), size);
+  const start = ops.full("i32", [size + 1], count);
+  const places = ops.scatter("min", start, row, ops.iota("i32", [count], 0));
+  return [ops.slice(places, [0], [size]), number];
+}
+
+const flagsOf = (x: Node): Node => ops.reshape(x.dtype === "bool" ? x : ops.ne(x, 0), [sizeOf(x.shape)]);
+
+/** How many elements are not 0 (i32). */
+const countNonzero = (x: Node): Node => ops.sum(ops.cast(flagsOf(x), "i32"));
+
+function coordinates(x: Node, size: number, fill: number): Node {
+  const [flat] = whereTrue(flagsOf(x), size);
+  const rank = x.shape.length;
+  if (rank === 0) return ops.full("i32", [size, 0], 0);
+  const strides = stridesOf(x.shape);
+  const free = ops.ge(flat, sizeOf(x.shape));
+  const columns = x.shape.map((length, dim) => {
+    const place = ops.rem(ops.div(flat, Math.max(1, strides[dim] as number)), Math.max(1, length));
+    return ops.reshape(ops.select(free, fill, place), [size, 1]);
+  });
+  return ops.concat(columns, 1);
+}
+
+function maskedRows(x: Node, mask: Node, size: number, fill: number): Node {
+  const rest = x.shape.slice(mask.shape.length);
+  const count = sizeOf(mask.shape);
+  const [places] = whereTrue(flagsOf(mask), size);
+  if (count === 0 || size === 0) return ops.full(x.dtype, [size, ...rest], fill);
+  const rows = ops.gather(ops.reshape(x, [count, ...rest]), ops.minimum(places, count - 1));
+  const free = ops.broadcastInDim(ops.ge(places, count), rows.shape, [0]);
+  return ops.select(free, ops.full(x.dtype, rows.shape, fill), rows);
+}
+
+function repeated(x: Node, counts: Node, size: number): Node {
+  const [length] = x.shape as [number];
+  if (length === 0 || size === 0) return ops.full(x.dtype, [size, ...x.shape.slice(1)], 0);
+  const ends = ops.cumsum(counts);
+  const from = placesOf(ends, ops.iota("i32", [size], 0), true);
+  return ops.gather(x, ops.minimum(from, length - 1));
+}
+
+/** Bounds of `bins` bins of one width between two numbers; where these are equal, of one around them. */
+function binEdges(low: Node, high: Node, bins: number): Node {
+  const same = ops.cast(ops.eq(low, high), low.dtype);
+  const [from, to] = [ops.sub(low, ops.mul(same, 0.5)), ops.add(high, ops.mul(same, 0.5))];
+  const steps = ops.iota(low.dtype, [bins + 1], 0);
+  const edges = ops.add(ops.mul(steps, ops.div(ops.sub(to, from), bins)), from);
+  return ops.select(ops.eq(steps, bins), to, edges);
+}
+
+/** How many elements lie between each two edges, or the sum of their weights; the last bin has both its bounds. */
+function countsBetween(x: Node, edges: Node, weights: Node | undefined): Node {
+  const bins = (edges.shape[0] as number) - 1;
+  const flat = ops.reshape(x, [sizeOf(x.shape)]);
+  const last = ops.broadcastTo(ops.slice(edges, [bins], [bins + 1]), flat.shape);
+  const bin = ops.sub(placesOf(edges, flat, true), 1);
+  // What is outside goes to one more bin, which is cut off.
+  const own = ops.select(ops.eq(flat, last), bins - 1, ops.select(ops.lt(bin, 0), bins, bin));
+  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.slice(ops.scatterAdd(given, ops.minimum(own, bins), bins + 1), [0], [bins]);
+}
+
+/** How often each of the numbers 0, 1, … up to `size` occurs among indices (i32), or the sum of its weights. */
+function countsOf(indices: Node, size: number, weights: Node | undefined): Node {
+  const flat = ops.reshape(indices, [sizeOf(indices.shape)]);
+  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.scatterAdd(given, flat, size);
+}
+
 /** The error of a traced function that is not told how large its result is. */
 export const unknownSize = (name: string, what: string): HeddleError =>
   new HeddleError("argument", `${name}: ${what} is not known yet`, {
@@ -57,7 +170,7 @@ function checkFill(name: string, dtype: DType, fill: unknown): void {
   throw new HeddleError("dtype", `${name}: fill must be a number of ${dtype}, got ${shown(fill)}`);
 }
 
-const counted = (name: string, x: Tensor): number => operate(`${name} count`, ops.countNonzero, [x]).itemSync();
+const counted = (name: string, x: Tensor): number => operate(`${name} count`, countNonzero, [x]).itemSync();
 
 /**
  * Coordinates of the elements that are not 0, or true, in row-major order: `[count, rank]` in i32, a row for each, as
@@ -73,7 +186,7 @@ export function nonzero(x: Tensor, options: FoundOptions = {}): Tensor {
   checkFill("nonzero", "i32", fill);
   const unknown = `how many elements of ${formatType(x)} are not 0`;
   const size = sizeOr("nonzero", options.size, unknown, () => counted("nonzero", x));
-  return operate("nonzero", ops.nonzero, [x], size, fill);
+  return operate("nonzero", coordinates, [x], size, fill);
 }
 
 /**
@@ -94,7 +207,7 @@ export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {})
     throw new HeddleError("shape", `booleanMask: ${formatType(mask)} has not the first dims of ${formatType(x)}`);
   const unknown = `how much of ${formatType(mask)} is true`;
   const size = sizeOr("booleanMask", options.size, unknown, () => counted("booleanMask", mask));
-  return operate("booleanMask", ops.booleanMask, [x, mask], size, fill);
+  return operate("booleanMask", maskedRows, [x, mask], size, fill);
 }
 
 /**
@@ -117,7 +230,7 @@ export function repeatInterleave(
   const at = normalizeDim(dim, x.shape.length, name);
   if (typeof counts === "number") {
     checkInteger(name, "counts", counts, 0);
-    return operate(name, ops.repeat, [x], counts, at);
+    return operate(name, repeatNode, [x], counts, at);
   }
   const each = isTensor(counts) ? counts : tensor(Int32Array.from(counts as readonly number[]));
   if (!sameShape(each.shape, [x.shape[at] as number]) || !isInteger(each.dtype))
@@ -132,7 +245,7 @@ export function repeatInterleave(
   const size = isTensor(counts)
     ? sizeOr(name, options.size, `the sum of the counts ${formatType(each)}`, total)
     : (options.size ?? total());
-  const build = (node: Node, by: Node, places: number): Node => ops.repeatEach(node, by, places);
+  const build = (node: Node, by: Node, places: number): Node => repeated(node, by, places);
   return moveDim(operate(name, build, [moveDim(x, at, 0), toIndices(each)], size), 0, at);
 }
 
@@ -155,7 +268,7 @@ export function searchsorted(sorted: Tensor, values: TensorLike, options: Search
   const { side = "left" } = options;
   if (side !== "left" && side !== "right")
     throw new HeddleError("option", `searchsorted: side is ${shown(side)}`, { hint: 'it can be "left" or "right"' });
-  return operate("searchsorted", ops.searchsorted, [sorted, values], side === "right");
+  return operate("searchsorted", placesOf, [sorted, values], side === "right");
 }
 
 /** Options of {@link bincount}. */
@@ -181,7 +294,7 @@ export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
   const size = sizeOr("bincount", options.size, unknown, () => (x.size === 0 ? 0 : Number(x.max().itemSync()) + 1));
   const given = options.weights === undefined ? [] : [options.weights];
   const build = (...inputs: unknown[]): Node =>
-    ops.countsOf(inputs[0] as Node, inputs.at(-1) as number, inputs.length > 2 ? (inputs[1] as Node) : undefined);
+    countsOf(inputs[0] as Node, inputs.at(-1) as number, inputs.length > 2 ? (inputs[1] as Node) : undefined);
   return operate("bincount", build as never, [toIndices(x), ...given], Math.max(size, 0));
 }
 
@@ -226,7 +339,7 @@ export function histogram(
   checkWeights("histogram", x, weights);
   const values = isFloat(x.dtype) ? x : x.cast("f32");
   const edges = typeof bins === "number" ? evenEdges(values, bins, range) : givenEdges(values, bins);
-  const build = (...[node, bounds, by]: Node[]): Node[] => [ops.countsBetween(node as Node, bounds as Node, by)];
+  const build = (...[node, bounds, by]: Node[]): Node[] => [countsBetween(node as Node, bounds as Node, by)];
   const operands = weights === undefined ? [values, edges] : [values, edges, weights];
   const [counts] = operateAll("histogram", build, operands) as [Tensor];
   if (!density) return { counts, edges };
@@ -246,7 +359,7 @@ function evenEdges(x: Tensor, bins: number, range: readonly [number, number] | u
   const known = range ?? (x.size === 0 ? [0, 1] : undefined);
   const build = (node: Node, count: number, ends?: readonly number[]): Node => {
     const [low, high] = ends?.map((end) => ops.constant(node.dtype, end)) ?? [ops.min(node), ops.max(node)];
-    return ops.binEdges(low as Node, high as Node, count);
+    return binEdges(low as Node, high as Node, count);
   };
   const edges = operate("histogram edges", build, [x], bins, known);
   const made = known === undefined ? valuesAtHand(edges) : undefined;

@@ -10,7 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { CreateOptions } from "./create.ts";
-import type { ReduceOptions } from "./reductions.ts";
+import { fromEnd } from "./nodes.ts";
 import { selected } from "./selected.ts";
 
 export {
@@ -183,27 +183,6 @@ export const or: Binary = binary("or", ops.or);
 export const xor: Binary = binary("xor", ops.xor);
 /** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
 export const atan2: Binary = binary("atan2", ops.atan2);
-/**
- * sqrt(x² + y²), with broadcasting, of floats: without overflow or underflow on the way (1e30 and 1e30 in f32), Infinity
- * beside NaN too. The gradient is 0 at the origin and where one is infinite (PyTorch: NaN).
- */
-export const hypot: Binary = binary("hypot", ops.hypot);
-/** |x| with the sign of y, of zeros and NaN too, with broadcasting, of floats. The gradient by x is ±1, 0 at 0; that by y is 0. */
-export const copysign: Binary = binary("copysign", ops.copysign);
-/**
- * Remainder of x / y with the sign of y, as Python's `%` and NumPy's `remainder`, with broadcasting; NaN for floats by 0. A
- * remainder of 0 has the sign of x, as in PyTorch (NumPy: of y). With the sign of x it is {@link rem}.
- *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
- */
-export const remainder: Binary = binary("remainder", ops.remainder);
-/**
- * x / y rounded down, as Python's `//`, with broadcasting; of floats it is a float, and the quotient where y is 0.
- * Toward 0 it is {@link div} of integers. Its gradient is 0.
- *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
- */
-export const floorDivide: Binary = binary("floorDivide", ops.floorDivide);
 /** The derivative of order n of digamma at x; n whole numbers from 0 to 170 in the dtype of x, and constant for gradients. */
 export const polygamma: Binary = binary("polygamma", ops.polygamma);
 /** x shifted left by y bits; y of the width or more gives 0. */
@@ -224,6 +203,12 @@ export const le: Binary = (x, y) => compared("le", x, y);
 export const gt: Binary = (x, y) => compared("gt", x, y);
 /** Whether x >= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const ge: Binary = (x, y) => compared("ge", x, y);
+
+function sliceFromEnd(x: Node, start: readonly number[], limit: readonly number[], stride?: readonly number[]): Node {
+  const counted = (places: readonly number[]): number[] =>
+    places.map((place, dim) => fromEnd(place, x.shape[dim] ?? 0));
+  return ops.slice(x, counted(start), counted(limit), stride);
+}
 
 /** `condition ? onTrue : onFalse`, elementwise, with broadcasting; the condition is bool. */
 export const select = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
@@ -287,7 +272,7 @@ export function slice(
   checkWhole("slice", "start", start);
   checkWhole("slice", "limit", limit);
   if (stride !== undefined) checkWhole("slice", "stride", stride);
-  return operate("slice", ops.sliceFromEnd, [x], start, limit, stride);
+  return operate("slice", sliceFromEnd, [x], start, limit, stride);
 }
 /** Joins tensors along a dim. */
 export function concat(inputs: readonly Tensor[], dim = 0): Tensor {
@@ -343,24 +328,6 @@ export function pad(
  */
 export const matmul = (x: Tensor, y: Tensor): Tensor => operate("matmul", ops.matmul, [x, y]);
 /**
- * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
- * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
- */
-export const softmax = (x: Tensor, dim?: number): Tensor => operate("softmax", ops.softmax, [x], dim);
-/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
-export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", ops.logSoftmax, [x], dim);
-/**
- * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity where all elements are. The dim is
- * removed, or stays as size 1 with `keepDims`.
- */
-export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {
-  checkOptions("logSumExp", options, ["keepDims"]);
-  return operate("logSumExp", ops.logSumExp, [x], dim, options);
-}
-/** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
-export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
-  operate("softmaxCrossEntropy", ops.softmaxCrossEntropy, [logits, labels]);
-/**
  * A matrix that is zero but at (`rows`, `columns`), i32 vectors as long as the float `values`; entries of one place add up.
  * Compiled functions multiply it by other matrices, and differentiate that, on its entries alone, which an absent entry
  * times infinity shows: it counts as 0. Every other operation gets the dense matrix.
@@ -389,8 +356,10 @@ export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dot
 
 export * from "./at.ts";
 export * from "./close.ts";
+export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./composites/softmax.ts";
 export * from "./lookup.ts";
 export * from "./order.ts";
+export * from "./pairs.ts";
 export * from "./pooling.ts";
 export * from "./rearrange.ts";
 export * from "./reduce-window.ts";

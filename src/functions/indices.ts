@@ -1,9 +1,11 @@
 /** @module Integers that users give as indices and labels, in the dtype in which lookups read them. */
+
 import { isLong } from "../ir/dtype.ts";
 import * as ops from "../ops/index.ts";
 import { operate, type Tensor, valuesAtHand } from "../tensor/tensor.ts";
 import { faultError, type OutsideIndex, retold } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
+import { wrapped } from "./nodes.ts";
 
 const [least, most] = [-(2 ** 31), 2 ** 31 - 1];
 
@@ -52,7 +54,7 @@ function checkWide(x: Tensor, { kind, size }: IndexRole): void {
 
 /** i32 positions that count from the end where negative, counted from the start; for lookups that make others of them. */
 export const fromStart = (positions: Tensor, size: number): Tensor =>
-  operate("from start", ops.wrapped, [toIndices(positions)], size);
+  operate("from start", wrapped, [toIndices(positions)], size);
 
 /** Rows by ids or labels: they name a row, so a negative one is outside, not counted from the end as `gather` does. */
 export const rowsById = (x: Tensor, ids: Tensor, batchDims = 0): Tensor =>

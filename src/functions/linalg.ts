@@ -2,20 +2,22 @@
  * @module Linear algebra: matrices in the last two dims, any dims before them being a batch; f32 or f64, f32 being computed
  * in f64 and rounded. Sources of the gradients are named in `src/ops/factor-gradient.ts`.
  */
+
+import type { Node } from "../ir/node.ts";
+import { range } from "../ir/shape.ts";
+import { turned } from "../ops/factor-gradient.ts";
 import * as ops from "../ops/index.ts";
-import { isTensor, operate, operateAll, type Tensor } from "../tensor/tensor.ts";
-import type { Fault } from "../util/faults.ts";
+import { luPacked } from "../ops/lu.ts";
+import { operate, operateAll, type Tensor } from "../tensor/tensor.ts";
+import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import { speakerNow, speakingAs } from "../util/source.ts";
+import { checkFloats, checkSquare, diagonalOf, last, rows, told, unit } from "./matrices.ts";
+import { normNode } from "./norm.ts";
 
-export type { MatrixNorm } from "../ops/index.ts";
-
-/** Runs a function of matrices; where there is one and no batch, errors of the run speak of it and not of number 0. */
-function told<Made>(name: string, a: Tensor, body: () => Made): Made {
-  if (!isTensor(a) || a.shape.length !== 2) return body();
-  const says = (fault: Fault): Fault => ("matrix" in fault ? { ...fault, matrix: undefined } : fault);
-  return speakingAs({ ...(speakerNow() ?? { name }), says }, body);
-}
+export { determinant, slogdet } from "./composites/determinant.ts";
+export { matrixExp } from "./composites/matrix-exp.ts";
+export { choleskySolve, inverse, lstsq, solve } from "./composites/solve.ts";
+export { type NormOptions, norm } from "./norm.ts";
 
 /**
  * The lower triangular L [..., n, n] with L Lᵀ = A, of a symmetric positive definite A, of which the lower triangle alone is
@@ -73,71 +75,68 @@ export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Te
   return { values, vectors };
 }
 
+/** Norms of matrices: `fro` the root of the sum of squares, `nuc` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of a column and a row. */
+export type MatrixNorm = "fro" | "nuc" | number;
+
+function luNode(a: Node): Node[] {
+  checkFloats("lu", a);
+  checkSquare("lu", a);
+  const [packed, order] = luPacked(a) as [Node, Node, Node];
+  const eye = unit(a);
+  const below = ops.gt(ops.iota("i32", a.shape, a.shape.length - 2), ops.iota("i32", a.shape, a.shape.length - 1));
+  const p = ops.scatterAdd(eye, order, rows(a), a.shape.length - 2);
+  return [p, ops.select(ops.eq(eye, 1), 1, ops.select(below, packed, 0)), ops.select(below, 0, packed)];
+}
+
 /**
  * P, L and U [..., n, n] with P L U = A for square A, by elimination with partial pivoting: P a permutation, L lower triangular
  * with ones on its diagonal, U upper triangular, with a 0 on its diagonal where a column had no pivot. The gradient needs A that
  * is not singular.
  */
 export function lu(a: Tensor): { readonly p: Tensor; readonly l: Tensor; readonly u: Tensor } {
-  const [p, l, u] = told("lu", a, () => operateAll("lu", ops.lu, [a])) as [Tensor, Tensor, Tensor];
+  const [p, l, u] = told("lu", a, () => operateAll("lu", luNode, [a])) as [Tensor, Tensor, Tensor];
   return { p, l, u };
 }
 
-/**
- * X with A X = B for square A, by elimination with partial pivoting; B [..., n, k], or [..., n], a vector for each matrix.
- *
- * @throws HeddleError `value` from the run, with the index in the batch and the pivot, when a pivot is exactly 0.
- */
-export const solve = (a: Tensor, b: Tensor): Tensor => told("solve", a, () => operate("solve", ops.solve, [a, b]));
-/** {@link solve} for symmetric positive definite A, by {@link cholesky}: faster. */
-export const choleskySolve = (a: Tensor, b: Tensor): Tensor =>
-  told("choleskySolve", a, () => operate("choleskySolve", ops.choleskySolve, [a, b]));
-/** X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns. */
-export const lstsq = (a: Tensor, b: Tensor): Tensor => told("lstsq", a, () => operate("lstsq", ops.lstsq, [a, b]));
-/** The inverse of square A; {@link solve} is better where a product with it is wanted. */
-export const inverse = (a: Tensor): Tensor => told("inverse", a, () => operate("inverse", ops.inverse, [a]));
+function pinvNode(a: Node, tolerance?: number): Node {
+  const limit = tolerance ?? Math.max(rows(a), last(a)) * (a.dtype === "f64" ? 2 ** -52 : 2 ** -23);
+  const [u, s, vt] = ops.svd(a) as [Node, Node, Node];
+  const cut = ops.mul(ops.max(s, -1, { keepDims: true }), limit);
+  const kept = ops.gt(s, ops.broadcastTo(cut, s.shape));
+  const inverses = ops.select(kept, ops.div(1, ops.select(kept, s, 1)), 0);
+  const rank = vt.shape.length;
+  const scaled = ops.mul(vt, ops.broadcastInDim(inverses, vt.shape, range(rank - 1)));
+  return ops.matmul(turned(scaled), turned(u));
+}
+
 /** Moore and Penrose's inverse, by {@link svd}; singular values up to `tolerance` (default the larger size by the distance of 1 to the next number) times the largest count as 0. */
 export const pinv = (a: Tensor, tolerance?: number): Tensor =>
-  told("pinv", a, () => operate("pinv", ops.pinv, [a], tolerance));
-/**
- * The determinant of square A, by elimination with partial pivoting: 0 for a singular A. Its gradient is the matrix of cofactors, of
- * a singular A too, by {@link svd}; that of {@link slogdet} takes less time.
- */
-export const determinant = (a: Tensor): Tensor =>
-  told("determinant", a, () => operate("determinant", ops.determinant, [a]));
-/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A, of which the gradient is an error of the run. */
-export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
-  const [sign, logSize] = told("slogdet", a, () => operateAll("slogdet", ops.slogdet, [a])) as [Tensor, Tensor];
-  return { sign, logSize };
+  told("pinv", a, () => operate("pinv", pinvNode, [a], tolerance));
+
+function matrixNormNode(a: Node, kind: MatrixNorm = "fro"): Node {
+  switch (kind) {
+    case "fro":
+      return normNode(a, 2, [-2, -1]);
+    case "nuc":
+      return ops.sum(ops.svd(a)[1] as Node, -1);
+    case 2:
+      return ops.max(ops.svd(a)[1] as Node, -1);
+    case 1:
+      return ops.max(ops.sum(ops.abs(a), -2), -1);
+    case Infinity:
+      return ops.max(ops.sum(ops.abs(a), -1), -1);
+    default:
+      throw new HeddleError("argument", `matrixNorm: there is no norm '${kind}'`, {
+        hint: 'write "fro", "nuc", 1, 2 or Infinity',
+      });
+  }
 }
+
 /** Norm of each matrix: `"fro"` (default) the root of the sum of squares, `"nuc"` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of sizes in a column and a row. */
-export const matrixNorm = (a: Tensor, kind: ops.MatrixNorm = "fro"): Tensor =>
-  operate("matrixNorm", ops.matrixNorm, [a], kind);
-/** Options of {@link norm}. */
-export interface NormOptions {
-  /** The exponent, above 0; Infinity for the largest size; default 2. */
-  readonly p?: number;
-  /** The dims of a vector; default all. */
-  readonly dims?: number | readonly number[];
-  /** Whether these dims stay, with size 1; default false. */
-  readonly keepDims?: boolean;
-}
+export const matrixNorm = (a: Tensor, kind: MatrixNorm = "fro"): Tensor =>
+  operate("matrixNorm", matrixNormNode, [a], kind);
 
-/**
- * (Σ |x|^p)^(1/p) of floats over `dims`, computed in f64 and rounded once. Where all numbers are 0, so are the derivatives, as in
- * PyTorch; a number whose power is beyond the dtype makes no infinity.
- *
- * @throws HeddleError `dtype` for what is no float, `argument` for a p that is not above 0.
- */
-export function norm(x: Tensor, options: NormOptions = {}): Tensor {
-  checkOptions("norm", options, ["p", "dims", "keepDims"]);
-  return operate("norm", ops.norm, [x], options.p ?? 2, options.dims, options.keepDims ?? false);
-}
+const traceNode = (a: Node): Node => ops.sum(diagonalOf(a), -1);
 
-/**
- * The exponential of square A [..., n, n], by scaling, Padé's approximant and squaring (Higham, 2005); f32 and 16-bit floats are
- * computed in f64. NaN where A has numbers that are not finite. Every derivative is an exponential of a matrix twice as large.
- */
-export const matrixExp = (a: Tensor): Tensor => operate("matrixExp", ops.matrixExp, [a]);
 /** Sum of the diagonal of square matrices. */
-export const trace = (a: Tensor): Tensor => operate("trace", ops.trace, [a]);
+export const trace = (a: Tensor): Tensor => operate("trace", traceNode, [a]);

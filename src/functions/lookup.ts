@@ -3,8 +3,9 @@
  * NumPy and JAX, whether its value is known or traced, and one outside is an error of the run. Ids and labels
  * (`nn.embedding`, segments, losses) name a row and are none; for them there is `rowsById`.
  */
+
 import type { Node } from "../ir/node.ts";
-import { formatShape, normalizeDim } from "../ir/shape.ts";
+import { formatShape, formatType, normalizeDim, range, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { checkWhole } from "../tensor/arguments.ts";
 import { isTensor, operate, type Tensor, type TensorLike, valuesAtHand } from "../tensor/tensor.ts";
@@ -13,6 +14,7 @@ import type { Fault } from "../util/faults.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { counted } from "./counted.ts";
+import { fromEnd, sliceDim, squeezeNode, wrapped } from "./nodes.ts";
 
 /** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;
@@ -25,15 +27,58 @@ function checkScatterOp(what: string, op: unknown): void {
 }
 
 /** Indices of a dim, counted from its start. */
-const fromEnd = (x: Node, indices: Node, dim: number): Node =>
-  ops.wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
+const inDim = (x: Node, indices: Node, dim: number): Node =>
+  wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
+
+/** Indices of whole rows, -1 where a part is out of its range; `indices[…, c]` holds a place in the first dims, from the end where negative. */
+function flatIndices(what: string, indices: Node, shape: Shape): Node {
+  const parts = indices.shape.at(-1);
+  if (parts === undefined || parts > shape.length || indices.dtype !== "i32")
+    throw new HeddleError(
+      "shape",
+      `${what}: indices ${formatType(indices)} must be i32 and hold at most ${shape.length} parts`,
+    );
+  const strides = stridesOf(shape.slice(0, parts));
+  const last = indices.shape.length - 1;
+  const part = (at: number): Node =>
+    wrapped(squeezeNode(sliceDim(indices, last, at, at + 1), last), shape[at] as number);
+  const flat = range(parts).map((at) => ops.mul(part(at), strides[at] as number));
+  const inside = range(parts).map((at) => ops.and(ops.ge(part(at), 0), ops.lt(part(at), shape[at] as number)));
+  const total = flat.reduce((sum, one) => ops.add(sum, one), ops.full("i32", indices.shape.slice(0, -1), 0));
+  const legal = inside.reduce((both, one) => ops.and(both, one), ops.full("bool", indices.shape.slice(0, -1), 1));
+  return ops.select(legal, total, -1);
+}
+
+const rowsOf = (x: Node, parts: number): Node =>
+  ops.reshape(x, [sizeOf(x.shape.slice(0, parts)), ...x.shape.slice(parts)]);
+
+function gatherNdNode(x: Node, indices: Node): Node {
+  const flat = flatIndices("gatherNd", indices, x.shape);
+  return ops.gather(rowsOf(x, indices.shape.at(-1) as number), flat);
+}
+
+function scatterNdNode(x: Node, indices: Node, updates: Node, op: ops.ScatterOp): Node {
+  const flat = flatIndices("scatterNd", indices, x.shape);
+  const rows = rowsOf(x, indices.shape.at(-1) as number);
+  return ops.reshape(ops.scatter(op, rows, flat, updates), x.shape);
+}
+
+function scatterAlong(x: Node, indices: Node, updates: Node, dim: number, op: ops.ScatterOp): Node {
+  const at = normalizeDim(dim, x.shape.length, "scatterAlongDim");
+  const [rows, places, values] = [x, indices, updates].map((operand) => ops.asRows(operand, at)) as [
+    ops.Rows,
+    ops.Rows,
+    ops.Rows,
+  ];
+  return rows.back(ops.scatter(op, rows.rows, places.rows, values.rows, 1));
+}
 
 /** Elements at the i32 `indices` along a dim (default the first); negative ones count from the end. */
 export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor =>
   counted("take", () =>
     operate(
       "take",
-      (node: Node, at: Node, along: number) => ops.take(node, fromEnd(node, at, along), along),
+      (node: Node, at: Node, along: number) => ops.take(node, inDim(node, at, along), along),
       [x, indices],
       dim,
     ),
@@ -44,7 +89,7 @@ export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   counted("gather", () =>
     operate(
       "gather",
-      (node: Node, at: Node, batch: number) => ops.gather(node, ops.wrapped(at, node.shape[batch] ?? 0), batch),
+      (node: Node, at: Node, batch: number) => ops.gather(node, wrapped(at, node.shape[batch] ?? 0), batch),
       [x, indices],
       batchDims,
     ),
@@ -55,14 +100,14 @@ export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
   counted("takeAlongDim", () =>
     operate(
       "takeAlongDim",
-      (node: Node, at: Node, along: number) => ops.takeAlong(node, fromEnd(node, at, along), along),
+      (node: Node, at: Node, along: number) => ops.takeAlong(node, inDim(node, at, along), along),
       [x, indices],
       dim,
     ),
   );
 /** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, indices i32, from the end where negative. */
 export const gatherNd = (x: Tensor, indices: Tensor): Tensor =>
-  placed("gatherNd", x, indices, () => operate("gatherNd", ops.gatherNd, [x, indices]));
+  placed("gatherNd", x, indices, () => operate("gatherNd", gatherNdNode, [x, indices]));
 
 /** Runs what looks up by several indices each: the op sees one number for them. */
 function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): Tensor {
@@ -100,7 +145,7 @@ export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: Sc
   counted("scatter", () =>
     operate(
       "scatter",
-      (node: Node, at: Node, by: Node, op: ScatterOp) => ops.scatter(op, node, fromEnd(node, at, 0), by),
+      (node: Node, at: Node, by: Node, op: ScatterOp) => ops.scatter(op, node, inDim(node, at, 0), by),
       [x, indices, updates],
       opOf("scatter", options),
     ),
@@ -108,7 +153,7 @@ export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: Sc
 /** {@link scatter} with `indices[i…, c]` into the first dims: a copy of x with `updates[i…, r…]` combined there. */
 export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
   placed("scatterNd", x, indices, () =>
-    operate("scatterNd", ops.scatterNd, [x, indices, updates], opOf("scatterNd", options)),
+    operate("scatterNd", scatterNdNode, [x, indices, updates], opOf("scatterNd", options)),
   );
 /** PyTorch's scatter_reduce: updates go into their own line along a dim, where indices of the same shape say. */
 export const scatterAlongDim = (
@@ -122,7 +167,7 @@ export const scatterAlongDim = (
     operate(
       "scatterAlongDim",
       (node: Node, at: Node, by: Node, along: number, op: ScatterOp) =>
-        ops.scatterAlong(node, fromEnd(node, at, along), by, along, op),
+        scatterAlong(node, inDim(node, at, along), by, along, op),
       [x, indices, updates],
       dim,
       opOf("scatterAlongDim", options),
@@ -134,7 +179,7 @@ export const scatterAlongDim = (
  */
 export function scatterAdd(updates: Tensor, indices: Tensor, size: number): Tensor {
   checkInteger("scatterAdd", "size", size, 0);
-  const build = (by: Node, at: Node, rows: number): Node => ops.scatterAdd(by, ops.wrapped(at, rows), rows);
+  const build = (by: Node, at: Node, rows: number): Node => ops.scatterAdd(by, wrapped(at, rows), rows);
   return counted("scatterAdd", () => operate("scatterAdd", build, [updates, indices], size));
 }
 
@@ -167,7 +212,7 @@ function startNodes({ shape }: Node, places: readonly (number | null)[], given: 
   let next = 0;
   return places.map((place, dim) => {
     const size = shape[dim] ?? 0;
-    return place === null ? ops.wrapped(given[next++] as Node, size) : ops.constant("i32", ops.fromEnd(place, size));
+    return place === null ? wrapped(given[next++] as Node, size) : ops.constant("i32", fromEnd(place, size));
   });
 }
 

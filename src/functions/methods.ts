@@ -1,4 +1,5 @@
 /** @module Which functions of tensors are methods too, with the tensor as their first argument: one list, docs and types included. */
+
 import { formatType } from "../ir/shape.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";

@@ -1,4 +1,8 @@
 /** @module Sorting and Fourier transforms of tensors. */
+
+import { isFloat } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import { formatType, normalizeDim, otherDims } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { operate, operateAll, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -50,16 +54,46 @@ export function topK(x: Tensor, k: number, dim = -1): { readonly values: Tensor;
   return { values, indices };
 }
 
+function quantileNode(x: Node, share: number, dim = -1, options: { keepDims?: boolean } = {}): Node {
+  const at = normalizeDim(dim, x.shape.length, "quantile");
+  const size = x.shape[at] as number;
+  if (!(share >= 0 && share <= 1)) throw new HeddleError("argument", `quantile: ${share} is not from 0 to 1`);
+  if (!isFloat(x.dtype)) throw new HeddleError("dtype", `quantile: not defined for ${formatType(x)}`);
+  if (size === 0) throw new HeddleError("shape", `quantile: there are no elements along dim ${at} of ${formatType(x)}`);
+  const sorted = ops.sort(x, at);
+  const element = (index: number): Node =>
+    ops.slice(
+      sorted,
+      sorted.shape.map((_size, other) => (other === at ? index : 0)),
+      sorted.shape.map((length, other) => (other === at ? index + 1 : length)),
+    );
+  const place = share * (size - 1);
+  const [low, high] = [Math.floor(place), Math.ceil(place)];
+  const part = place - low;
+  const value = low === high ? element(low) : ops.add(ops.mul(element(low), 1 - part), ops.mul(element(high), part));
+  const last = element(size - 1);
+  const result = ops.select(ops.isNaN(last), last, value);
+  return options.keepDims === true
+    ? result
+    : ops.reshape(
+        result,
+        otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number),
+      );
+}
+
+const medianNode = (x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node =>
+  quantileNode(x, 0.5, dim, options);
+
 /** The middle element of floats along a dim (default the last), or the mean of the two; NaN if one is NaN. */
 export function median(x: Tensor, dim = -1, options: ReduceOptions = {}): Tensor {
   checkOptions("median", options, ["keepDims"]);
-  return operate("median", ops.median, [x], dim, options);
+  return operate("median", medianNode, [x], dim, options);
 }
 
 /** The value below which a share from 0 to 1 of the floats along a dim lies, between two by line (NumPy's `linear`); NaN if one is NaN. */
 export function quantile(x: Tensor, share: number, dim = -1, options: ReduceOptions = {}): Tensor {
   checkOptions("quantile", options, ["keepDims"]);
-  return operate("quantile", ops.quantile, [x], share, dim, options);
+  return operate("quantile", quantileNode, [x], share, dim, options);
 }
 
 /**

@@ -9,6 +9,7 @@ import { checkTensor, operate, operateAll, type Tensor } from "../tensor/tensor.
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { toIndices } from "./indices.ts";
+import { sliceDim } from "./nodes.ts";
 import { type Padding, perSpatial, resolvedPadding, withLastWindow } from "./window-options.ts";
 
 type Sizes = number | readonly number[];
@@ -177,7 +178,7 @@ function buildAdaptive(x: Node, kind: "max" | "avg", sizes: readonly number[]): 
     const size = y.shape[lead + dim] as number;
     return ops.concat(
       range(sizes[dim] as number).map((at) => {
-        const own = ops.sliceDim(y, lead + dim, ...part(size, sizes[dim] as number, at));
+        const own = sliceDim(y, lead + dim, ...part(size, sizes[dim] as number, at));
         // Means of means of equal weight are the mean; of ties the first must be found in the whole region.
         if (kind === "avg") return ops.mean(own, lead + dim, { keepDims: true });
         return dim + 1 < rank ? pieces(own, dim + 1) : buildMax(what, own, own.shape.slice(lead), rank, {});

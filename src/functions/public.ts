@@ -32,7 +32,8 @@ export {
   planFunction,
 } from "../tensor/transforms.ts";
 export { type DimTree, type VmapOptions, vmap } from "../tensor/vmap.ts";
-export { type AttentionOptions, scaledDotProductAttention } from "./attention.ts";
+export { type AttentionOptions, scaledDotProductAttention } from "./composites/attention.ts";
+export { moments, type NormalizeOptions, normalize } from "./composites/normalize.ts";
 export { einsum } from "./einsum.ts";
 export {
   type BincountOptions,
@@ -49,7 +50,6 @@ export {
 } from "./finding.ts";
 export * from "./functions.ts";
 export * as linalg from "./linalg.ts";
-export { moments, type NormalizeOptions, normalize } from "./normalize.ts";
 export * as random from "./random.ts";
 export { type ResizeOptions, resize } from "./resize.ts";
 export { type GridSampleOptions, gridSample } from "./sampling.ts";

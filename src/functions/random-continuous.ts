@@ -1,4 +1,5 @@
 /** @module Random floats of distributions that are made of uniform and normal ones. What is for 16-bit floats is drawn in f32 and rounded. */
+
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { broadcastShapes, formatShape, formatType, type Shape, sameShape } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";

@@ -1,4 +1,5 @@
 /** @module Keys of random tensors, their bits, and what is made of them by a formula: uniform and normal numbers, truth values. */
+
 import { type DType, dtypes, isFloat, isHalf, roundTo } from "../ir/dtype.ts";
 import { halfBelow } from "../ir/half.ts";
 import type { Node } from "../ir/node.ts";

@@ -1,4 +1,5 @@
 /** @module Reductions over sliding windows of any dims. */
+
 import { isHalf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, range } from "../ir/shape.ts";

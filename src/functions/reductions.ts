@@ -1,5 +1,6 @@
 /** @module Sums, means and the like over dims. */
-import type { DType } from "../ir/dtype.ts";
+
+import { type DType, isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
 import { checkWhole, checkWide } from "../tensor/arguments.ts";
@@ -21,6 +22,17 @@ export interface WideOptions {
   /** The dtype of the result, to which elements are cast before; default that of x. */
   readonly dtype?: DType;
 }
+
+function argMinNode(x: Node, dim = -1): Node {
+  // The bits of integers turned around turn their order around, where their negatives may not exist.
+  return ops.argMax(isFloat(x.dtype) ? ops.neg(x) : ops.not(x), dim);
+}
+
+const allNode = (x: Node, dims?: ops.Dims, options?: { keepDims?: boolean }): Node =>
+  ops.reduce("and", ops.cast(x, "bool"), dims, options);
+
+const anyNode = (x: Node, dims?: ops.Dims, options?: { keepDims?: boolean }): Node =>
+  ops.reduce("or", ops.cast(x, "bool"), dims, options);
 
 function reduction(
   name: string,
@@ -88,9 +100,9 @@ export const prod = (x: Tensor, dims?: Dims, options?: SumOptions): Tensor =>
   wideReduction("prod", ops.prod, x, dims, options);
 /** Whether all elements over dims (default all) are true, or not 0. */
 export const all = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
-  reduction("all", ops.all, x, dims, options);
+  reduction("all", allNode, x, dims, options);
 /** Whether any element over dims (default all) is true, or not 0. */
 export const any = (x: Tensor, dims?: Dims, options?: ReduceOptions): Tensor =>
-  reduction("any", ops.any, x, dims, options);
+  reduction("any", anyNode, x, dims, options);
 /** Index (i32) of the smallest element along a dim (default the last): the first of ties, the first NaN. */
-export const argMin = (x: Tensor, dim?: number): Tensor => operate("argMin", ops.argMin, [x], dim);
+export const argMin = (x: Tensor, dim?: number): Tensor => operate("argMin", argMinNode, [x], dim);

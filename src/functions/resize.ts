@@ -1,4 +1,5 @@
 /** @module Tensors at another size: each dim by a few weighed elements for every place, which are known from the sizes. */
+
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatShape, formatType, range } from "../ir/shape.ts";

@@ -1,4 +1,5 @@
 /** @module Selection by a condition, under its two names. */
+
 import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
 import { operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";

@@ -1,4 +1,5 @@
 /** @module Spectra of short pieces of a signal, signals of such spectra, and the frequencies of a transform. */
+
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, range } from "../ir/shape.ts";
@@ -9,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type CreateOptions, tensor } from "./create.ts";
+import { foldAlong, padBorderNode, sliceDim, windowsAlong } from "./nodes.ts";
 
 /** Options of {@link istft}, and of {@link stft}. */
 export interface SpectrumOptions {
@@ -101,9 +103,9 @@ function buildStft(...all: unknown[]): Node {
       ? x
       : padding === "zeros"
         ? ops.pad(x, zero, amounts, amounts)
-        : ops.padBorder(x, around, padding as "reflect");
+        : padBorderNode(x, around, padding as "reflect");
   const count = Math.floor(((signal.shape[last] as number) - size) / hop) + 1;
-  const cut = ops.windowsAlong(signal, last, { size, count, stride: hop, dilation: 1 });
+  const cut = windowsAlong(signal, last, { size, count, stride: hop, dilation: 1 });
   const frames = ops.transpose(cut, [...range(last), last + 1, last]);
   const weighted = window === undefined ? frames : ops.mul(frames, windowOf(size, window));
   const spectra = ops.rfft(weighted);
@@ -179,11 +181,11 @@ function buildIstft(...all: unknown[]): Node {
   const sliding = { size, count, stride: hop, dilation: 1 };
   const added = (parts: Node): Node => {
     const at = parts.shape.length - 2;
-    return ops.foldAlong(ops.transpose(parts, [...range(at), at + 1, at]), at, whole, sliding);
+    return foldAlong(ops.transpose(parts, [...range(at), at + 1, at]), at, whole, sliding);
   };
   const squares = added(ops.broadcastTo(ops.square(weight), [count, size]));
   const [first, end] = extentOf(pieces, count, wanted);
-  const cut = (signal: Node): Node => ops.sliceDim(signal, signal.shape.length - 1, first, end);
+  const cut = (signal: Node): Node => sliceDim(signal, signal.shape.length - 1, first, end);
   const signal = ops.div(cut(added(frames)), cut(squares));
   const missing = wanted < 0 ? 0 : wanted - (signal.shape.at(-1) as number);
   if (missing <= 0) return signal;

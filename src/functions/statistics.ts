@@ -1,4 +1,5 @@
 /** @module Variance and what is made of it. */
+
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
@@ -6,6 +7,9 @@ import { checkWhole } from "../tensor/arguments.ts";
 import { checkTensor, operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { momentsNode } from "./composites/normalize.ts";
+import { expandDim, powerOrZero } from "./nodes.ts";
+import { normNode } from "./norm.ts";
 import type { Dims, ReduceOptions } from "./reductions.ts";
 
 /** Options of {@link variance} and {@link std}. */
@@ -18,7 +22,7 @@ export interface VarianceOptions extends ReduceOptions {
 function varianceNode(x: Node, dims: Dims | undefined, correction: number, keepDims: boolean): Node {
   const over = ops.resolveDims("variance", dims, x.shape.length);
   const count = over.reduce((product, dim) => product * (x.shape[dim] as number), 1);
-  const { variance } = ops.moments(isFloat(x.dtype) ? x : ops.cast(x, "f32"), over);
+  const { variance } = momentsNode(isFloat(x.dtype) ? x : ops.cast(x, "f32"), over);
   // Nothing left to divide by gives 0 / 0, NaN, as in NumPy.
   const scaled = correction === 0 ? variance : ops.mul(variance, count / Math.max(0, count - correction));
   return keepDims
@@ -36,7 +40,7 @@ function spread(name: "variance" | "std", x: Tensor, dims: Dims | undefined, opt
   checkInteger(name, "correction", correction, 0);
   const build = (node: Node, over: Dims | undefined, less: number, keep: boolean): Node => {
     const wide = varianceNode(node, over, less, keep);
-    return ops.cast(name === "std" ? ops.powerOrZero(wide, 0.5) : wide, isFloat(node.dtype) ? node.dtype : "f32");
+    return ops.cast(name === "std" ? powerOrZero(wide, 0.5) : wide, isFloat(node.dtype) ? node.dtype : "f32");
   };
   return operate(name, build, [x], dims, correction, keepDims);
 }
@@ -74,7 +78,7 @@ export function cov(x: Tensor, options: CovOptions = {}): Tensor {
     const given = isFloat(node.dtype) ? node : ops.cast(node, "f32");
     return ops.inFloat32([given], (wide) => {
       const last = wide.shape.length - 1;
-      const { mean } = ops.moments(wide, [last]);
+      const { mean } = momentsNode(wide, [last]);
       const rest = ops.sub(wide, mean);
       const products = ops.matmul(rest, last === 0 ? rest : ops.transpose(rest));
       const count = wide.shape[last] as number;
@@ -102,8 +106,8 @@ export function cdist(x: Tensor, y: Tensor, options: DistanceOptions = {}): Tens
   if (x.shape.length < 2 || y.shape.length < 2 || x.shape.at(-1) !== y.shape.at(-1))
     throw new HeddleError("shape", `cdist: takes rows of one length, got ${x} and ${y}`);
   const build = (left: Node, right: Node, p: number): Node => {
-    const differences = ops.sub(ops.expandDim(left, -2), ops.expandDim(right, -3));
-    return ops.norm(differences, p, [differences.shape.length - 1], false);
+    const differences = ops.sub(expandDim(left, -2), expandDim(right, -3));
+    return normNode(differences, p, [differences.shape.length - 1], false);
   };
   return operate("cdist", build, [x, y], options.p ?? 2);
 }

@@ -1,12 +1,14 @@
 /** @module Images as columns of their windows (im2col), and back. */
+
 import type { Node } from "../ir/node.ts";
-import { formatShape, formatType, sizeOf } from "../ir/shape.ts";
+import { formatShape, formatType, range, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { checkPadding } from "../tensor/arguments.ts";
 import { checkTensor, operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { foldAlong, type Sliding, windowsAlong } from "./nodes.ts";
 import { type Padding, perSpatial, resolvedPadding } from "./window-options.ts";
 
 type Sizes = number | readonly number[];
@@ -23,7 +25,7 @@ export interface UnfoldOptions {
 
 interface Placed {
   readonly padding: readonly (readonly [number, number])[];
-  readonly sliding: readonly ops.Sliding[];
+  readonly sliding: readonly Sliding[];
 }
 
 /** The windows over dims of these sizes. */
@@ -60,6 +62,38 @@ const paddedBy = (x: Node, padding: Placed["padding"], sign: 1 | -1): Node =>
         [0, 0, ...padding.map(([, high]) => sign * high || 0)],
       );
 
+function columnsOf(x: Node, sliding: readonly Sliding[]): Node {
+  const [batch, channels] = x.shape as [number, number];
+  // Each spatial dim becomes a pair, so the place of the next moves on by one.
+  const paired = sliding.reduce((y, windows, at) => windowsAlong(y, 2 + 2 * at, windows), x);
+  const order = [
+    0,
+    1,
+    ...range(sliding.length).map((at) => 2 + 2 * at),
+    ...range(sliding.length).map((at) => 3 + 2 * at),
+  ];
+  const sizes = sliding.reduce((product, { size }) => product * size, channels);
+  const counts = sliding.reduce((product, { count }) => product * count, 1);
+  return ops.reshape(ops.transpose(paired, order), [batch, sizes, counts]);
+}
+
+function imagesOf(x: Node, lengths: readonly number[], sliding: readonly Sliding[]): Node {
+  const [batch, rows] = x.shape as [number, number];
+  const taps = sliding.reduce((product, { size }) => product * size, 1);
+  const rank = sliding.length;
+  const whole = ops.reshape(x, [
+    batch,
+    rows / taps,
+    ...sliding.map(({ size }) => size),
+    ...sliding.map(({ count }) => count),
+  ]);
+  const order = [0, 1, ...range(rank).flatMap((at) => [2 + at, 2 + rank + at])];
+  return sliding.reduce(
+    (y, windows, at) => foldAlong(y, 2 + at, lengths[at] as number, windows),
+    ops.transpose(whole, order),
+  );
+}
+
 /**
  * The windows of images `[batch, channels, …]`, of 1 to 3 dims behind, as columns: `[batch, channels · elements of a window,
  * windows]`, PyTorch's `unfold` (im2col). The window is one size, or one per dim. A convolution is the product of its weight, reshaped to
@@ -73,8 +107,8 @@ export function unfold(x: Tensor, window: Sizes, options: UnfoldOptions = {}): T
   if (rank < 1 || rank > 3)
     throw new HeddleError("shape", `unfold: takes [batch, channels, …] with 1 to 3 dims behind, got ${formatType(x)}`);
   const { padding, sliding } = placed("unfold", x.shape.slice(2), window, options);
-  const build = (node: Node, around: Placed["padding"], windows: readonly ops.Sliding[]): Node =>
-    ops.unfold(paddedBy(node, around, 1), windows);
+  const build = (node: Node, around: Placed["padding"], windows: readonly Sliding[]): Node =>
+    columnsOf(paddedBy(node, around, 1), windows);
   return operate("unfold", build, [x], padding, sliding);
 }
 
@@ -97,11 +131,7 @@ export function fold(x: Tensor, sizes: readonly number[], window: Sizes, options
       `fold: ${formatShape(whole)} is made of [batch, channels · ${taps}, ${count}], got ${formatType(x)}`,
     );
   const lengths = whole.map((size, dim) => size + (padding[dim]?.[0] as number) + (padding[dim]?.[1] as number));
-  const build = (
-    node: Node,
-    around: Placed["padding"],
-    long: readonly number[],
-    windows: readonly ops.Sliding[],
-  ): Node => paddedBy(ops.fold(node, long, windows), around, -1);
+  const build = (node: Node, around: Placed["padding"], long: readonly number[], windows: readonly Sliding[]): Node =>
+    paddedBy(imagesOf(node, long, windows), around, -1);
   return operate("fold", build, [x], padding, lengths, sliding);
 }

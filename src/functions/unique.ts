@@ -1,6 +1,8 @@
 /** @module The distinct elements of a tensor. */
+
 import { isFloat, isValueOf } from "../ir/dtype.ts";
-import { formatType } from "../ir/shape.ts";
+import type { Node } from "../ir/node.ts";
+import { formatType, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { checkTensor, operateAll, type Tensor } from "../tensor/tensor.ts";
 import { isTracing } from "../tensor/tracing.ts";
@@ -32,6 +34,25 @@ export interface Unique {
   readonly number: Tensor;
 }
 
+function distinctParts(x: Node, size: number, fill?: number): Node[] {
+  const count = sizeOf(x.shape);
+  if (count === 0) {
+    const values = ops.full(x.dtype, [size], fill ?? 0);
+    return [values, ops.full("i32", x.shape, 0), ops.full("i32", [size], 0), ops.full("i32", [], 0)];
+  }
+  const { order, sorted, rank } = ops.distinct(ops.reshape(x, [count]));
+  const inverse = ops.reshape(ops.scatter("replace", ops.full("i32", [count], 0), order, rank), x.shape);
+  // One more row takes those that there is no room for.
+  const row = ops.minimum(rank, size);
+  const counts = ops.slice(ops.scatterAdd(ops.full("i32", [count], 1), row, size + 1), [0], [size]);
+  const number = ops.add(ops.reshape(ops.slice(rank, [count - 1], [count]), []), 1);
+  const starts = ops.sub(ops.cumsum(counts), counts);
+  const found = ops.gather(sorted, ops.minimum(starts, count - 1));
+  const first = ops.slice(sorted, [0], [1]);
+  const other = fill === undefined ? ops.broadcastTo(first, [size]) : ops.full(x.dtype, [size], fill);
+  return [ops.select(ops.gt(counts, 0), found, other), inverse, counts, number];
+}
+
 /**
  * The distinct elements of a tensor of any shape and dtype, as NumPy's and JAX's `unique`. NaNs are one element, above all
  * numbers; of -0 and 0, which are one too, it is the first that stays. The gradient by values goes to the first of equal
@@ -55,7 +76,7 @@ export function unique(x: Tensor, options: UniqueOptions = {}): Unique {
 }
 
 function found(x: Tensor, size: number, fill: number | undefined): Unique {
-  const [values, inverse, counts, number] = operateAll("unique", ops.unique, [x], size, fill) as [
+  const [values, inverse, counts, number] = operateAll("unique", distinctParts, [x], size, fill) as [
     Tensor,
     Tensor,
     Tensor,

@@ -1,4 +1,5 @@
 /** @module Convolutions of tensors with 1 to 3 spatial dims. */
+
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -6,6 +7,7 @@ import { checkPadding } from "../tensor/arguments.ts";
 import { operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
+import { convolve } from "./convolve.ts";
 import { type Padding, perSpatial, resolvedPadding } from "./window-options.ts";
 
 export type { Padding } from "./window-options.ts";
@@ -87,7 +89,7 @@ function buildConv(x: Node, weight: Node, rank: number, options: ConvOptions = {
     number,
   ];
   checkGroups(what, groups, x, features, results);
-  return ops.convolve(x, weight, { layout, ...attrs }, groups);
+  return convolve(x, weight, { layout, ...attrs }, groups);
 }
 
 const convOf = (rank: number) => {
@@ -144,7 +146,7 @@ function buildTranspose(x: Node, weight: Node, rank: number, options: ConvTransp
     spans.map((_span, dim) => dim + 2),
   );
   const attrs = { strides: strides.map(() => 1), padding, inputDilation: strides, kernelDilation: dilation };
-  return ops.convolve(x, turned, { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs }, groups, "i");
+  return convolve(x, turned, { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs }, groups, "i");
 }
 
 const transposeOf = (rank: number) => {

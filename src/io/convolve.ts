@@ -1,9 +1,9 @@
 /** @module Convolutions of any number of spatial dims and groups, as ONNX and Caffe have them. */
 
+import { convolve as grouped } from "../functions/convolve.ts";
 import type { Tensor } from "../functions/index.ts";
 import type { Node } from "../ir/node.ts";
 import { range } from "../ir/shape.ts";
-import * as ops from "../ops/index.ts";
 import { operate } from "../tensor/tensor.ts";
 import type { Window } from "./windows.ts";
 
@@ -31,6 +31,6 @@ export function convolve(
     kernelDilation: window.dilations,
   };
   const build = (image: Node, by: Node, given: typeof attrs, parts: number, of: "o" | "i"): Node =>
-    ops.convolve(image, by, given, parts, of);
+    grouped(image, by, given, parts, of);
   return operate("conv", build, [x, weight], attrs, groups, kernel === "oi" ? "o" : "i");
 }

@@ -6,8 +6,8 @@ export {
   loadCaffe,
   parseCaffeNet,
   parseCaffeSolver,
-} from "./caffe/net.ts";
-export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
+} from "../adapters/caffe/net.ts";
+export type { CaffeSolver, Multipliers } from "../adapters/caffe/solver.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
@@ -33,8 +33,16 @@ export {
   readSafetensors,
   type SafetensorsEntry,
   type SafetensorsFile,
+  type SafetensorsMetadata,
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
-export { type LoadedModel, loadModel, type SaveModelOptions, saveModel } from "./saved-model.ts";
+export {
+  type LoadedModel,
+  loadModel,
+  modelMetadata,
+  type SavedInput,
+  type SaveModelOptions,
+  saveModel,
+} from "./saved-model.ts";
 export { loadTensors, saveTensors } from "./state-dict.ts";

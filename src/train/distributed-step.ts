@@ -18,8 +18,7 @@ import {
   type Tensor,
   type Tensors,
 } from "../functions/index.ts";
-import { readSafetensors } from "../io/index.ts";
-import { savedBy } from "../io/safetensors.ts";
+import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";

@@ -29,6 +29,7 @@ export type {
   TrainEnd,
   TrainStart,
 } from "./history.ts";
+export { type Logs, logsOf } from "./logs.ts";
 export type { NamedLosses, WeightedLoss } from "./losses.ts";
 export type {
   CheckpointOptions,
@@ -41,5 +42,6 @@ export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
 export type { StartValues } from "./start-values.ts";
-export { train } from "./train.ts";
+export { prepare, train } from "./train.ts";
 export type { ClassWeight } from "./weights.ts";
+export { exportWeights } from "./weights-file.ts";

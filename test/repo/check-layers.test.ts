@@ -106,6 +106,23 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/a.ts"],
   },
   {
+    name: "an adapter, which has of Heddle what users have",
+    files: {
+      "src/util/errors.ts": "export const e = 1;",
+      "src/extend/index.ts": 'export * from "../util/errors.ts";',
+      "src/extend/browser.ts": 'export * from "../util/errors.ts";',
+      "src/adapters/caffe/net.ts":
+        'import "../../extend/index.ts";\nimport "./text.ts";\nimport "../../util/errors.ts";',
+      "src/adapters/caffe/text.ts": 'import "node:fs";\nimport "../../extend/browser.ts";',
+      "src/io/index.ts": 'export * from "../adapters/caffe/net.ts";\nexport * from "./read.ts";',
+      "src/io/read.ts": 'import "../adapters/caffe/text.ts";',
+    },
+    problems: [
+      /^src\/adapters\/caffe\/net\.ts:3: an adapter may not import \.\.\/\.\.\/util\/errors\.ts/,
+      /^src\/io\/read\.ts:1: io may not import adapters\/caffe: imports go left only/,
+    ],
+  },
+  {
     name: "a file that is not there",
     files: { "src/ir/a.ts": 'import "./gone.ts";' },
     problems: [/^src\/ir\/a\.ts:1: \.\/gone\.ts does not exist/],
